@@ -57,8 +57,10 @@ def tally(runs: Iterable[Once], shows: Collection[str]) -> Tally:
 
 
 def told(result: VerdictDocument) -> bool:
-    """Whether a run in which nothing was seen would have shown it: half a story is another one."""
-    broken_down = any(run.infrastructure_failed for run in result.runs)
+    """Whether a run in which nothing was seen would have shown it: half a story is another one. It
+    may have failed for something else, and not be checked for the rest: interrupted, when a server
+    had died."""
+    broken_down = any(run.infrastructure_failed for run in result.runs) or result.findings
     return bool(result.runs) and not broken_down and result.verdict is not Verdict.INCONCLUSIVE
 
 

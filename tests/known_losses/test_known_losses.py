@@ -48,7 +48,15 @@ def runs(tmp_path: Path) -> Runs:
     return Runs(stories=known, campaigns=tmp_path, results=tmp_path / "results")
 
 
-def was_run(runs: Runs, side: Side, seed: int, lost: int, found: Verdict, why: str = "") -> Path:
+def was_run(
+    runs: Runs,
+    side: Side,
+    seed: int,
+    lost: int,
+    found: Verdict,
+    why: str = "",
+    findings: tuple[str, ...] = (),
+) -> Path:
     """The results of a run, as checking leaves them."""
     place = runs.of("told", side) / f"seed-{seed}"
     place.mkdir(parents=True)
@@ -63,7 +71,7 @@ def was_run(runs: Runs, side: Side, seed: int, lost: int, found: Verdict, why: s
         verdict=found,
         cells=(cell_result(verdict=found, lost=lost),),
         anomalies={"lost": lost, "reordered": 5},
-        findings=(),
+        findings=findings,
         runs=(run,),
         causes=(cause,) if why else (),
     )
@@ -82,6 +90,12 @@ def test_runs_are_counted_by_what_they_tell(runs: Runs) -> None:
     first = Seen(seed=2, records=3, sentence="broker-1 cut them")
     assert runs.tally("told", OLD) == Tally(runs=3, seen=2, untold=1, first=first)
     assert runs.tally("told", NEW) == Tally(runs=1)
+
+
+def test_what_failed_for_something_else_tells_nothing_of_what_was_not_checked(runs: Runs) -> None:
+    was_run(runs, NEW, 1, 0, Verdict.FAIL, findings=("run 1: t-0: no final read",))
+    was_run(runs, NEW, 2, 0, Verdict.FAIL)
+    assert runs.tally("told", NEW) == Tally(runs=1, untold=1)
 
 
 def test_what_may_come_of_something_else_is_not_counted(runs: Runs) -> None:
