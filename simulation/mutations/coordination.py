@@ -69,6 +69,10 @@ COORDINATION: Final[dict[str, Mutation]] = {
     "leaders of earlier epochs are followed": Mutation(Swap(Fenced, "is_news", _always_news)),
     "an ISR written over any other": Mutation(Swap(Fenced, "write_isr", _written_over_anything)),
     "a close is carried out whenever it comes": Mutation(Swap(Fenced, "close_is_due", _always_due)),
+    "a close is carried out whenever it comes, whoever has joined": Mutation(
+        Swap(Fenced, "close_is_due", _always_due),
+        Swap(FencedReassignment, "lets_in", _whoever_has_caught_up),
+    ),
     "who is moved to joins whatever waits in its queue": Mutation(
         Swap(FencedReassignment, "lets_in", _whoever_has_caught_up)
     ),

@@ -40,7 +40,11 @@ FOUND = {
     "a claim by the first reading, over any ISR": ("slow claimant", 0, "OneLeaderPerEpoch"),
     "a claim in the same epoch": (None, 0, "OneLeaderPerEpoch"),
     "a former leader writes its ISR": (None, 76, "LeaderInIsr"),
-    "a close is carried out whenever it comes": ("away and back", 0, "StrongIsr"),
+    "a close is carried out whenever it comes, whoever has joined": (
+        "away and back",
+        0,
+        "StrongIsr",
+    ),
     "who stopped uncleanly stays in the ISR": (None, 6, "DamagedLeavesIsr"),
     "whoever has caught up is in sync after the wait": (None, 35, "DamagedLeavesIsr"),
 }

@@ -737,10 +737,11 @@ def test_the_quick_campaign_is_right_for_every_system(system: str) -> None:
 
 def test_where_a_system_is_not_deployed(campaign_file) -> None:
     campaign = load(campaign_file({"cluster.system": "kafka:3.9.1"})).resolved(seed=1)
-    assert list(elsewhere(campaign)) == []
-    (problem,) = elsewhere(campaign.resolved(seed=1, backend="docker"))
+    for backend in ("local", "docker", "ssh"):
+        assert list(elsewhere(campaign.resolved(seed=1, backend=backend))) == []
+    (problem,) = elsewhere(campaign.resolved(seed=1, backend="here"))
     assert problem.field == "cluster.backend"
-    assert "kafka:3.9.1 is deployed on the backend local alone" in problem.reason
+    assert problem.reason == "nothing is deployed on the backend here: it is for external"
 
 
 def test_the_resolved_file_reads_back(campaign_file, tmp_path: Path) -> None:
