@@ -67,7 +67,7 @@ def a_leader_is_killed_and_comes_back(scratch: Path) -> None:
     seen: list[ClusterChange] = []
     with _deployed(scratch) as system:
         cluster = _Cluster(system)
-        with system.observer(seen.append, time.time_ns):
+        with _observed(system, seen):
             create_topic(cluster, TOPIC, config={"min.insync.replicas": "2"})
             first = _leader(system)
             assert set(produce(cluster, TOPIC, BEFORE).values()) == {None}
@@ -143,7 +143,7 @@ def another_controller_takes_over(scratch: Path) -> None:
     seen: list[ClusterChange] = []
     with _deployed(scratch, keepers=3) as system:
         cluster = _Cluster(system)
-        with system.observer(seen.append, time.time_ns):
+        with _observed(system, seen):
             create_topic(cluster, TOPIC, config={"min.insync.replicas": "2"})
             first = system.zookeeper_leader()
             assert first is not None
@@ -210,6 +210,16 @@ def faults_bite_and_heal(scratch: Path) -> None:
             assert read_all(known, TOPIC) == [*BEFORE, *AFTER]
     finally:
         backend.close()
+
+
+@contextmanager
+def _observed(system: System, seen: list[ClusterChange]) -> Iterator[None]:
+    observer = system.observer(seen.append, time.time_ns)
+    observer.start()
+    try:
+        yield
+    finally:
+        observer.close()
 
 
 @contextmanager
