@@ -12,6 +12,7 @@ from checkers import coverage, gaps, latency, liveness, measures
 from checkers.autopsy.causes import in_order
 from checkers.catalogue import CATALOGUE
 from checkers.consumers import consumers_of, consumption
+from checkers.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
 from checkers.evidence import RunEvidence
 from checkers.facts import Facts, Readers
 from checkers.guarantees import campaign_verdict, judged, verdict
@@ -22,7 +23,6 @@ from checkers.promised import (
     shown_terms_of,
     terms_of,
 )
-from checkers.reconcile import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
 from checkers.standing import Standing, name
 from checkers.totals import PartitionTotals, Totals
 from checkers.transactions.looking import CellTransactions

@@ -2,22 +2,22 @@
 
 A record belongs to one partition, and ``sends`` and ``log`` files hold one partition each, so a
 partition is a work item of its own: listed by the driver, reconciled in a task of Spark's
-(``checkers.task``), without a shuffle.
+(``checkers.task``), without a shuffle; small ones some at a time.
 
 Each item yields its anomalies and one row of metrics, in one schema: metrics stand in the rows
 whose ``anomaly`` is null.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import partial
+from itertools import chain, zip_longest
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from checkers import columns, latency, outages, standing, tally
+from checkers import latency, outages, standing, tally
 from checkers.autopsy.causes import CAUSE
 from checkers.autopsy.partings import Partings
 from checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
@@ -25,15 +25,9 @@ from checkers.autopsy.repeated import DUPLICATED, perform_repeated
 from checkers.autopsy.rows import AUTOPSY
 from checkers.catalogue import CHECKERS, DIVERGENT
 from checkers.consumption import COUNTED, Counted
-from checkers.indexes import (
-    LOG_COLUMNS,
-    SEND_COLUMNS,
-    FinalRead,
-    PartitionHistory,
-    index,
-    numbers_of,
-)
-from checkers.reach import FaultWindows
+from checkers.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS, Doubt
+from checkers.indexes import PartitionHistory
+from checkers.loading import Loaded, load
 from checkers.reads.anomalies import Found
 from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
@@ -43,21 +37,6 @@ from checkers.rules.order import copies
 from checkers.verdict import ANOMALIES, Cause
 from checkers.work_item import WorkItem
 from history.storage import located
-
-HISTORY = "history"
-"""Stands for the checker where what went wrong is the history itself."""
-
-CONSUMPTION = "consumption"
-"""Stands for it where that is what consumers recorded: that is told, and leaves open what was
-promised to them; no other promise rests on it."""
-
-REPLICAS = "replicas"
-"""Stands for the checker where copies of replicas could not be compared: that is told, and leaves
-open whether they agree; no other promise rests on it."""
-
-AUTOPSY_DOUBT = "autopsy"
-"""Stands for it where autopsies could not be performed: that is told, and no promise rests on
-them."""
 
 DOUBTS = pa.list_(pa.struct([("checker", pa.string()), ("message", pa.string())]))
 COUNTS = pa.list_(pa.struct([("name", pa.string()), ("count", pa.int64())]))
@@ -81,42 +60,62 @@ what, and why.
 ``causes``: :class:`checkers.verdict.Cause`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
-    """A checker (or HISTORY, or CONSUMPTION) that could not tell, and why."""
+def reconcile(items: Sequence[WorkItem], told: list[dict[str, Any]]) -> Iterator[pa.Table]:
+    """The anomalies of some partitions, one partition's after the other's, each rule by rule; their
+    metrics, a row each, go into ``told``.
 
-    checker: str
-    message: str
-
-
-def reconcile(item: WorkItem, told: list[dict[str, Any]]) -> Iterator[pa.Table]:
-    """The anomalies of one partition, rule by rule; its metrics, one row, go into ``told``.
+    All of them are taken one step further in turn: what a step needs of the processor's caches is
+    there for each but the first, which is a quarter of what a small partition takes. Of the first
+    one rows are handed on as they come, of the others they are held back: one that is large is
+    better alone.
 
     A rule that throws, and a history that cannot be read, become doubts about the partition and
     leave the others alone.
     """
-    doubts: list[Doubt] = []
+    metrics_of: list[list[dict[str, Any]]] = [[] for _ in items]
+    steps = [_steps(one, metrics) for one, metrics in zip(load(items), metrics_of, strict=True)]
+    held: list[list[pa.Table]] = [[] for _ in items]
+    for first, *others in zip_longest(*steps, fillvalue=()):
+        yield from first
+        for tables, mine in zip(others, held[1:], strict=True):
+            mine += tables
+    yield from chain.from_iterable(held)
+    told += chain.from_iterable(metrics_of)
+
+
+def _steps(loaded: Loaded, told: list[dict[str, Any]]) -> Iterator[Iterable[pa.Table]]:
+    """Reconciling one partition, step by step: what each finds; after the last one its metrics are
+    in ``told``."""
+    item, history, doubts = loaded.item, loaded.history, loaded.doubts
     causes: list[Cause] = []
+    counts = None if history is None else _counts(item, history, doubts)
+    if history is None or counts is None:
+        told.append(metrics(item, Counter(), doubts, [], []))
+        return
+    yield ()
+    looked = consumption(item, history, counts, doubts)
+    if looked is not None:
+        history = replace(history, seen=looked.seen)
+        for some in looked.found:
+            yield (padded(item, _shown(item, history, some, looked.clients, causes, doubts)),)
+    history = replace(history, written=sessions(item, history))
+    for name in CHECKERS:
+        yield ruled(name, item, history, counts, causes, doubts)
+    yield divergent(item, counts, causes, doubts)
+    told.append(metrics(item, counts, doubts, looked.counted if looked else [], causes))
+
+
+def _counts(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> Counter[str] | None:
+    """What is counted whatever rules find; None, and a doubt, where that cannot be."""
     try:
-        history = _load(item, doubts)
         counts = tally.of_records(item, history)
         counts.update(tally.of_partition(item, history.begun))
         counts.update(outages.counts(outages.asked(history), history.faults))
         counts.update(latency.of_acks(history))
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
         doubts.append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
-        told.append(metrics(item, Counter(), doubts, [], []))
-        return
-    looked = consumption(item, history, counts, doubts)
-    if looked is not None:
-        history = replace(history, seen=looked.seen)
-        for some in looked.found:
-            yield padded(item, _shown(item, history, some, looked.clients, causes, doubts))
-    history = replace(history, written=sessions(item, history))
-    for name in CHECKERS:
-        yield from ruled(name, item, history, counts, causes, doubts)
-    yield from divergent(item, counts, causes, doubts)
-    told.append(metrics(item, counts, doubts, looked.counted if looked else [], causes))
+        return None
+    return counts
 
 
 def ruled(
@@ -254,76 +253,6 @@ def divergent(
     causes += autopsies.causes()
     counts[standing.COMPARED] += int(bool(item.brokers) and not copies.untold)
     doubts.extend(Doubt(checker=REPLICAS, message=words) for words in copies.untold)
-
-
-def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
-    problems: list[str] = []
-    sends, sends_whole = columns.read("sends", item.sends, SEND_COLUMNS, problems)
-    log, log_whole = columns.read("log", item.log, LOG_COLUMNS, problems)
-    doubts += (Doubt(checker=HISTORY, message=problem) for problem in problems)
-    short = incomplete(item, len(log))
-    doubts += short
-    # A record is lost only if the log is there from end to end: with a file of it gone, every
-    # record of that file would be called lost.
-    complete = item.complete and item.log_whole and log_whole and not short
-    history = index(
-        cell=item.cell,
-        topic=item.topic,
-        partition=item.partition,
-        sends=sends,
-        log=log,
-        read=FinalRead(complete=complete, start=item.start, end=item.end),
-        sends_whole=item.sends_whole and sends_whole,
-        last_recorded=last_recorded(item.cut),
-        deleted_before=item.deleted_before,
-        faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
-        timeline=item.timeline,
-    )
-    history = replace(
-        history,
-        transactional=item.transactional,
-        visible=_visible(item, history, doubts),
-    )
-    doubts += contradictions(history.contradictory)
-    if unknown := history.lost_or_deleted:
-        message = f"{unknown} records without an offset were lost, or deleted by order"
-        doubts.append(Doubt(checker=HISTORY, message=message))
-    return history
-
-
-def _visible(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> np.ndarray | None:
-    """By position in the log: whether it is committed; None where that is not asked."""
-    if item.committed is None:
-        return None
-    problems: list[str] = []
-    rows, _ = columns.read("committed", item.committed, ("offset",), problems)
-    doubts += (Doubt(checker=HISTORY, message=problem) for problem in problems)
-    return np.isin(history.log_offset, numbers_of(rows["offset"]))
-
-
-def contradictions(records: int) -> list[Doubt]:
-    """What so many of them leave open."""
-    message = f"{records} records with contradictory events"
-    return [Doubt(checker=HISTORY, message=message)] if records else []
-
-
-def incomplete(item: WorkItem, rows: int) -> list[Doubt]:
-    """What it leaves open where the files of the final log do not hold what it got."""
-    message = f"the final read got {item.records} records, its files hold {rows}"
-    told = item.complete and item.records != rows
-    return [Doubt(checker=HISTORY, message=message)] if told else []
-
-
-def last_recorded(files: Sequence[str]) -> dict[tuple[str, int], int]:
-    """The highest sequence number of each producer, by cell and number, in files of ``sends`` that
-    can be read."""
-    if not files:
-        return {}
-    rows, _ = columns.read("sends", files, ("cell", "producer", "sequence"), [])
-    # Each file has a dictionary of its own, which cannot be grouped by.
-    plain = rows.set_column(0, "cell", rows["cell"].cast(pa.string()))
-    last = plain.group_by(["cell", "producer"]).aggregate([("sequence", "max")]).to_pylist()
-    return {(row["cell"], row["producer"]): row["sequence_max"] for row in last}
 
 
 def padded(item: WorkItem, rows: pa.Table) -> pa.Table:

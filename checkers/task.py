@@ -1,6 +1,6 @@
-"""What a task of Spark's does: reconcile some partitions, one after the other.
+"""What a task of Spark's does: reconcile some partitions, a handful at a time.
 
-It holds one partition at a time: memory grows with the largest, not with the campaign. The rows of
+It holds one that is large alone: memory grows with the largest, not with the campaign. The rows of
 anomalies go into a file of its own, batch by batch, as they are: they never pass through the JVM,
 nor become Python's objects. What a task hands back grows with the partitions alone.
 """
@@ -25,10 +25,10 @@ ROWS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """``items``: to reconcile, in this order; ``rows``: the file for their anomalies, RESULTS as an
-    Arrow stream, in a directory that is there."""
+    """``handfuls``: to reconcile, in this order, those of one together; ``rows``: the file for
+    their anomalies, RESULTS as an Arrow stream, in a directory that is there."""
 
-    items: Sequence[WorkItem]
+    handfuls: Sequence[Sequence[WorkItem]]
     rows: str
 
 
@@ -36,8 +36,8 @@ def carry_out(task: Task) -> list[dict[str, Any]]:
     """The metrics of each partition, rows of RESULTS. Carried out twice it leaves the same."""
     metrics: list[dict[str, Any]] = []
     with written(located(task.rows)) as rows:
-        for item in task.items:
-            for found in reconcile(item, metrics):
+        for items in task.handfuls:
+            for found in reconcile(items, metrics):
                 rows.write(found)
     return metrics
 

@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 from checkers.autopsy.causes import TOLD_MAX, told
 from checkers.autopsy.rows import AUTOPSIES
 from checkers.consumption import Counted
+from checkers.doubts import HISTORY, Doubt
 from checkers.faults import Partition
 from checkers.groups import grouped
-from checkers.reconcile import HISTORY, RESULTS, Doubt
+from checkers.reconcile import RESULTS
 from checkers.splitting.giants import giants, on, reconcile_giant
 from checkers.splitting.ranges import SLICE_ROWS
 from checkers.splitting.slices import Split
@@ -190,7 +191,7 @@ def _job(
     context = spark.sparkContext
     groups = grouped(items, context.defaultParallelism * _TASKS_A_CORE)
     tasks = [
-        Task(items=group, rows=str(directory / f"{number:09}.arrows"))
+        Task(handfuls=group, rows=str(directory / f"{number:09}.arrows"))
         for number, group in enumerate(groups)
     ]
     return context.parallelize(tasks, len(tasks)).flatMap(carry_out).collect()

@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from checkers import latency, outages, tally
 from checkers.catalogue import CHECKERS
+from checkers.doubts import Doubt
 from checkers.indexes import NONE, Array, PartitionHistory, numbers_of
+from checkers.loading import last_recorded
 from checkers.outages import Asked
-from checkers.reconcile import Doubt, failed, last_recorded, metrics, padded
+from checkers.reconcile import failed, metrics, padded
 from checkers.splitting.pieces import pieces
 from checkers.splitting.ranges import Range, ranges
 from checkers.splitting.slices import Part, Split, indexed, put_aside, taken, together

@@ -12,14 +12,13 @@ import pyarrow.compute as pc
 
 from checkers import outages, tally
 from checkers.autopsy.rows import AUTOPSY
+from checkers.doubts import Doubt
 from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.loading import contradictions, incomplete
 from checkers.outages import Asked
 from checkers.reconcile import (
-    Doubt,
     consumption,
-    contradictions,
     divergent,
-    incomplete,
     metrics,
     padded,
     ruled,

@@ -19,7 +19,7 @@ from history.storage import AnyPath
 def reconcile(item: WorkItem) -> Iterator[pa.Table]:
     """The anomalies of one partition, rule by rule, then its metrics."""
     told: list[dict[str, Any]] = []
-    yield from found_in(item, told)
+    yield from found_in([item], told)
     yield pa.Table.from_pylist(told, schema=RESULTS)
 
 
