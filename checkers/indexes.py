@@ -217,7 +217,7 @@ def codes_of(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
     """Numbers for strings, the same string the same number; new ones are added to ``known``."""
     codes = [np.empty(0, dtype=np.int64)]
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    for chunk in encoded.chunks:
+    for chunk in filter(len, encoded.chunks):
         names = chunk.dictionary.to_pylist()
         known_codes = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
         codes.append(known_codes.take(chunk.indices))

@@ -10,6 +10,7 @@ same arrays, and counts records, cells and rows of the log from 0. One alone is 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -64,8 +65,11 @@ class _Indexed:
         """Of one of them, by its place."""
         first, last = self.records_from[place : place + 2]
         top, bottom = self.log_from[place : place + 2]
-        by_record = {name: of[first:last] for name, of in self.by_record.items()}
-        log = {name: of[top:bottom] for name, of in self.log.items()}
+        mine: dict[str, Any] = {name: of[first:last] for name, of in self.by_record.items()}
+        mine |= {name: of[top:bottom] for name, of in self.log.items()}
+        mine["cell_of"] = _from(self.cells_from[place], mine["cell_of"])
+        mine["first"] = _from(top, mine["first"])
+        mine["log_record"] = _from(first, mine["log_record"])
         return PartitionHistory(
             cell=one.cell,
             topic=one.topic,
@@ -77,13 +81,7 @@ class _Indexed:
             begun=self.begun[place],
             deleted_before=one.deleted_before,
             timeline=one.timeline,
-            **{
-                **by_record,
-                **log,
-                "cell_of": _from(self.cells_from[place], by_record["cell_of"]),
-                "first": _from(top, by_record["first"]),
-                "log_record": _from(first, log["log_record"]),
-            },
+            **mine,
         )
 
 

@@ -16,6 +16,7 @@ from checkers.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
 from checkers.evidence import RunEvidence
 from checkers.facts import Facts, Readers
 from checkers.guarantees import campaign_verdict, judged, verdict
+from checkers.partition_totals import PartitionTotals
 from checkers.promised import (
     AT_LEAST_ONCE,
     agreement_of,
@@ -24,7 +25,7 @@ from checkers.promised import (
     terms_of,
 )
 from checkers.standing import Standing, name
-from checkers.totals import PartitionTotals, Totals
+from checkers.totals import Totals
 from checkers.transactions.looking import CellTransactions
 from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
 from history.cell import Cell

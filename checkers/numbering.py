@@ -61,7 +61,8 @@ def streams_of(cell_of: Array, producer: Array) -> Array:
     if not cell_of.any():
         return producer
     least = int(producer.min())
-    return cell_of * (int(producer.max()) - least + 1) + (producer - least)
+    streams: Array = cell_of * (int(producer.max()) - least + 1) + (producer - least)
+    return streams
 
 
 def hashed(stream: Array, sequence: Array) -> tuple[Array, Array]:

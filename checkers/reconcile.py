@@ -4,30 +4,28 @@ A record belongs to one partition, and ``sends`` and ``log`` files hold one part
 partition is a work item of its own: listed by the driver, reconciled in a task of Spark's
 (``checkers.task``), without a shuffle; small ones some at a time.
 
-Each item yields its anomalies and one row of metrics, in one schema: metrics stand in the rows
-whose ``anomaly`` is null.
+Each item yields its anomalies (FOUND), and its totals.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, zip_longest
-from typing import Any
 
 import pyarrow as pa
 
 from checkers import latency, outages, standing, tally
-from checkers.autopsy.causes import CAUSE
 from checkers.autopsy.partings import Partings
 from checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
 from checkers.autopsy.repeated import DUPLICATED, perform_repeated
 from checkers.autopsy.rows import AUTOPSY
 from checkers.catalogue import CHECKERS, DIVERGENT
-from checkers.consumption import COUNTED, Counted
+from checkers.consumption import Counted
 from checkers.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS, Doubt
 from checkers.indexes import PartitionHistory
 from checkers.loading import Loaded, load
+from checkers.partition_totals import PartitionTotals
 from checkers.reads.anomalies import Found
 from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
@@ -38,31 +36,13 @@ from checkers.verdict import ANOMALIES, Cause
 from checkers.work_item import WorkItem
 from history.storage import located
 
-DOUBTS = pa.list_(pa.struct([("checker", pa.string()), ("message", pa.string())]))
-COUNTS = pa.list_(pa.struct([("name", pa.string()), ("count", pa.int64())]))
-
-RESULTS = pa.schema(
-    [
-        *(field.with_nullable(True) for field in ANOMALIES),
-        pa.field("counts", COUNTS),
-        pa.field("doubts", DOUBTS),
-        pa.field("consumption", COUNTED),
-        pa.field("autopsy", AUTOPSY),
-        pa.field("causes", pa.list_(CAUSE)),
-    ]
-)
-"""Anomalies and metrics in one. ``counts``: sent, acked, failed, indeterminate; of each checker
-that looked, what it found; by standing (``checkers.standing``) acks, and the offences against what
-may not be promised; acks by moment (``checkers.coverage``); nanoseconds without an ack
-(``checkers.outages``); latencies (``checkers.latency``). ``doubts``: which checker could not tell
-what, and why.
-``consumption``: :class:`checkers.consumption.Counted`. ``autopsy``: of an anomaly that has one;
-``causes``: :class:`checkers.verdict.Cause`."""
+FOUND = pa.schema([*ANOMALIES, pa.field("autopsy", AUTOPSY)])
+"""Anomalies. ``autopsy``: of one that has one."""
 
 
-def reconcile(items: Sequence[WorkItem], told: list[dict[str, Any]]) -> Iterator[pa.Table]:
+def reconcile(items: Sequence[WorkItem], told: list[PartitionTotals]) -> Iterator[pa.Table]:
     """The anomalies of some partitions, one partition's after the other's, each rule by rule; their
-    metrics, a row each, go into ``told``.
+    totals go into ``told``.
 
     All of them are taken one step further in turn: what a step needs of the processor's caches is
     there for each but the first, which is a quarter of what a small partition takes. Of the first
@@ -72,20 +52,20 @@ def reconcile(items: Sequence[WorkItem], told: list[dict[str, Any]]) -> Iterator
     A rule that throws, and a history that cannot be read, become doubts about the partition and
     leave the others alone.
     """
-    metrics_of: list[list[dict[str, Any]]] = [[] for _ in items]
-    steps = [_steps(one, metrics) for one, metrics in zip(load(items), metrics_of, strict=True)]
+    totals_of: list[list[PartitionTotals]] = [[] for _ in items]
+    steps = [_steps(one, mine) for one, mine in zip(load(items), totals_of, strict=True)]
     held: list[list[pa.Table]] = [[] for _ in items]
     for first, *others in zip_longest(*steps, fillvalue=()):
         yield from first
         for tables, mine in zip(others, held[1:], strict=True):
             mine += tables
     yield from chain.from_iterable(held)
-    told += chain.from_iterable(metrics_of)
+    told += chain.from_iterable(totals_of)
 
 
-def _steps(loaded: Loaded, told: list[dict[str, Any]]) -> Iterator[Iterable[pa.Table]]:
-    """Reconciling one partition, step by step: what each finds; after the last one its metrics are
-    in ``told``."""
+def _steps(loaded: Loaded, told: list[PartitionTotals]) -> Iterator[Iterable[pa.Table]]:
+    """Reconciling one partition: what each step finds, to be taken before the next one; after the
+    last one its totals are in ``told``."""
     item, history, doubts = loaded.item, loaded.history, loaded.doubts
     causes: list[Cause] = []
     counts = None if history is None else _counts(item, history, doubts)
@@ -130,9 +110,10 @@ def ruled(
     goes into ``counts``, ``causes`` and ``doubts``. Nothing where it throws."""
     try:
         found = CHECKERS[name].rule(history)
-        counts.update(tally.of_rule(item, history, name, found))
         if not len(found):
+            counts[name] += 0
             return
+        counts.update(tally.of_rule(item, history, name, found))
         if name in _PERFORMED:
             performed = partial(_PERFORMED[name], history, item.scene, item.terms, item.run)
             found = _autopsied(found, performed, causes, doubts)
@@ -256,47 +237,26 @@ def divergent(
 
 
 def padded(item: WorkItem, rows: pa.Table) -> pa.Table:
-    """Rows of a rule in the shape of RESULTS."""
-    given = {"run": pa.repeat(pa.scalar(item.run, pa.int32()), len(rows))}
-    given |= {name: rows[name] for name in rows.column_names}
-    columns = [
-        given[field.name] if field.name in given else pa.nulls(len(rows), field.type)
-        for field in RESULTS
-    ]
-    return pa.Table.from_arrays(columns, schema=RESULTS)
+    """Rows of a rule in the shape of FOUND."""
+    given = {name: rows[name] for name in rows.column_names}
+    given["run"] = pa.repeat(pa.scalar(item.run, pa.int32()), len(rows))
+    if "autopsy" not in given:
+        given["autopsy"] = pa.nulls(len(rows), AUTOPSY)
+    return pa.Table.from_arrays([given[name] for name in FOUND.names], schema=FOUND)
 
 
 def metrics(
     item: WorkItem,
     counts: Counter[str],
-    doubts: list[Doubt],
-    consumption: list[Counted],
-    causes: list[Cause],
-) -> dict[str, Any]:
-    """What of a partition is no anomaly, a row of RESULTS."""
+    doubts: Sequence[Doubt],
+    consumption: Sequence[Counted],
+    causes: Sequence[Cause],
+) -> PartitionTotals:
+    """What of a partition is no anomaly; numbers become Python's own."""
     where = f"{item.topic}-{item.partition}"
-    told = [replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts]
-    return {
-        **dict.fromkeys(RESULTS.names),
-        "run": item.run,
-        "cell": item.cell,
-        "topic": item.topic,
-        "partition": item.partition,
-        "counts": [{"name": str(name), "count": int(count)} for name, count in counts.items()],
-        "doubts": [_fields(doubt) for doubt in told],
-        "consumption": _plain([one.row() for one in consumption], COUNTED),
-        "causes": _plain([_fields(cause) for cause in causes], _CAUSES),
-    }
-
-
-_CAUSES = RESULTS.field("causes").type
-
-
-def _fields(one: Doubt | Cause) -> dict[str, Any]:
-    """Not ``asdict``, which copies each value deeply: that took longer than most rules."""
-    return {field.name: getattr(one, field.name) for field in fields(one)}
-
-
-def _plain(rows: list[dict[str, Any]], kind: pa.ListType) -> list[dict[str, Any]]:
-    """As Arrow gives them back: lists, and numbers of Python's."""
-    return list(pa.scalar(rows, kind).as_py()) if rows else []
+    return PartitionTotals(
+        counts=Counter({str(name): int(count) for name, count in counts.items()}),
+        doubts=tuple(replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts),
+        consumption=tuple(one.plain() for one in consumption),
+        causes=tuple(causes),
+    )
