@@ -129,13 +129,13 @@ class PartitionHistory:
         named = (self.fate == Fate.ACKED) & (self.acked_offset != NONE) & ~self.contradicted
         return np.flatnonzero(named)
 
-    @property
+    @cached_property
     def gone(self) -> Array:
         """The numbers of the acked records that are absent from the final log, ascending; none
         where it was not read completely."""
         return np.flatnonzero((self.fate == Fate.ACKED) & (self.first == NONE) & self.read.complete)
 
-    @property
+    @cached_property
     def lost(self) -> Array:
         """Those of them that were not deleted by order. Of one that was acked without an offset
         nobody can tell, where records were deleted (:attr:`lost_or_deleted`)."""
@@ -146,8 +146,9 @@ class PartitionHistory:
     @property
     def lost_or_deleted(self) -> int:
         """How many of them are the one or the other, and nobody can tell which."""
-        unnamed = self.acked_offset[self.gone] == NONE
-        return int(np.count_nonzero(unnamed)) if self.deleted_before else 0
+        if not self.deleted_before:
+            return 0
+        return int(np.count_nonzero(self.acked_offset[self.gone] == NONE))
 
     @cached_property
     def stream(self) -> Array:
@@ -165,6 +166,21 @@ class PartitionHistory:
         behind, ahead = overtaken(self.stream[records], self.sequence[records])
         in_log_order = np.argsort(behind)
         return records[behind[in_log_order]], records[ahead[in_log_order]]
+
+    @cached_property
+    def copies(self) -> Mapping[int, Sequence[int]]:
+        """The offsets of sent records that stand at two or more, by record number."""
+        ours = self.log_record[self.log_record != NONE]
+        often = np.bincount(ours, minlength=len(self.fate))
+        repeated = (often > 1) & (self.fate != Fate.NEVER_SENT)
+        if not repeated.any():
+            return {}
+        positions = np.flatnonzero(np.append(repeated, False)[self.log_record])
+        offsets_by_record: dict[int, list[int]] = {}
+        for position in positions:
+            offsets = offsets_by_record.setdefault(int(self.log_record[position]), [])
+            offsets.append(int(self.log_offset[position]))
+        return offsets_by_record
 
     def shown_to_consumers(self, positions: Array) -> Array:
         """Those of these positions in the log arrays that its consumers are to be shown."""

@@ -31,7 +31,6 @@ from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
 from checkers.replicas.sessions import UNTOLD, Written, written
-from checkers.rules.order import copies
 from checkers.verdict import ANOMALIES, Cause
 from checkers.work_item import WorkItem
 from history.storage import located
@@ -74,11 +73,10 @@ def _steps(loaded: Loaded, told: list[PartitionTotals]) -> Iterator[Iterable[pa.
         return
     yield ()
     looked = consumption(item, history, counts, doubts)
-    if looked is not None:
-        history = replace(history, seen=looked.seen)
-        for some in looked.found:
-            yield (padded(item, _shown(item, history, some, looked.clients, causes, doubts)),)
-    history = replace(history, written=sessions(item, history))
+    seen = None if looked is None else looked.seen
+    history = replace(history, seen=seen, written=sessions(item, history))
+    for some in () if looked is None else looked.found:
+        yield (padded(item, _shown(item, history, some, looked.clients, causes, doubts)),)
     for name in CHECKERS:
         yield ruled(name, item, history, counts, causes, doubts)
     yield divergent(item, counts, causes, doubts)
@@ -169,7 +167,7 @@ def _autopsied(
 def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]:
     if not item.copies:
         return UNTOLD
-    offsets = sorted(offset for found in copies(history).values() for offset in found)
+    offsets = sorted(offset for found in history.copies.values() for offset in found)
     epochs = history.epoch_at(offsets).tolist()
     return written(list(map(located, item.copies)), dict(zip(offsets, epochs, strict=True)))
 
