@@ -75,8 +75,9 @@ def _steps(loaded: Loaded, told: list[PartitionTotals]) -> Iterator[Iterable[pa.
     looked = consumption(item, history, counts, doubts)
     seen = None if looked is None else looked.seen
     history = replace(history, seen=seen, written=sessions(item, history))
-    for some in () if looked is None else looked.found:
-        yield (padded(item, _shown(item, history, some, looked.clients, causes, doubts)),)
+    if looked is not None:
+        for some in looked.found:
+            yield (padded(item, _shown(item, history, some, looked.clients, causes, doubts)),)
     for name in CHECKERS:
         yield ruled(name, item, history, counts, causes, doubts)
     yield divergent(item, counts, causes, doubts)
