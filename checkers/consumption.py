@@ -5,26 +5,12 @@ What each count is stands in :mod:`checkers.shown` (of a client) and :mod:`check
 group).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from dataclasses import dataclass, replace
 
 from checkers.reach import FaultWindows
 from checkers.reads.anomalies import Coordinated
 from checkers.shown import Counts
 from checkers.terms import Terms
-
-COUNTED = pa.list_(
-    pa.struct(
-        [
-            ("client", pa.string()),
-            ("group", pa.string()),
-            ("counts", pa.list_(pa.struct([("name", pa.string()), ("count", pa.int64())]))),
-        ]
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +66,7 @@ class Counted:
     group: str | None
     counts: Counts
 
-    def row(self) -> dict[str, Any]:
-        """As an element of COUNTED."""
-        told = [{"name": name, "count": count} for name, count in self.counts.items()]
-        return {"client": self.client, "group": self.group, "counts": told}
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Counted":
-        """Back from that."""
-        told = {count["name"]: count["count"] for count in row["counts"]}
-        return cls(client=row["client"], group=row["group"], counts=told)
+    def plain(self) -> "Counted":
+        """The same in Python's own numbers."""
+        told = {name: None if many is None else int(many) for name, many in self.counts.items()}
+        return replace(self, counts=told)

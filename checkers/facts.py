@@ -23,7 +23,7 @@ class Facts:
     """All that a cell is judged by.
 
     Attributes:
-        counts: The sums of its partitions, as in ``checkers.reconcile.RESULTS``.
+        counts: The sums of its partitions, as in :func:`checkers.reconcile.metrics`.
         why: Why acks in it are not promised to be kept, or perhaps not; a sentence each.
         apart: Why replicas of it are not promised to agree, or perhaps not; a sentence each.
         withdrawn: Likewise why what consumers were shown of it need not stay.

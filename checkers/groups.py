@@ -1,7 +1,8 @@
-"""Which partitions a task reconciles, one after the other.
+"""Which partitions a task reconciles, and which of them at a time.
 
-A task for each of 1,800 small partitions would cost more to hand out than to carry out. A group is
-of neighbours, so that what its task writes is in the order of the items.
+A task for each of 1,800 small partitions would cost more to hand out than to carry out, and each by
+itself more to reconcile than a handful together. Groups and handfuls are of neighbours, so that
+what a task writes is in the order of the items.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,20 +14,39 @@ ITEM_BYTES = 100_000
 """What a partition costs whatever it holds: as much as reading so many bytes."""
 
 
-def grouped(items: Sequence[WorkItem], groups: int) -> list[Sequence[WorkItem]]:
-    """The items in their order, in at most so many groups of about as many bytes each; a partition
-    of more is a group of its own, or the last of one."""
-    sizes = [ITEM_BYTES + held for held in bytes_of(items)]
+HANDFUL_BYTES = 1_000_000
+"""Compressed, of all partitions of a handful that is of more than one: in memory some 30 MB."""
+
+HANDFUL_MAX = 20
+"""Partitions in a handful. More gain nothing: what is kept of each drives the others' out of the
+processor's caches."""
+
+
+def grouped(items: Sequence[WorkItem], groups: int) -> list[list[Sequence[WorkItem]]]:
+    """The items in their order, in at most so many groups of about as many bytes each, a group in
+    handfuls; a partition of more is a group of its own, or the last of one."""
+    held = bytes_of(items)
+    sizes = [ITEM_BYTES + own for own in held]
     share = sum(sizes) / groups
-    found: list[Sequence[WorkItem]] = []
+    found: list[list[Sequence[WorkItem]]] = []
     begun, filled = 0, 0
     for place, own in enumerate(sizes, start=1):
         filled += own
         # By what all groups so far should hold: what one lacks or exceeds is the next one's.
         if filled >= share * (len(found) + 1) or place == len(items):
-            found.append(items[begun:place])
+            found.append(list(_handfuls(items[begun:place], held[begun:place])))
             begun = place
     return found
+
+
+def _handfuls(items: Sequence[WorkItem], sizes: Sequence[int]) -> Iterator[Sequence[WorkItem]]:
+    begun, filled = 0, 0
+    for place, own in enumerate(sizes):
+        filled += own
+        if place > begun and (filled > HANDFUL_BYTES or place - begun == HANDFUL_MAX):
+            yield items[begun:place]
+            begun, filled = place, own
+    yield items[begun:]
 
 
 def bytes_of(items: Sequence[WorkItem]) -> list[int]:

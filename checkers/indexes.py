@@ -1,4 +1,5 @@
-"""What became of every record of one partition: built once, shared by all rules.
+"""What became of every record of one partition: built once (:mod:`checkers.indexing`), shared by
+all rules.
 
 The tables of a partition (``sends``, ``log``) become arrays. Every record that either of them
 names, (cell, producer, sequence), gets a dense number, so that reconciling is indexing of arrays:
@@ -13,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.numbering import first_positions, record_numbers
 from checkers.overtaking import overtaken, stream_numbers
-from checkers.reach import NO_FAULTS, FaultWindows
+from checkers.reach import FaultWindows
 from checkers.replicas.sessions import UNTOLD, Written
-from checkers.timeline.known import UNSEEN, Timeline
-from history.schema import SendType
+from checkers.timeline.known import Timeline
 
 Array = npt.NDArray[Any]
 
@@ -131,13 +129,13 @@ class PartitionHistory:
         named = (self.fate == Fate.ACKED) & (self.acked_offset != NONE) & ~self.contradicted
         return np.flatnonzero(named)
 
-    @property
+    @cached_property
     def gone(self) -> Array:
         """The numbers of the acked records that are absent from the final log, ascending; none
         where it was not read completely."""
         return np.flatnonzero((self.fate == Fate.ACKED) & (self.first == NONE) & self.read.complete)
 
-    @property
+    @cached_property
     def lost(self) -> Array:
         """Those of them that were not deleted by order. Of one that was acked without an offset
         nobody can tell, where records were deleted (:attr:`lost_or_deleted`)."""
@@ -148,8 +146,9 @@ class PartitionHistory:
     @property
     def lost_or_deleted(self) -> int:
         """How many of them are the one or the other, and nobody can tell which."""
-        unnamed = self.acked_offset[self.gone] == NONE
-        return int(np.count_nonzero(unnamed)) if self.deleted_before else 0
+        if not self.deleted_before:
+            return 0
+        return int(np.count_nonzero(self.acked_offset[self.gone] == NONE))
 
     @cached_property
     def stream(self) -> Array:
@@ -167,6 +166,21 @@ class PartitionHistory:
         behind, ahead = overtaken(self.stream[records], self.sequence[records])
         in_log_order = np.argsort(behind)
         return records[behind[in_log_order]], records[ahead[in_log_order]]
+
+    @cached_property
+    def copies(self) -> Mapping[int, Sequence[int]]:
+        """The offsets of sent records that stand at two or more, by record number."""
+        ours = self.log_record[self.log_record != NONE]
+        often = np.bincount(ours, minlength=len(self.fate))
+        repeated = (often > 1) & (self.fate != Fate.NEVER_SENT)
+        if not repeated.any():
+            return {}
+        positions = np.flatnonzero(np.append(repeated, False)[self.log_record])
+        offsets_by_record: dict[int, list[int]] = {}
+        for position in positions:
+            offsets = offsets_by_record.setdefault(int(self.log_record[position]), [])
+            offsets.append(int(self.log_offset[position]))
+        return offsets_by_record
 
     def shown_to_consumers(self, positions: Array) -> Array:
         """Those of these positions in the log arrays that its consumers are to be shown."""
@@ -215,152 +229,11 @@ class PartitionHistory:
         return self.log_offset[self.first[records]]
 
 
-def index(
-    *,
-    cell: str,
-    topic: str,
-    partition: int,
-    sends: pa.Table,
-    log: pa.Table,
-    read: FinalRead,
-    sends_whole: bool = True,
-    last_recorded: Mapping[tuple[str, int], int] = MappingProxyType({}),
-    deleted_before: int = 0,
-    faults: FaultWindows = NO_FAULTS,
-    timeline: Timeline = UNSEEN,
-) -> PartitionHistory:
-    """Index one partition's ``sends`` and ``log`` rows (SEND_COLUMNS and LOG_COLUMNS of them).
-    ``last_recorded``: by cell and number, of the producers that were crashed, the last sequence
-    number that they recorded of this partition; ``deleted_before``: see :class:`PartitionHistory`.
-    """
-    log = _in_offset_order(log)
-    ours = _where(_named(log))
-    named = log if isinstance(ours, slice) else log.filter(pa.array(ours))
-    cell_names: dict[str, int] = {}
-    cells = np.concatenate([codes_of(table["cell"], cell_names) for table in (sends, named)])
-    producers, sequences = (
-        np.concatenate([numbers_of(table[column]) for table in (sends, named)])
-        for column in ("producer", "sequence")
-    )
-    numbers, representative = record_numbers(cells, producers, sequences)
-    count = len(representative)
-    sent, logged = numbers[: len(sends)], numbers[len(sends) :]
-    log_record = np.full(len(log), NONE, dtype=np.int64)
-    log_record[ours] = logged
-    log_offset = numbers_of(log["offset"])
-    new = _where(_without_repeats(log_offset, log_record))
-    log_record = log_record[new]
-    cell_of, producer, sequence = (of[representative] for of in (cells, producers, sequences))
-    untold = np.zeros(count, dtype=bool)
-    for (name, number), last in last_recorded.items():
-        untold |= (cell_of == cell_names.get(name, NONE)) & (producer == number) & (sequence > last)
-    return PartitionHistory(
-        cell=cell,
-        topic=topic,
-        partition=partition,
-        read=read,
-        sends_whole=sends_whole,
-        faults=faults,
-        cell_names=tuple(cell_names),
-        cell_of=cell_of,
-        producer=producer,
-        sequence=sequence,
-        untold=untold,
-        **_fates(sends, sent, count),
-        log_offset=log_offset[new],
-        log_epoch=numbers_of(log["leader_epoch"])[new],
-        log_record=log_record,
-        first=first_positions(log_record, count),
-        deleted_before=deleted_before,
-        timeline=timeline,
-    )
-
-
-def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
-    types: dict[str, int] = {}
-    codes = codes_of(sends["type"], types)
-    invoked, acks, failed = (
-        codes == types.get(kind, NONE) for kind in (SendType.INVOKE, SendType.OK, SendType.FAIL)
-    )
-    # Where rows disagree: of what an ack tells nothing is overruled.
-    of_invoke, of_ack, of_other = (
-        np.flatnonzero(rows) for rows in (invoked, acks, ~invoked & ~acks)
-    )
-    asks, acked, others = sent[of_invoke], sent[of_ack], sent[of_other]
-    fate = np.full(count, Fate.NEVER_SENT, dtype=np.int8)
-    fate[sent] = Fate.INDETERMINATE
-    fate[sent[failed]] = Fate.FAILED
-    fate[acked] = Fate.ACKED
-    times = numbers_of(sends["time"])
-    asked, answered, due = np.full((3, count), NONE, dtype=np.int64)
-    asked[asks] = times[of_invoke]
-    due[asks] = numbers_of(sends["due"])[of_invoke]
-    answered[others] = times[of_other]
-    answered[acked] = times[of_ack]
-    # Of the completion where it never was invoked, of the invoke where it was not acked.
-    time = np.where((fate != Fate.ACKED) & (asked != NONE), asked, answered)
-    acked_offset = np.full(count, NONE, dtype=np.int64)
-    acked_offset[acked] = numbers_of(sends["offset"])[of_ack]
-    return {
-        "fate": fate,
-        "acked_offset": acked_offset,
-        "time": time,
-        "asked": asked,
-        "answered": answered,
-        "due": due,
-        "begun": int(times.min()) if len(times) else NONE,
-        "contradicted": _contradicted(asks, acked, others, count),
-    }
-
-
-def _contradicted(asks: Array, acked: Array, others: Array, count: int) -> Array:
-    """Which of so many records were invoked or completed twice, or completed and never invoked."""
-    invoked, completed = np.zeros((2, count), dtype=bool)
-    invoked[asks] = completed[acked] = completed[others] = True
-    # As many as there are events: none of them is of a record that had one.
-    if len(asks) == np.count_nonzero(invoked) and (
-        len(acked) + len(others) == np.count_nonzero(completed)
-    ):
-        never: Array = completed & ~invoked
-        return never
-    invokes = np.bincount(asks, minlength=count)
-    completions = np.bincount(acked, minlength=count) + np.bincount(others, minlength=count)
-    return (invokes > 1) | (completions > 1) | (completions > invokes)
-
-
-def _where(which: Array) -> Array | slice:
-    """To pick by; where it holds of all, as it mostly does, nothing is copied."""
-    return slice(None) if which.all() else which
-
-
-def _named(log: pa.Table) -> Array:
-    """Which rows of a log name a record."""
-    named = np.ones(len(log), dtype=bool)
-    for column in ("cell", "producer", "sequence"):
-        if log[column].null_count:
-            named &= log[column].is_valid().to_numpy()
-    return named
-
-
-def _in_offset_order(log: pa.Table) -> pa.Table:
-    offsets = numbers_of(log["offset"])
-    if np.all(offsets[1:] >= offsets[:-1]):
-        return log
-    return log.take(pa.array(np.argsort(offsets, kind="stable")))
-
-
-def _without_repeats(offsets: Array, records: Array) -> Array:
-    """Which rows count: a final read that was taken up again may tell the same record at the same
-    offset twice."""
-    new = np.ones(len(offsets), dtype=bool)
-    new[1:] = (offsets[1:] != offsets[:-1]) | (records[1:] != records[:-1])
-    return new
-
-
 def codes_of(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
     """Numbers for strings, the same string the same number; new ones are added to ``known``."""
     codes = [np.empty(0, dtype=np.int64)]
-    for chunk in column.dictionary_encode().chunks:
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    for chunk in filter(len, encoded.chunks):
         names = chunk.dictionary.to_pylist()
         known_codes = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
         codes.append(known_codes.take(chunk.indices))

@@ -12,9 +12,11 @@ from checkers import coverage, gaps, latency, liveness, measures
 from checkers.autopsy.causes import in_order
 from checkers.catalogue import CATALOGUE
 from checkers.consumers import consumers_of, consumption
+from checkers.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
 from checkers.evidence import RunEvidence
 from checkers.facts import Facts, Readers
 from checkers.guarantees import campaign_verdict, judged, verdict
+from checkers.partition_totals import PartitionTotals
 from checkers.promised import (
     AT_LEAST_ONCE,
     agreement_of,
@@ -22,9 +24,8 @@ from checkers.promised import (
     shown_terms_of,
     terms_of,
 )
-from checkers.reconcile import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
 from checkers.standing import Standing, name
-from checkers.totals import PartitionTotals, Totals
+from checkers.totals import Totals
 from checkers.transactions.looking import CellTransactions
 from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
 from history.cell import Cell

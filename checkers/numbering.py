@@ -1,4 +1,4 @@
-"""A number for each record that the rows of a partition name: (cell, producer, sequence).
+"""A number for each record that rows name: (cell, producer, sequence).
 
 A producer numbers its records one by one, over all partitions of its cell, so that those in one
 partition are as far apart as there are partitions. Then (sequence - least) / stride is an address,
@@ -7,6 +7,7 @@ damaged or not ours, there would be more addresses than memory: there they are h
 same numbers.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,35 @@ def record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Ar
     return hashed(stream, sequence)
 
 
+def part_by_part(
+    numbers: Array, first: Array, begins: Sequence[Sequence[int]]
+) -> tuple[Array, Array, list[int]]:
+    """What :func:`record_numbers` tells of rows of several partitions, none of which names a record
+    of another one, numbered so that each one's records follow those of the one before; and from
+    which number on they are its own. ``begins``: the rows are so many tables, one behind the other,
+    in each of which partitions begin there, and the last one ends."""
+    count = len(begins[0]) - 1
+    if count == 1:
+        return numbers, first, [0, len(first)]
+    places = np.tile(np.arange(count), len(begins))
+    whose = np.repeat(places, np.concatenate([np.diff(one) for one in begins]))[first]
+    # Mostly so as it is: who is in a log was sent, and all that was sent comes first.
+    if (whose[1:] < whose[:-1]).any():
+        order = np.argsort(whose, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        numbers, first, whose = place[numbers], first[order], whose[order]
+    return numbers, first, np.searchsorted(whose, np.arange(count + 1)).tolist()
+
+
 def streams_of(cell_of: Array, producer: Array) -> Array:
-    """A number for cell and producer of each row, the same for the same alone."""
-    return cell_of << 32 | (producer & 0xFFFFFFFF) if cell_of.any() else producer
+    """A number for cell and producer of each row, the same for the same alone, and small where
+    these are. Cells are numbered from 0, and a producer's number has 32 bits."""
+    if not cell_of.any():
+        return producer
+    least = int(producer.min())
+    streams: Array = cell_of * (int(producer.max()) - least + 1) + (producer - least)
+    return streams
 
 
 def hashed(stream: Array, sequence: Array) -> tuple[Array, Array]:

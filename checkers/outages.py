@@ -128,8 +128,10 @@ def counts(told: Asked, faults: FaultWindows) -> dict[str, int]:
     """The outages of a partition as counts of nanoseconds: in all and at most, over all and by the
     faults within whose reach they began (:func:`named`)."""
     found = list(outages(told))
-    starts = np.array([one.start for one in found], dtype=np.int64)
     counted: dict[str, int] = {_TOTAL: 0, _LONGEST: 0}
+    if not found:
+        return counted
+    starts = np.array([one.start for one in found], dtype=np.int64)
     for outage, label in zip(found, faults.at(starts).to_pylist(), strict=True):
         for suffix in ("", f" {label or ''}"):
             total, longest = _TOTAL + suffix, _LONGEST + suffix

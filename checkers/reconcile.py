@@ -2,121 +2,99 @@
 
 A record belongs to one partition, and ``sends`` and ``log`` files hold one partition each, so a
 partition is a work item of its own: listed by the driver, reconciled in a task of Spark's
-(``checkers.task``), without a shuffle.
+(``checkers.task``), without a shuffle; small ones some at a time.
 
-Each item yields its anomalies and one row of metrics, in one schema: metrics stand in the rows
-whose ``anomaly`` is null.
+Each item yields its anomalies (FOUND), and its totals.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from itertools import chain, zip_longest
 
-import numpy as np
 import pyarrow as pa
 
-from checkers import columns, latency, outages, standing, tally
-from checkers.autopsy.causes import CAUSE
+from checkers import latency, outages, standing, tally
 from checkers.autopsy.partings import Partings
 from checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
 from checkers.autopsy.repeated import DUPLICATED, perform_repeated
 from checkers.autopsy.rows import AUTOPSY
 from checkers.catalogue import CHECKERS, DIVERGENT
-from checkers.consumption import COUNTED, Counted
-from checkers.indexes import (
-    LOG_COLUMNS,
-    SEND_COLUMNS,
-    FinalRead,
-    PartitionHistory,
-    index,
-    numbers_of,
-)
-from checkers.reach import FaultWindows
+from checkers.consumption import Counted
+from checkers.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS, Doubt
+from checkers.indexes import PartitionHistory
+from checkers.loading import Loaded, load
+from checkers.partition_totals import PartitionTotals
 from checkers.reads.anomalies import Found
 from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
 from checkers.replicas.sessions import UNTOLD, Written, written
-from checkers.rules.order import copies
 from checkers.verdict import ANOMALIES, Cause
 from checkers.work_item import WorkItem
 from history.storage import located
 
-HISTORY = "history"
-"""Stands for the checker where what went wrong is the history itself."""
-
-CONSUMPTION = "consumption"
-"""Stands for it where that is what consumers recorded: that is told, and leaves open what was
-promised to them; no other promise rests on it."""
-
-REPLICAS = "replicas"
-"""Stands for the checker where copies of replicas could not be compared: that is told, and leaves
-open whether they agree; no other promise rests on it."""
-
-AUTOPSY_DOUBT = "autopsy"
-"""Stands for it where autopsies could not be performed: that is told, and no promise rests on
-them."""
-
-DOUBTS = pa.list_(pa.struct([("checker", pa.string()), ("message", pa.string())]))
-COUNTS = pa.list_(pa.struct([("name", pa.string()), ("count", pa.int64())]))
-
-RESULTS = pa.schema(
-    [
-        *(field.with_nullable(True) for field in ANOMALIES),
-        pa.field("counts", COUNTS),
-        pa.field("doubts", DOUBTS),
-        pa.field("consumption", COUNTED),
-        pa.field("autopsy", AUTOPSY),
-        pa.field("causes", pa.list_(CAUSE)),
-    ]
-)
-"""Anomalies and metrics in one. ``counts``: sent, acked, failed, indeterminate; of each checker
-that looked, what it found; by standing (``checkers.standing``) acks, and the offences against what
-may not be promised; acks by moment (``checkers.coverage``); nanoseconds without an ack
-(``checkers.outages``); latencies (``checkers.latency``). ``doubts``: which checker could not tell
-what, and why.
-``consumption``: :class:`checkers.consumption.Counted`. ``autopsy``: of an anomaly that has one;
-``causes``: :class:`checkers.verdict.Cause`."""
+FOUND = pa.schema([*ANOMALIES, pa.field("autopsy", AUTOPSY)])
+"""Anomalies. ``autopsy``: of one that has one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
-    """A checker (or HISTORY, or CONSUMPTION) that could not tell, and why."""
+def reconcile(items: Sequence[WorkItem], told: list[PartitionTotals]) -> Iterator[pa.Table]:
+    """The anomalies of some partitions, one partition's after the other's, each rule by rule; their
+    totals go into ``told``.
 
-    checker: str
-    message: str
-
-
-def reconcile(item: WorkItem, told: list[dict[str, Any]]) -> Iterator[pa.Table]:
-    """The anomalies of one partition, rule by rule; its metrics, one row, go into ``told``.
+    All of them are taken one step further in turn: what a step needs of the processor's caches is
+    there for each but the first, which is a quarter of what a small partition takes. Of the first
+    one rows are handed on as they come, of the others they are held back: one that is large is
+    better alone.
 
     A rule that throws, and a history that cannot be read, become doubts about the partition and
     leave the others alone.
     """
-    doubts: list[Doubt] = []
+    totals_of: list[list[PartitionTotals]] = [[] for _ in items]
+    steps = [_steps(one, mine) for one, mine in zip(load(items), totals_of, strict=True)]
+    held: list[list[pa.Table]] = [[] for _ in items]
+    for first, *others in zip_longest(*steps, fillvalue=()):
+        yield from first
+        for tables, mine in zip(others, held[1:], strict=True):
+            mine += tables
+    yield from chain.from_iterable(held)
+    told += chain.from_iterable(totals_of)
+
+
+def _steps(loaded: Loaded, told: list[PartitionTotals]) -> Iterator[Iterable[pa.Table]]:
+    """Reconciling one partition: what each step finds, to be taken before the next one; after the
+    last one its totals are in ``told``."""
+    item, history, doubts = loaded.item, loaded.history, loaded.doubts
     causes: list[Cause] = []
+    counts = None if history is None else _counts(item, history, doubts)
+    if history is None or counts is None:
+        told.append(metrics(item, Counter(), doubts, [], []))
+        return
+    yield ()
+    looked = consumption(item, history, counts, doubts)
+    seen = None if looked is None else looked.seen
+    history = replace(history, seen=seen, written=sessions(item, history))
+    if looked is not None:
+        for some in looked.found:
+            yield (padded(item, _shown(item, history, some, looked.clients, causes, doubts)),)
+    for name in CHECKERS:
+        yield ruled(name, item, history, counts, causes, doubts)
+    yield divergent(item, counts, causes, doubts)
+    told.append(metrics(item, counts, doubts, looked.counted if looked else [], causes))
+
+
+def _counts(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> Counter[str] | None:
+    """What is counted whatever rules find; None, and a doubt, where that cannot be."""
     try:
-        history = _load(item, doubts)
         counts = tally.of_records(item, history)
         counts.update(tally.of_partition(item, history.begun))
         counts.update(outages.counts(outages.asked(history), history.faults))
         counts.update(latency.of_acks(history))
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
         doubts.append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
-        told.append(metrics(item, Counter(), doubts, [], []))
-        return
-    looked = consumption(item, history, counts, doubts)
-    if looked is not None:
-        history = replace(history, seen=looked.seen)
-        for some in looked.found:
-            yield padded(item, _shown(item, history, some, looked.clients, causes, doubts))
-    history = replace(history, written=sessions(item, history))
-    for name in CHECKERS:
-        yield from ruled(name, item, history, counts, causes, doubts)
-    yield from divergent(item, counts, causes, doubts)
-    told.append(metrics(item, counts, doubts, looked.counted if looked else [], causes))
+        return None
+    return counts
 
 
 def ruled(
@@ -131,9 +109,10 @@ def ruled(
     goes into ``counts``, ``causes`` and ``doubts``. Nothing where it throws."""
     try:
         found = CHECKERS[name].rule(history)
-        counts.update(tally.of_rule(item, history, name, found))
         if not len(found):
+            counts[name] += 0
             return
+        counts.update(tally.of_rule(item, history, name, found))
         if name in _PERFORMED:
             performed = partial(_PERFORMED[name], history, item.scene, item.terms, item.run)
             found = _autopsied(found, performed, causes, doubts)
@@ -189,7 +168,7 @@ def _autopsied(
 def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]:
     if not item.copies:
         return UNTOLD
-    offsets = sorted(offset for found in copies(history).values() for offset in found)
+    offsets = sorted(offset for found in history.copies.values() for offset in found)
     epochs = history.epoch_at(offsets).tolist()
     return written(list(map(located, item.copies)), dict(zip(offsets, epochs, strict=True)))
 
@@ -256,118 +235,27 @@ def divergent(
     doubts.extend(Doubt(checker=REPLICAS, message=words) for words in copies.untold)
 
 
-def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
-    problems: list[str] = []
-    sends, sends_whole = columns.read("sends", item.sends, SEND_COLUMNS, problems)
-    log, log_whole = columns.read("log", item.log, LOG_COLUMNS, problems)
-    doubts += (Doubt(checker=HISTORY, message=problem) for problem in problems)
-    short = incomplete(item, len(log))
-    doubts += short
-    # A record is lost only if the log is there from end to end: with a file of it gone, every
-    # record of that file would be called lost.
-    complete = item.complete and item.log_whole and log_whole and not short
-    history = index(
-        cell=item.cell,
-        topic=item.topic,
-        partition=item.partition,
-        sends=sends,
-        log=log,
-        read=FinalRead(complete=complete, start=item.start, end=item.end),
-        sends_whole=item.sends_whole and sends_whole,
-        last_recorded=last_recorded(item.cut),
-        deleted_before=item.deleted_before,
-        faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
-        timeline=item.timeline,
-    )
-    history = replace(
-        history,
-        transactional=item.transactional,
-        visible=_visible(item, history, doubts),
-    )
-    doubts += contradictions(history.contradictory)
-    if unknown := history.lost_or_deleted:
-        message = f"{unknown} records without an offset were lost, or deleted by order"
-        doubts.append(Doubt(checker=HISTORY, message=message))
-    return history
-
-
-def _visible(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> np.ndarray | None:
-    """By position in the log: whether it is committed; None where that is not asked."""
-    if item.committed is None:
-        return None
-    problems: list[str] = []
-    rows, _ = columns.read("committed", item.committed, ("offset",), problems)
-    doubts += (Doubt(checker=HISTORY, message=problem) for problem in problems)
-    return np.isin(history.log_offset, numbers_of(rows["offset"]))
-
-
-def contradictions(records: int) -> list[Doubt]:
-    """What so many of them leave open."""
-    message = f"{records} records with contradictory events"
-    return [Doubt(checker=HISTORY, message=message)] if records else []
-
-
-def incomplete(item: WorkItem, rows: int) -> list[Doubt]:
-    """What it leaves open where the files of the final log do not hold what it got."""
-    message = f"the final read got {item.records} records, its files hold {rows}"
-    told = item.complete and item.records != rows
-    return [Doubt(checker=HISTORY, message=message)] if told else []
-
-
-def last_recorded(files: Sequence[str]) -> dict[tuple[str, int], int]:
-    """The highest sequence number of each producer, by cell and number, in files of ``sends`` that
-    can be read."""
-    if not files:
-        return {}
-    rows, _ = columns.read("sends", files, ("cell", "producer", "sequence"), [])
-    # Each file has a dictionary of its own, which cannot be grouped by.
-    plain = rows.set_column(0, "cell", rows["cell"].cast(pa.string()))
-    last = plain.group_by(["cell", "producer"]).aggregate([("sequence", "max")]).to_pylist()
-    return {(row["cell"], row["producer"]): row["sequence_max"] for row in last}
-
-
 def padded(item: WorkItem, rows: pa.Table) -> pa.Table:
-    """Rows of a rule in the shape of RESULTS."""
-    given = {"run": pa.repeat(pa.scalar(item.run, pa.int32()), len(rows))}
-    given |= {name: rows[name] for name in rows.column_names}
-    columns = [
-        given[field.name] if field.name in given else pa.nulls(len(rows), field.type)
-        for field in RESULTS
-    ]
-    return pa.Table.from_arrays(columns, schema=RESULTS)
+    """Rows of a rule in the shape of FOUND."""
+    given = {name: rows[name] for name in rows.column_names}
+    given["run"] = pa.repeat(pa.scalar(item.run, pa.int32()), len(rows))
+    if "autopsy" not in given:
+        given["autopsy"] = pa.nulls(len(rows), AUTOPSY)
+    return pa.Table.from_arrays([given[name] for name in FOUND.names], schema=FOUND)
 
 
 def metrics(
     item: WorkItem,
     counts: Counter[str],
-    doubts: list[Doubt],
-    consumption: list[Counted],
-    causes: list[Cause],
-) -> dict[str, Any]:
-    """What of a partition is no anomaly, a row of RESULTS."""
+    doubts: Sequence[Doubt],
+    consumption: Sequence[Counted],
+    causes: Sequence[Cause],
+) -> PartitionTotals:
+    """What of a partition is no anomaly; numbers become Python's own."""
     where = f"{item.topic}-{item.partition}"
-    told = [replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts]
-    return {
-        **dict.fromkeys(RESULTS.names),
-        "run": item.run,
-        "cell": item.cell,
-        "topic": item.topic,
-        "partition": item.partition,
-        "counts": [{"name": str(name), "count": int(count)} for name, count in counts.items()],
-        "doubts": [_fields(doubt) for doubt in told],
-        "consumption": _plain([one.row() for one in consumption], COUNTED),
-        "causes": _plain([_fields(cause) for cause in causes], _CAUSES),
-    }
-
-
-_CAUSES = RESULTS.field("causes").type
-
-
-def _fields(one: Doubt | Cause) -> dict[str, Any]:
-    """Not ``asdict``, which copies each value deeply: that took longer than most rules."""
-    return {field.name: getattr(one, field.name) for field in fields(one)}
-
-
-def _plain(rows: list[dict[str, Any]], kind: pa.ListType) -> list[dict[str, Any]]:
-    """As Arrow gives them back: lists, and numbers of Python's."""
-    return list(pa.scalar(rows, kind).as_py()) if rows else []
+    return PartitionTotals(
+        counts=Counter({str(name): int(count) for name, count in counts.items()}),
+        doubts=tuple(replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts),
+        consumption=tuple(one.plain() for one in consumption),
+        causes=tuple(causes),
+    )

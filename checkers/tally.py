@@ -9,7 +9,7 @@ import pyarrow as pa
 from checkers import standing
 from checkers.autopsy.repeated import DUPLICATED
 from checkers.indexes import Array, Fate, PartitionHistory
-from checkers.rules.order import copies, renewed
+from checkers.rules.order import renewed
 from checkers.timeline.known import Timeline
 from checkers.work_item import WorkItem
 
@@ -63,7 +63,7 @@ def of_rule(
     if name in BY_PARTITION:
         counts[standing.name(name, standing.of_partition(history.begun, item.terms))] += len(rows)
     if name == DUPLICATED and history.written:
-        excused = sum(renewed(history, offsets) for offsets in copies(history).values())
+        excused = sum(renewed(history, offsets) for offsets in history.copies.values())
         counts[standing.name(name, standing.of_partition(history.begun, item.terms))] -= excused
         counts[standing.name(name, standing.Standing.UNPROMISED)] += excused
     if name == "epoch-regressed":

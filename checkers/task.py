@@ -1,6 +1,6 @@
-"""What a task of Spark's does: reconcile some partitions, one after the other.
+"""What a task of Spark's does: reconcile some partitions, a handful at a time.
 
-It holds one partition at a time: memory grows with the largest, not with the campaign. The rows of
+It holds one that is large alone: memory grows with the largest, not with the campaign. The rows of
 anomalies go into a file of its own, batch by batch, as they are: they never pass through the JVM,
 nor become Python's objects. What a task hands back grows with the partitions alone.
 """
@@ -8,12 +8,12 @@ nor become Python's objects. What a task hands back grows with the partitions al
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
-from checkers.reconcile import RESULTS, reconcile
-from checkers.work_item import WorkItem
+from checkers.partition_totals import PartitionTotals
+from checkers.reconcile import FOUND, reconcile
+from checkers.work_item import Key, WorkItem
 from history import storage
 from history.aside import whole
 from history.storage import AnyPath, located
@@ -25,21 +25,22 @@ ROWS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """``items``: to reconcile, in this order; ``rows``: the file for their anomalies, RESULTS as an
-    Arrow stream, in a directory that is there."""
+    """``handfuls``: to reconcile, in this order, those of one together; ``rows``: the file for
+    their anomalies, FOUND as an Arrow stream, in a directory that is there."""
 
-    items: Sequence[WorkItem]
+    handfuls: Sequence[Sequence[WorkItem]]
     rows: str
 
 
-def carry_out(task: Task) -> list[dict[str, Any]]:
-    """The metrics of each partition, rows of RESULTS. Carried out twice it leaves the same."""
-    metrics: list[dict[str, Any]] = []
+def carry_out(task: Task) -> list[tuple[Key, PartitionTotals]]:
+    """The totals of each partition. Carried out twice it leaves the same."""
+    told: list[PartitionTotals] = []
     with written(located(task.rows)) as rows:
-        for item in task.items:
-            for found in reconcile(item, metrics):
+        for items in task.handfuls:
+            for found in reconcile(items, told):
                 rows.write(found)
-    return metrics
+    keys = (item.key for items in task.handfuls for item in items)
+    return list(zip(keys, told, strict=True))
 
 
 def rows_of(directory: AnyPath) -> Iterator[pa.RecordBatch]:
@@ -59,7 +60,7 @@ class Rows:
         self._count = 0
 
     def write(self, found: pa.Table) -> None:
-        """Some more (RESULTS). Raises OSError."""
+        """Some more (FOUND). Raises OSError."""
         self._held.append(found)
         self._count += len(found)
         if self._count >= ROWS_AT_ONCE:
@@ -80,7 +81,7 @@ def written(path: AnyPath) -> Iterator[Rows]:
     """The file for a task's rows, there as a whole or not at all. Raises OSError."""
     with (
         whole(path) as sink,
-        pa.ipc.new_stream(sink, RESULTS, options=_OPTIONS) as writer,
+        pa.ipc.new_stream(sink, FOUND, options=_OPTIONS) as writer,
     ):
         rows = Rows(writer)
         yield rows

@@ -4,23 +4,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from checkers.autopsy.causes import TOLD_MAX, told
 from checkers.autopsy.rows import AUTOPSIES
-from checkers.consumption import Counted
-from checkers.faults import Partition
+from checkers.doubts import HISTORY, Doubt
 from checkers.groups import grouped
-from checkers.reconcile import HISTORY, RESULTS, Doubt
+from checkers.partition_totals import PartitionTotals
+from checkers.reconcile import FOUND
 from checkers.splitting.giants import giants, on, reconcile_giant
 from checkers.splitting.ranges import SLICE_ROWS
 from checkers.splitting.slices import Split
 from checkers.task import Task, carry_out, rows_of
-from checkers.verdict import Cause
-from checkers.work_item import WorkItem
+from checkers.work_item import Key, WorkItem
 from history.storage import AnyPath
 
 _TASKS_A_CORE = 4
@@ -32,58 +29,18 @@ _REASON_MAX = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionTotals:
-    """What reconciling found in a partition: counts as in ``RESULTS``, what it could not tell, and
-    what was counted of its consumers; None where that was not done. ``causes``: why anomalies
-    came about, as far as they have autopsies."""
-
-    counts: Counter[str]
-    doubts: tuple[Doubt, ...] = ()
-    consumption: tuple[Counted, ...] | None = None
-    causes: tuple[Cause, ...] = ()
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "PartitionTotals":
-        """From a row of RESULTS, one of metrics."""
-        return cls(
-            counts=Counter({count["name"]: count["count"] for count in row["counts"]}),
-            doubts=tuple(Doubt(**doubt) for doubt in row["doubts"]),
-            consumption=tuple(map(Counted.of, row["consumption"])),
-            causes=tuple(map(Cause.of, row["causes"])),
-        )
-
-    def and_(self, other: "PartitionTotals") -> "PartitionTotals":
-        """Of one partition, together with what another task found in it."""
-        counts = Counter(self.counts)
-        counts.update(other.counts)
-        return PartitionTotals(
-            counts=counts,
-            doubts=tuple(dict.fromkeys([*self.doubts, *other.doubts])),
-            consumption=(*(self.consumption or ()), *(other.consumption or ())),
-            causes=tuple(_told([*self.causes, *other.causes])),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """What reconciling found, by run and partition, and where the rows are, in their order."""
 
-    partitions: Mapping[tuple[int, Partition], PartitionTotals] = field(default_factory=dict)
+    partitions: Mapping[Key, PartitionTotals] = field(default_factory=dict)
     rows: tuple[AnyPath, ...] = ()
-
-
-def _told(causes: Sequence[Cause]) -> Iterator[Cause]:
-    """Of each anomaly no more than one task tells."""
-    for anomaly in dict.fromkeys(one.anomaly for one in causes):
-        mine = [one for one in causes if one.anomaly == anomaly]
-        yield from mine if len(mine) <= TOLD_MAX + 1 else told(mine)
 
 
 def reconcile_all(
     spark: SparkSession, items: Sequence[WorkItem], rows: AnyPath, slice_rows: int = SLICE_ROWS
 ) -> Totals:
     """Reconcile all items, in groups or, the giants, in slices, and leave the resulting rows
-    (RESULTS) in directories below ``rows``, one a job. ``slice_rows``: of ``sends`` and ``log``
+    (FOUND) in directories below ``rows``, one a job. ``slice_rows``: of ``sends`` and ``log``
     that a slice holds at the most.
 
     A task that dies takes Spark's job with it, whoever else had work in it. Then each half of the
@@ -114,7 +71,7 @@ def anomalies(directory: AnyPath, columns: Sequence[str]) -> Iterator[pa.RecordB
 
 def autopsies(directory: AnyPath) -> Iterator[pa.RecordBatch]:
     """The autopsies among them (AUTOPSIES)."""
-    named = [name for name in AUTOPSIES.names if name in RESULTS.names]
+    named = [name for name in AUTOPSIES.names if name in FOUND.names]
     for batch in rows_of(directory):
         performed = batch.filter(batch["autopsy"].is_valid())
         columns = [performed[name] for name in named]
@@ -130,8 +87,8 @@ class _Jobs:
     spark: SparkSession
     rows: AnyPath
     directories: list[AnyPath] = field(default_factory=list)
-    told: dict[tuple[int, Partition], PartitionTotals] = field(default_factory=dict)
-    given_up: dict[tuple[int, Partition], PartitionTotals] = field(default_factory=dict)
+    told: dict[Key, PartitionTotals] = field(default_factory=dict)
+    given_up: dict[Key, PartitionTotals] = field(default_factory=dict)
 
     def reconcile(self, items: Sequence[WorkItem], first: int = 0) -> None:
         directory = self.rows / f"{first}-{first + len(items)}"
@@ -146,9 +103,7 @@ class _Jobs:
             self.reconcile(items[middle:], first + middle)
         else:
             self.directories.append(directory)
-            for row in found:
-                key = _key(row["run"], row["topic"], row["partition"])
-                self.told[key] = PartitionTotals.of(row)
+            self.told.update(found)
 
     def in_slices(self, split: Split, place: int) -> bool:
         """Reconcile a giant; False where it is to be reconciled as a whole, so that the file that
@@ -164,33 +119,28 @@ class _Jobs:
         if found is None:
             return False
         self.directories.append(directory)
-        totals = reduce(PartitionTotals.and_, map(PartitionTotals.of, found))
-        self.told[_key(item.run, item.topic, item.partition)] = totals
+        self.told[item.key] = reduce(PartitionTotals.and_, found)
         return True
 
     def _give_up(self, item: WorkItem, error: Exception) -> None:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         why = f"{type(error).__name__}: {' '.join(lines)[:_REASON_MAX]}"
         message = f"{item.topic}-{item.partition}: could not be reconciled: {why}"
-        self.given_up[_key(item.run, item.topic, item.partition)] = PartitionTotals(
+        self.given_up[item.key] = PartitionTotals(
             counts=Counter(), doubts=(Doubt(checker=HISTORY, message=message),)
         )
 
 
-def _key(run: int, topic: str, partition: int) -> tuple[int, Partition]:
-    return run, (topic, partition)
-
-
 def _job(
     spark: SparkSession, items: Sequence[WorkItem], directory: AnyPath
-) -> list[dict[str, Any]]:
-    """The metrics of each item. Tasks of core Spark, not of its SQL: there is nothing to plan, and
-    a session starts in half the time when the SQL engine is never asked."""
+) -> list[tuple[Key, PartitionTotals]]:
+    """The totals of each item. Tasks of core Spark, not of its SQL: there is nothing to plan, and a
+    session starts in half the time when the SQL engine is never asked."""
     directory.mkdir(parents=True)
     context = spark.sparkContext
     groups = grouped(items, context.defaultParallelism * _TASKS_A_CORE)
     tasks = [
-        Task(items=group, rows=str(directory / f"{number:09}.arrows"))
+        Task(handfuls=group, rows=str(directory / f"{number:09}.arrows"))
         for number, group in enumerate(groups)
     ]
     return context.parallelize(tasks, len(tasks)).flatMap(carry_out).collect()

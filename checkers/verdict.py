@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import pyarrow as pa
 
@@ -343,12 +342,6 @@ class Cause:
     next_epoch: int | None = None
     next_offset: int | None = None
     faults: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Cause":
-        """Of a row of :data:`checkers.autopsy.causes.CAUSE`."""
-        lists = {name: tuple(row[name]) for name in ("leaders", "epochs", "faults")}
-        return cls(**{**row, **lists})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

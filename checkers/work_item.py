@@ -4,9 +4,13 @@ from dataclasses import dataclass
 
 from checkers.autopsy.scene import Scene
 from checkers.consumption import Consumer, Group
+from checkers.faults import Partition
 from checkers.reads.anomalies import Promises
 from checkers.terms import Terms
 from checkers.timeline.known import Timeline
+
+Key = tuple[int, Partition]
+"""A run, and a partition of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,11 @@ class WorkItem:
     scene: Scene
     transactional: bool = False
     committed: list[str] | None = None
+
+    @property
+    def key(self) -> Key:
+        """Which it is."""
+        return self.run, (self.topic, self.partition)
 
     @property
     def terms(self) -> Terms:

@@ -148,11 +148,10 @@ def _attributed(
         possible &= ~_led_on(lost, reigns, number, faults)
         in_time = lost.time <= reign.deposed
         holds_another = (lost.offset != NONE) & (lost.stands == reign.epoch)
-        rank = np.select(
-            [in_time & (after >= 0), in_time & (after == UNTOLD), in_time & ~holds_another],
-            [5, 4, 3],
-            default=np.where(after >= 0, 2, 1),
-        )
+        explained = after >= 0
+        rank = np.where(in_time & ~holds_another, 3, np.where(explained, 2, 1))
+        rank = np.where(in_time & (after == UNTOLD), 4, rank)
+        rank = np.where(in_time & explained, 5, rank)
         best.offer(number, np.where(possible, rank, 0), after)
     return best
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from checkers.autopsy.attribution import Lost
 from checkers.autopsy.copies import Copies
@@ -20,32 +19,6 @@ TOLD_MAX = 20
 
 MORE = "more"
 """The kind of the line that stands for those that are not told."""
-
-CAUSE = pa.struct(
-    [
-        pa.field("run", pa.int32()),
-        pa.field("cell", pa.string()),
-        pa.field("anomaly", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("number", pa.int32()),
-        pa.field("kind", pa.string()),
-        pa.field("sentence", pa.string()),
-        pa.field("records", pa.int64()),
-        pa.field("promised", pa.int64()),
-        pa.field("first_offset", pa.int64()),
-        pa.field("last_offset", pa.int64()),
-        pa.field("first_time", pa.int64()),
-        pa.field("last_time", pa.int64()),
-        pa.field("leaders", pa.list_(pa.int32())),
-        pa.field("epochs", pa.list_(pa.int32())),
-        pa.field("next_leader", pa.int32()),
-        pa.field("next_epoch", pa.int32()),
-        pa.field("next_offset", pa.int64()),
-        pa.field("faults", pa.list_(pa.string())),
-    ]
-)
-"""A :class:`checkers.verdict.Cause`."""
 
 
 class Place(NamedTuple):

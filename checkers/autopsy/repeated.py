@@ -15,7 +15,7 @@ from checkers.autopsy.rows import isrs, of_rows
 from checkers.autopsy.scene import Scene
 from checkers.indexes import NONE, PartitionHistory
 from checkers.replicas.sessions import Written, written
-from checkers.rules.order import copies, renewed
+from checkers.rules.order import renewed
 from checkers.standing import Standing
 from checkers.terms import Terms
 from checkers.verdict import Cause
@@ -28,7 +28,7 @@ def perform_repeated(
     history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1
 ) -> Autopsies:
     """Of all records that the rule ``duplicated`` finds in a partition."""
-    found = copies(history)
+    found = history.copies
     repeats = repeats_of(found, history, _written(found, history, scene))
     place = Place(run, history.cell, DUPLICATED, history.topic, history.partition)
     promised = scene.sender.idempotent and (

@@ -206,7 +206,7 @@ def _reigns(scene: Scene) -> Mapping[int, Reign]:
 def repeats_of(
     found: Mapping[int, Sequence[int]], history: PartitionHistory, written: Mapping[int, Written]
 ) -> list[Repeat]:
-    """Of what :func:`checkers.rules.order.copies` found, in its order."""
+    """Of :attr:`checkers.indexes.PartitionHistory.copies`, in its order."""
     offsets = [offset for of_one in found.values() for offset in of_one]
     epochs = iter(history.epoch_at(np.array(offsets, dtype=np.int64)).tolist())
     return [

@@ -49,6 +49,10 @@ AUTOPSY = pa.struct(
 )
 """What is found of one; docs/autopsies.md says what each column means."""
 
+_FEW = 100
+_NONE = {field.name: pa.nulls(_FEW, field.type) for field in AUTOPSY.fields}
+"""Made once: of a few records, to make what is not known took longer than what is."""
+
 _OF_STORIES = ("kind", "epochs", "leaders", "high_watermark")
 _OF_NEXT = ("next_epoch", "next_leader", "next_offset", "let_in", "let_in_by")
 _ALIKE = pa.schema([AUTOPSY.field(name) for name in (*_OF_STORIES, *_OF_NEXT)])
@@ -98,9 +102,10 @@ def autopsies(
 
 def of_columns(known: Mapping[str, pa.Array], count: int) -> pa.Array:
     """So many of :data:`AUTOPSY`, of the columns that are known; the others are null."""
+    few = count <= _FEW
     arrays = [
-        known[field.name] if field.name in known else pa.nulls(count, field.type)
-        for field in AUTOPSY.fields
+        known[name] if name in known else none[:count] if few else pa.nulls(count, none.type)
+        for name, none in _NONE.items()
     ]
     return pa.StructArray.from_arrays(arrays, fields=AUTOPSY.fields)
 

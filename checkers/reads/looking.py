@@ -10,6 +10,7 @@ cannot be read is told, and what it would have told is unknown.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -124,8 +125,7 @@ class _Looking:
         self._history = history
         self._promises = promises
         self._records = Records(history)
-        self._contested = claims.contested_acks(history)
-        self._claims = [self._contested]
+        self._claims: list[Claims] = []
         self._members: list[_Member] = []
         self._counted: list[Counted] = []
         self._found: list[Found] = []
@@ -137,6 +137,11 @@ class _Looking:
         self._anomalies = Anomalies(
             history=history, records=self._records, promises=promises, clients=self._clients
         )
+
+    @cached_property
+    def _contested(self) -> Claims:
+        """Where nobody was to read it, as in most partitions, nobody asks."""
+        return claims.contested_acks(self._history)
 
     def at(self, left: Left) -> None:
         """Look at one consumer."""
@@ -175,18 +180,21 @@ class _Looking:
 
     def result(self) -> Consumed:
         """What was found, when all have been looked at."""
-        made = claims.together(self._claims)
         # Of what nobody was shown nothing has vanished, and nothing overrules it.
         if self._clients:
+            made = claims.together([self._contested, *self._claims])
             self._add(self._anomalies.vanished(made))
             self._add(self._anomalies.inconsistent(made))
+            seen = self._seen(made)
+        else:
+            seen = np.full(len(self._history.sequence), NONE, dtype=np.int64)
         self._counted += self._groups()
         return Consumed(
             counted=self._counted,
             clients=self._clients,
             found=self._found,
             looked=set(self._looked()),
-            seen=self._seen(made),
+            seen=seen,
             latencies=latency.together(self._latencies),
             problems=[],
         )
@@ -251,7 +259,7 @@ class _Looking:
         """Of the lost records, none of which stands in the log."""
         history = self._history
         known = len(history.sequence)
-        told = bool(self._clients) and self._whole and not self._cut
+        told = self._whole and not self._cut
         found = np.full(known, 0 if told else NONE, dtype=np.int64)
         shown_to = made.record[(made.who != claims.ACK) & (made.record < known)]
         found[shown_to[shown_to != NONE]] = 1

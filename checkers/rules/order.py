@@ -1,31 +1,18 @@
 """Records that stand in the log more than once, or in another order than they were sent in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Fate, PartitionHistory
+from checkers.indexes import PartitionHistory
 from checkers.rules.rows import NOTHING, rows
 from checkers.rules.words import joined, names
 
 
-def copies(partition: PartitionHistory) -> Mapping[int, Sequence[int]]:
-    """The offsets of sent records that stand at two or more, by record number."""
-    ours = partition.log_record[partition.log_record != NONE]
-    often = np.bincount(ours, minlength=len(partition.fate))
-    repeated = (often > 1) & (partition.fate != Fate.NEVER_SENT)
-    positions = np.flatnonzero(np.append(repeated, False)[partition.log_record])
-    offsets_by_record: dict[int, list[int]] = {}
-    for position in positions:
-        offsets = offsets_by_record.setdefault(int(partition.log_record[position]), [])
-        offsets.append(int(partition.log_offset[position]))
-    return offsets_by_record
-
-
 def duplicated(partition: PartitionHistory) -> pa.Table:
     """Sent records that stand at two or more offsets: one row a record, at its first offset."""
-    found = copies(partition)
+    found = partition.copies
     if not found:
         return NOTHING
     return rows(

@@ -51,7 +51,8 @@ def rows(
     records = np.full(count, NONE) if records is None else np.asarray(records, dtype=np.int64)
     nameless = (records == NONE) | (records >= len(partition.sequence))
     when = _of(partition.time, records, nameless) if times is None else np.array(times, np.int64)
-    faults = partition.faults if faults is None else faults
+    unknown = when == NONE
+    blamed = (partition.faults if faults is None else faults).at(when)
     columns = {
         "cell": pa.repeat(partition.cell, count),
         "anomaly": pa.repeat(anomaly, count),
@@ -60,8 +61,8 @@ def rows(
         "offset": _nullable(offsets, offsets == NONE),
         "producer": _nullable(_of(partition.producer, records, nameless), nameless, pa.int32()),
         "sequence": _nullable(_of(partition.sequence, records, nameless), nameless),
-        "time": _nullable(when, when == NONE),
-        "fault": pc.if_else(pa.array(when != NONE), faults.at(when), None),
+        "time": _nullable(when, unknown),
+        "fault": pc.if_else(pa.array(unknown), None, blamed) if unknown.any() else blamed,
         "detail": details if isinstance(details, pa.Array) else pa.array(details, pa.string()),
         "seen": pa.nulls(count, pa.bool_()) if seen is None else _flags(seen),
     }

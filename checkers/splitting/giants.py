@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pyspark import SparkContext
 
 from checkers import latency
 from checkers.groups import bytes_of
+from checkers.partition_totals import PartitionTotals
 from checkers.reconcile import metrics
 from checkers.splitting.judging import SliceTask, Told, index_slice, judge_slice, split_of
 from checkers.splitting.ranges import SLICE_ROWS
@@ -69,8 +70,8 @@ def _at_once(item: WorkItem) -> bool:
 
 def reconcile_giant(
     run: Run, split: Split, rows: AnyPath, aside: AnyPath
-) -> list[dict[str, Any]] | None:
-    """The metrics of one, a row from each task, none of which has the whole. ``rows``: the
+) -> list[PartitionTotals] | None:
+    """The totals of one, from each task its own, none of which has the whole. ``rows``: the
     directory for their anomalies; ``aside``: one for what slices put aside, removed at the end.
     None where a file cannot be read. Raises what ``run`` raises."""
     rows.mkdir(parents=True)
@@ -109,5 +110,5 @@ def _tasks(
         yield replace(one, begun=whole.begun, rows=next(files))
 
 
-def _judged(task: RareTask | SliceTask) -> dict[str, Any]:
+def _judged(task: RareTask | SliceTask) -> PartitionTotals:
     return judge_rare(task) if isinstance(task, RareTask) else judge_slice(task)

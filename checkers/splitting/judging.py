@@ -4,16 +4,18 @@ witnesses."""
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from checkers import latency, outages, tally
 from checkers.catalogue import CHECKERS
+from checkers.doubts import Doubt
 from checkers.indexes import NONE, Array, PartitionHistory, numbers_of
+from checkers.loading import last_recorded
 from checkers.outages import Asked
-from checkers.reconcile import Doubt, failed, last_recorded, metrics, padded
+from checkers.partition_totals import PartitionTotals
+from checkers.reconcile import failed, metrics, padded
 from checkers.splitting.pieces import pieces
 from checkers.splitting.ranges import Range, ranges
 from checkers.splitting.slices import Part, Split, indexed, put_aside, taken, together
@@ -108,8 +110,8 @@ def _few(history: PartitionHistory, own: Range, most: int) -> Iterator[Few]:
         begun = last + 1
 
 
-def judge_slice(task: SliceTask) -> dict[str, Any]:
-    """Run the rules on a slice; its rows go into its file. One row of metrics. Raises OSError."""
+def judge_slice(task: SliceTask) -> PartitionTotals:
+    """Run the rules on a slice; its rows go into its file. Its totals. Raises OSError."""
     item = task.split.item
     counts: Counter[str] = Counter()
     doubts: list[Doubt] = []

@@ -4,7 +4,6 @@ once, with autopsies; what the log shows from edge to edge; and what is no matte
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +11,14 @@ import pyarrow.compute as pc
 
 from checkers import outages, tally
 from checkers.autopsy.rows import AUTOPSY
+from checkers.doubts import Doubt
 from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.loading import contradictions, incomplete
 from checkers.outages import Asked
+from checkers.partition_totals import PartitionTotals
 from checkers.reconcile import (
-    Doubt,
     consumption,
-    contradictions,
     divergent,
-    incomplete,
     metrics,
     padded,
     ruled,
@@ -83,8 +82,8 @@ def together_judged(told: Sequence[Told], most: int) -> list[list[Few]]:
     return found
 
 
-def judge_rare(task: RareTask) -> dict[str, Any]:
-    """Judge what is rare, and the rest where this is the task for it. One row of metrics. Raises
+def judge_rare(task: RareTask) -> PartitionTotals:
+    """Judge what is rare, and the rest where this is the task for it. Its totals. Raises
     DamagedFiles, OSError."""
     item = task.split.item
     counts: Counter[str] = Counter()

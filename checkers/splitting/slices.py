@@ -23,9 +23,9 @@ from checkers.indexes import (
     Fate,
     FinalRead,
     PartitionHistory,
-    index,
     numbers_of,
 )
+from checkers.indexing import Unindexed, index
 from checkers.numbering import first_positions
 from checkers.reach import FaultWindows
 from checkers.splitting.pieces import Piece
@@ -181,7 +181,7 @@ class Split:
 def indexed(split: Split, own: Range) -> PartitionHistory:
     """A slice of the partition, indexed alone. Raises DamagedFiles."""
     item = split.item
-    return index(
+    slice_ = Unindexed(
         cell=item.cell,
         topic=item.topic,
         partition=item.partition,
@@ -193,6 +193,7 @@ def indexed(split: Split, own: Range) -> PartitionHistory:
         faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
         timeline=item.timeline,
     )
+    return index([slice_])[0]
 
 
 def _own_rows(table: str, pieces: Sequence[Piece], columns: Sequence[str], own: Range) -> pa.Table:

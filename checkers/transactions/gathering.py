@@ -22,9 +22,9 @@ from checkers.indexes import (
     Fate,
     FinalRead,
     PartitionHistory,
-    index,
     numbers_of,
 )
+from checkers.indexing import Unindexed, index
 from checkers.transactions.histories import Inputs, Log, Sent, Shown, TransactionalHistory
 from checkers.transactions.outcomes import transactions_of
 from history import reader
@@ -48,7 +48,7 @@ def gathered(run: RunEvidence, cell: Cell) -> Gathered:
     """The history of a cell's transactions. Raises nothing because of what the tables hold."""
     problems: list[str] = []
     partitions = cell.topic_partitions
-    indexed = [_indexed(run, cell, partition, problems) for partition in partitions]
+    indexed = [index([_unindexed(run, cell, one, problems)])[0] for one in partitions]
     committed = [_committed(run, partition, problems) for partition in partitions]
     inputs = _filtered(_table(run, "inputs", problems), "topic", cell.topic)
     transactions = _filtered(_table(run, "transactions", problems), "cell", cell.name)
@@ -65,14 +65,14 @@ def gathered(run: RunEvidence, cell: Cell) -> Gathered:
     return Gathered(history=history, problems=problems)
 
 
-def _indexed(
+def _unindexed(
     run: RunEvidence, cell: Cell, partition: Partition, problems: list[str]
-) -> PartitionHistory:
+) -> Unindexed:
     tables = {
         table: columns.read(table, map(str, run.writers.files(table, partition)), names, problems)
         for table, names in (("sends", SEND_COLUMNS), ("log", LOG_COLUMNS))
     }
-    return index(
+    return Unindexed(
         cell=cell.name,
         topic=partition[0],
         partition=partition[1],

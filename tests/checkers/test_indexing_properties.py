@@ -2,13 +2,17 @@
 damaged one lacks."""
 
 from collections import Counter
+from dataclasses import fields
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from made_histories import Made, entry, indexed, send
 
-from checkers.indexes import NONE
+from checkers.columns import schema_of
+from checkers.indexes import LOG_COLUMNS, NONE, SEND_COLUMNS, FinalRead
+from checkers.indexing import Unindexed, index
 
 EVENTS = st.lists(
     st.tuples(st.integers(0, 4), st.sampled_from(["invoke", "ok", "fail", "info"])), max_size=10
@@ -71,3 +75,65 @@ def test_each_row_of_a_log_counts_once_and_names_its_record_or_none(
         for record in history.log_record.tolist()
     ]
     assert list(zip(history.log_offset.tolist(), found, strict=True)) == expected
+
+
+CELLS, PRODUCERS = st.sampled_from("cd"), st.sampled_from([-1, 0, 1, 2**31 - 1])
+SEQUENCES = st.integers(0, 5) | st.sampled_from([-3, 2**62])
+TIMES, OFFSETS = st.integers(0, 9), st.integers(0, 9)
+SENDS = st.fixed_dictionaries(
+    {
+        "cell": CELLS,
+        "producer": PRODUCERS,
+        "sequence": SEQUENCES,
+        "type": st.sampled_from(["invoke", "ok", "fail", "info"]),
+        "time": TIMES,
+        "offset": st.none() | OFFSETS,
+        "due": st.none() | TIMES,
+    }
+)
+LOGS = st.fixed_dictionaries(
+    {
+        "offset": OFFSETS,
+        "leader_epoch": st.none() | st.integers(0, 2),
+        "cell": st.none() | CELLS,
+        "producer": st.none() | PRODUCERS,
+        "sequence": st.none() | SEQUENCES,
+    }
+)
+
+
+def unindexed(sends: list[dict], log: list[dict], last: dict[tuple[str, int], int]) -> Unindexed:
+    return Unindexed(
+        cell="c",
+        topic="t",
+        partition=0,
+        sends=pa.Table.from_pylist(sends, schema=schema_of("sends", SEND_COLUMNS)),
+        log=pa.Table.from_pylist(log, schema=schema_of("log", LOG_COLUMNS)),
+        read=FinalRead(complete=True),
+        last_recorded=last,
+    )
+
+
+@settings(deadline=None)
+@given(
+    some=st.lists(
+        st.builds(
+            unindexed,
+            st.lists(SENDS, max_size=6),
+            st.lists(LOGS, max_size=6),
+            st.dictionaries(st.tuples(CELLS, PRODUCERS), st.integers(0, 4), max_size=2),
+        ),
+        min_size=2,
+        max_size=4,
+    )
+)
+def test_partitions_that_are_indexed_together_are_as_each_alone(some: list[Unindexed]) -> None:
+    """E.g. a record of a log that nobody sent has a higher number than all that were sent to its
+    own partition, and a lower one than those of the next."""
+    for together, one in zip(index(some), some, strict=True):
+        (alone,) = index([one])
+        for field in fields(alone):
+            found, expected = getattr(together, field.name), getattr(alone, field.name)
+            assert np.array_equal(found, expected) or found == expected, field.name
+            if isinstance(expected, np.ndarray):
+                assert found.dtype == expected.dtype

@@ -38,13 +38,14 @@ from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
 from checkers.catalogue import CHECKERS
 from checkers.check import evidence
 from checkers.items import work_items
+from checkers.partition_totals import PartitionTotals
 from checkers.splitting.giants import reconcile_giant
 from checkers.splitting.judging import split_of
 from checkers.splitting.ranges import SLICE_ROWS
 from checkers.splitting.slices import RARE_MAX
 from checkers.task import rows_of
 from checkers.timeline.known import Timeline, Told
-from checkers.totals import PartitionTotals, reconcile_all
+from checkers.totals import reconcile_all
 from checkers.work_item import WorkItem
 from history.schema import LOG, SENDS
 
@@ -181,9 +182,8 @@ def _written(path: Path, schema: pa.Schema, rows: Sequence[Mapping[str, Any]], e
 
 
 def whole(item: WorkItem) -> tuple[list[str], PartitionTotals]:
-    rows = [row for table in reconcile(item) for row in table.to_pylist()]
-    (metrics,) = (row for row in rows if row["anomaly"] is None)
-    return _told(row for row in rows if row["anomaly"]), PartitionTotals.of(metrics)
+    rows, totals = reconcile(item)
+    return _told(rows.to_pylist()), totals
 
 
 def in_slices(
@@ -197,7 +197,7 @@ def in_slices(
     assert metrics is not None
     assert not (directory / "aside").exists()
     rows = (row for batch in rows_of(directory / "rows") for row in batch.to_pylist())
-    return _told(rows), reduce(PartitionTotals.and_, map(PartitionTotals.of, metrics))
+    return _told(rows), reduce(PartitionTotals.and_, metrics)
 
 
 def _told(rows: Iterator[dict[str, Any]] | Any) -> list[str]:

@@ -54,11 +54,11 @@ def test_groups_are_neighbours_of_about_as_many_bytes(
 ) -> None:
     given_items = [sized[size] for size in sizes]
     groups = grouped(given_items, most)
-    assert [item for group in groups for item in group] == given_items
+    assert [item for group in groups for some in group for item in some] == given_items
     assert 1 <= len(groups) <= most
     assert all(groups)
     share = sum(size + 1 for size in sizes) / most
-    weights = [[size + 1 for size in sizes_of(group, sized)] for group in groups]
+    weights = [[size + 1 for some in group for size in sizes_of(some, sized)] for group in groups]
     # Without its last one, a group is no larger than what it was to hold.
     assert all(sum(weight[:-1]) <= share for weight in weights)
 
@@ -70,7 +70,7 @@ def sizes_of(group: Iterable[WorkItem], sized: dict[int, WorkItem]) -> list[int]
 
 def test_files_that_are_not_there_weigh_nothing(items: list[WorkItem]) -> None:
     gone = [replace(item, sends=["/nowhere/sends"], log=["/nowhere/log"]) for item in items]
-    assert [len(group) for group in grouped(gone, 3)] == [3, 3, 3]
+    assert [[len(some) for some in group] for group in grouped(gone, 3)] == [[3], [3], [3]]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -82,25 +82,27 @@ def test_grouped_items_give_what_each_gives_alone(
     cuts = [0, *sorted(rng.sample(range(1, len(items)), rng.randrange(0, 5))), len(items)]
     told = []
     for number, (begin, end) in enumerate(pairwise(cuts)):
-        task = Task(items=items[begin:end], rows=str(tmp_path / f"{number:09}.arrows"))
+        middle = rng.randint(begin, end - 1)
+        handfuls = [some for some in (items[begin:middle], items[middle:end]) if some]
+        task = Task(handfuls=handfuls, rows=str(tmp_path / f"{number:09}.arrows"))
         told += carry_out(task)
         assert carry_out(task) == told[begin:end], "once more it gives the same"
-    alone = pa.concat_tables(table for item in items for table in reconcile(item)).to_pylist()
-    assert told == [row for row in alone if row["anomaly"] is None]
+    alone = [reconcile(item) for item in items]
+    assert told == [(item.key, totals) for item, (_, totals) in zip(items, alone, strict=True)]
     found = pa.Table.from_batches(rows_of(tmp_path)).to_pylist()
-    assert found == [row for row in alone if row["anomaly"] is not None]
+    assert found == pa.concat_tables([rows for rows, _ in alone]).to_pylist()
     assert len(found) == 3
 
 
 def test_few_rows_of_many_partitions_are_one_batch(tmp_path: Path, items: list[WorkItem]) -> None:
     """Each would be a row group of ``anomalies.parquet``."""
-    carry_out(Task(items=items, rows=str(tmp_path / "0.arrows")))
+    carry_out(Task(handfuls=[[item] for item in items], rows=str(tmp_path / "0.arrows")))
     assert [len(batch) for batch in rows_of(tmp_path)] == [3]
 
 
 def test_many_rows_are_several_batches(tmp_path: Path, items: list[WorkItem]) -> None:
     """A task holds no more of them than it must."""
-    some = pa.concat_tables(table for table in reconcile(items[0]) if len(table))
+    some, _ = reconcile(items[0])
     with written(tmp_path / "0.arrows") as rows:
         for _ in range(ROWS_AT_ONCE):
             rows.write(some)

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 from made_consumers import MadeConsumer, write_consumer, writers_of
 
-from checkers.indexes import FinalRead, PartitionHistory, index
+from checkers.indexes import FinalRead, PartitionHistory
+from checkers.indexing import Unindexed, index
 from checkers.reach import NO_FAULTS, FaultWindows
 from checkers.timeline.known import UNSEEN, Timeline
 from history.cell import Cell, Value
@@ -96,6 +97,25 @@ def indexed(
     deleted_before: int = 0,
 ) -> PartitionHistory:
     """The history as rules are given it."""
+    tables = unindexed(
+        made,
+        sends_whole=sends_whole,
+        faults=faults,
+        timeline=timeline,
+        deleted_before=deleted_before,
+    )
+    return index([tables])[0]
+
+
+def unindexed(
+    made: Made,
+    *,
+    sends_whole: bool = True,
+    faults: FaultWindows = NO_FAULTS,
+    timeline: Timeline = UNSEEN,
+    deleted_before: int = 0,
+) -> Unindexed:
+    """Its tables."""
     sends = {
         "cell": pa.array([CELL] * len(made.sends), pa.string()),
         "producer": pa.array([s.producer for s in made.sends], pa.int32()),
@@ -112,7 +132,7 @@ def indexed(
         "producer": pa.array([e.producer for e in made.log], pa.int32()),
         "sequence": pa.array([e.sequence for e in made.log], pa.int64()),
     }
-    return index(
+    return Unindexed(
         cell=CELL,
         topic=TOPIC,
         partition=0,
