@@ -128,7 +128,8 @@ CLUSTER = pa.schema(
     ]
 )
 """What was seen to change in ZooKeeper. ``kind``: ``partition`` (leader, epoch, ISR),
-``controller``, ``broker-up``, ``broker-down``, ``zookeeper-lost``, ``zookeeper-back``.
+``controller``, ``broker-up``, ``broker-down``, ``zookeeper-lost``, ``zookeeper-back``: between
+these two nothing is seen, or too late, whether the connection was lost or the observer was slow.
 ``controller_epoch``: -1 of a partition that no controller has written, as with
 ``ackproof.coordination=leader``. ``version``: of the znode that holds a partition's ISR, which each
 write raises by one, so that a change that went unseen between two rows shows.

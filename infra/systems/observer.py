@@ -4,7 +4,7 @@ Whenever a watch fires, and whenever the connection is back, the whole view is r
 the watches anew) and compared with the one before. So nothing is missed for good, whatever
 happened to the session meanwhile; but ZooKeeper's watches tell that something changed, not how
 often: of two changes in quick succession the first may go unseen. The version of a partition's
-znode tells that there was one.
+znode tells that there was one. While it cannot read, or comes to it late, it is blind, and says so.
 
 Not reported: topics that are deleted.
 """
@@ -23,7 +23,10 @@ from infra.interface import ClusterView, PartitionView, ViewUnavailable
 from infra.systems.view import ViewReader, connect, disconnect
 
 _READ_TIMEOUT_S = 2.0
-_RETRY_S = 0.2
+_AGAIN_S = 0.2
+LATE_NS = 950_000_000
+"""Without a look for that long, a change might be reported later than the checkers allow for
+(``checkers.observed.OBSERVATION_LAG_NS``)."""
 EMPTY = ClusterView(brokers={}, controller=None, controller_epoch=0, partitions={})
 
 
@@ -51,10 +54,10 @@ def changes(before: ClusterView, after: ClusterView, time_ns: int) -> Iterator[C
 
 
 class _News(NamedTuple):
-    """For the observer's thread. ``kind``: None for "something changed"."""
+    """For the observer's thread: something changed; ``lost``: the connection."""
 
     time_ns: int
-    kind: ChangeKind | None = None
+    lost: bool = False
     closing: bool = False
 
 
@@ -81,6 +84,9 @@ class ClusterObserver:
         self._clock = clock
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._seen = EMPTY
+        self._fresh_ns: int | None = None
+        """By then everything was seen; None: nothing was seen yet."""
+        self._back_ns = 0
         self._lost = False
         self._client: KazooClient | None = None
         self._thread = threading.Thread(target=self._run, name="cluster-observer")
@@ -127,9 +133,7 @@ class ClusterObserver:
 
     def _on_state(self, state: str) -> None:
         # Called in kazoo's own thread, which must not be kept waiting.
-        back = state == KazooState.CONNECTED
-        kind = ChangeKind.ZOOKEEPER_BACK if back else ChangeKind.ZOOKEEPER_LOST
-        self._news.put(_News(self._clock(), kind))
+        self._news.put(_News(self._clock(), lost=state != KazooState.CONNECTED))
 
     def _on_watch(self, _event: WatchedEvent) -> None:
         self._news.put(_News(self._clock()))
@@ -142,26 +146,42 @@ class ClusterObserver:
 
     def _observe(self) -> None:
         reader = ViewReader(self._client, _READ_TIMEOUT_S, self._on_watch)
-        stale = False
+        stale, turned_ns = False, self._clock()
         while True:
             try:
-                news = self._news.get(timeout=_RETRY_S if stale else None)
+                news = self._news.get(timeout=_AGAIN_S)
             except queue.Empty:
                 news = None
             if news is not None:
                 if news.closing:
                     return
-                self._report_connection(news)
+                if news.lost:
+                    self._lose(news.time_ns)
                 stale = True
                 if not self._news.empty():
                     continue  # one reading will do for all of them
-            stale = not self._read(reader)
+            now_ns = self._clock()
+            quiet = news is None and not stale and now_ns - turned_ns <= LATE_NS
+            if not quiet:
+                self._lose_if_late(now_ns)
+                stale = not self._read(reader)
+            if not stale:
+                self._fresh_ns = now_ns
+            turned_ns = self._clock()
 
-    def _report_connection(self, news: _News) -> None:
-        lost = self._lost if news.kind is None else news.kind is ChangeKind.ZOOKEEPER_LOST
-        if news.kind is not None and lost != self._lost:
-            self._on_change(ClusterChange(time_ns=news.time_ns, kind=news.kind))
-        self._lost = lost
+    def _lose_if_late(self, now_ns: int) -> None:
+        """A machine that has other things to do may keep this process, or ZooKeeper, waiting for
+        seconds. A new leader that is seen so late would have begun below what the former one had
+        acknowledged by then."""
+        if self._fresh_ns is not None and now_ns - self._fresh_ns > LATE_NS:
+            self._lose(self._fresh_ns)
+
+    def _lose(self, time_ns: int) -> None:
+        if not self._lost:
+            self._lost = True
+            # A second loss is behind the end of the first: told as of before it, the two would be
+            # one that ends with the first.
+            self._tell(ChangeKind.ZOOKEEPER_LOST, max(time_ns, self._back_ns + 1))
 
     def _read(self, reader: ViewReader) -> bool:
         """Whether the view could be read; its changes are reported."""
@@ -169,11 +189,20 @@ class ClusterObserver:
             view = reader.read()
         except ViewUnavailable:
             return False
-        for change in changes(self._seen, view, self._clock()):
+        now_ns = self._clock()
+        self._lose_if_late(now_ns)
+        for change in changes(self._seen, view, now_ns):
             self._on_change(change)
+        if self._lost:
+            self._lost = False
+            self._back_ns = now_ns
+            self._tell(ChangeKind.ZOOKEEPER_BACK, now_ns)
         self._seen = view
         self._watches = reader.watches
         return True
+
+    def _tell(self, kind: ChangeKind, time_ns: int) -> None:
+        self._on_change(ClusterChange(time_ns=time_ns, kind=kind))
 
 
 def _partition_change(partition: PartitionView, time_ns: int) -> ClusterChange:

@@ -10,11 +10,7 @@ from collections.abc import Callable
 
 from infra.changes import ChangeKind, ClusterChange
 from infra.interface import ClusterView, ViewUnavailable
-from infra.systems.observer import EMPTY, changes
-
-_LATE_NS = 950_000_000
-"""Without an answer for that long, a change might be reported later than the checkers allow for
-(``checkers.observed.OBSERVATION_LAG_NS``)."""
+from infra.systems.observer import EMPTY, LATE_NS, changes
 
 Report = Callable[[ClusterView], None]
 
@@ -95,7 +91,7 @@ class PollingObserver:
 
     def _report(self, view: ClusterView) -> None:
         now_ns = self._clock()
-        if now_ns - self._answered_ns > _LATE_NS:
+        if now_ns - self._answered_ns > LATE_NS:
             self._lose()
         for change in changes(self._seen, view, now_ns):
             self._on_change(change)

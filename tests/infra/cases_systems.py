@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -314,6 +315,36 @@ def an_observer_that_fails_says_so(scratch: Path) -> None:
         with pytest.raises(OSError, match="disk full"):
             observer.close()
         observer.close()
+
+
+def an_observer_that_was_late_says_so(scratch: Path) -> None:
+    """Nothing of it ran for two seconds, as far as its clock tells: what changed meanwhile may be
+    seen later than anybody allows for."""
+    seen: list[ClusterChange] = []
+    stolen = 0
+
+    def clock() -> int:
+        return time.monotonic_ns() + stolen
+
+    with _system(scratch, brokers=0) as system:
+        system.deploy()
+        with _client(system) as client:
+            _make_cluster(client)
+        with ClusterObserver(system.zookeeper_connect, seen.append, clock):
+            _await(seen, kind=ChangeKind.PARTITION, leader=1, leader_epoch=7)
+            begun = clock()
+            stolen = 2_000_000_000
+            wait_until(
+                lambda: any(
+                    one.kind is ChangeKind.ZOOKEEPER_LOST
+                    and one.time_ns <= begun
+                    and back.kind is ChangeKind.ZOOKEEPER_BACK
+                    and back.time_ns >= begun + stolen
+                    for one, back in pairwise(list(seen))
+                ),
+                PATIENCE_S,
+                f"a hole among {seen}",
+            )
 
 
 def the_bundled_broker(scratch: Path) -> None:

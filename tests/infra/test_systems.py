@@ -23,6 +23,7 @@ CASES = "cases_systems.py"
         "observes_through_a_pause",
         "what_zookeeper_counts",
         "an_observer_that_fails_says_so",
+        "an_observer_that_was_late_says_so",
         "the_bundled_broker",
     ],
 )
