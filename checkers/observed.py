@@ -2,8 +2,8 @@
 
 ZooKeeper's watches tell that something changed, not how often: of two changes in quick succession
 the first may go unseen. The leader epoch gives that away, since every election raises it by one.
-While the observer's own connection was broken, or it did not come to look (a hole), nothing was seen
-at all; what changed meanwhile is seen, as one change, when it is back.
+While the observer's own connection was broken, or it did not come to look (a hole), nothing was
+seen at all; what changed meanwhile is seen, as one change, when it is back.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
