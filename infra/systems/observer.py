@@ -53,6 +53,37 @@ def changes(before: ClusterView, after: ClusterView, time_ns: int) -> Iterator[C
             yield _partition_change(partition, time_ns)
 
 
+class Sight:
+    """Whether an observer sees, and that it tells of it.
+
+    Args:
+        on_change: As the observer's.
+    """
+
+    def __init__(self, on_change: Callable[[ClusterChange], None]) -> None:
+        self._on_change = on_change
+        self._back_ns = 0
+        self.lost = False
+
+    def lose(self, time_ns: int) -> None:
+        """Nothing is seen since ``time_ns``, or nothing still."""
+        if not self.lost:
+            self.lost = True
+            # A second loss is behind the end of the first: told as of before it, the two would be
+            # one that ends with the first.
+            self._tell(ChangeKind.ZOOKEEPER_LOST, max(time_ns, self._back_ns + 1))
+
+    def regain(self, time_ns: int) -> None:
+        """From ``time_ns`` on everything is seen, again if it was not."""
+        if self.lost:
+            self.lost = False
+            self._back_ns = time_ns
+            self._tell(ChangeKind.ZOOKEEPER_BACK, time_ns)
+
+    def _tell(self, kind: ChangeKind, time_ns: int) -> None:
+        self._on_change(ClusterChange(time_ns=time_ns, kind=kind))
+
+
 class _News(NamedTuple):
     """For the observer's thread: something changed; ``lost``: the connection."""
 
@@ -86,8 +117,7 @@ class ClusterObserver:
         self._seen = EMPTY
         self._fresh_ns: int | None = None
         """By then everything was seen; None: nothing was seen yet."""
-        self._back_ns = 0
-        self._lost = False
+        self._sight = Sight(on_change)
         self._client: KazooClient | None = None
         self._thread = threading.Thread(target=self._run, name="cluster-observer")
         self._failure: BaseException | None = None
@@ -156,7 +186,7 @@ class ClusterObserver:
                 if news.closing:
                     return
                 if news.lost:
-                    self._lose(news.time_ns)
+                    self._sight.lose(news.time_ns)
                 stale = True
                 if not self._news.empty():
                     continue  # one reading will do for all of them
@@ -174,14 +204,7 @@ class ClusterObserver:
         seconds. A new leader that is seen so late would have begun below what the former one had
         acknowledged by then."""
         if self._fresh_ns is not None and now_ns - self._fresh_ns > LATE_NS:
-            self._lose(self._fresh_ns)
-
-    def _lose(self, time_ns: int) -> None:
-        if not self._lost:
-            self._lost = True
-            # A second loss is behind the end of the first: told as of before it, the two would be
-            # one that ends with the first.
-            self._tell(ChangeKind.ZOOKEEPER_LOST, max(time_ns, self._back_ns + 1))
+            self._sight.lose(self._fresh_ns)
 
     def _read(self, reader: ViewReader) -> bool:
         """Whether the view could be read; its changes are reported."""
@@ -193,16 +216,10 @@ class ClusterObserver:
         self._lose_if_late(now_ns)
         for change in changes(self._seen, view, now_ns):
             self._on_change(change)
-        if self._lost:
-            self._lost = False
-            self._back_ns = now_ns
-            self._tell(ChangeKind.ZOOKEEPER_BACK, now_ns)
+        self._sight.regain(now_ns)
         self._seen = view
         self._watches = reader.watches
         return True
-
-    def _tell(self, kind: ChangeKind, time_ns: int) -> None:
-        self._on_change(ClusterChange(time_ns=time_ns, kind=kind))
 
 
 def _partition_change(partition: PartitionView, time_ns: int) -> ClusterChange:

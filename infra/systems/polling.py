@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from infra.changes import ChangeKind, ClusterChange
+from infra.changes import ClusterChange
 from infra.interface import ClusterView, ViewUnavailable
-from infra.systems.observer import EMPTY, LATE_NS, changes
+from infra.systems.observer import EMPTY, LATE_NS, Sight, changes
 
 Report = Callable[[ClusterView], None]
 
@@ -43,8 +43,7 @@ class PollingObserver:
         self._end = end
         self._seen: ClusterView = EMPTY
         self._answered_ns = 0
-        self._back_ns = 0
-        self._lost = False
+        self._sight = Sight(on_change)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="polling-observer", daemon=True)
         self._failure: BaseException | None = None
@@ -80,29 +79,16 @@ class PollingObserver:
         try:
             self._ask(self._report)
         except ViewUnavailable:
-            self._lose()
+            self._sight.lose(self._answered_ns)
             return
-        if self._lost:
-            self._lost = False
-            self._back_ns = self._clock()
-            self._tell(ChangeKind.ZOOKEEPER_BACK, self._back_ns)
+        self._sight.regain(self._clock())
         # What had changed by then has been reported; what came while it was asked, perhaps not.
         self._answered_ns = asked_ns
 
     def _report(self, view: ClusterView) -> None:
         now_ns = self._clock()
         if now_ns - self._answered_ns > LATE_NS:
-            self._lose()
+            self._sight.lose(self._answered_ns)
         for change in changes(self._seen, view, now_ns):
             self._on_change(change)
         self._seen = view
-
-    def _lose(self) -> None:
-        if not self._lost:
-            self._lost = True
-            # A second loss is behind the end of the first: told as of before it, the two would be
-            # one that ends with the first.
-            self._tell(ChangeKind.ZOOKEEPER_LOST, max(self._answered_ns, self._back_ns + 1))
-
-    def _tell(self, kind: ChangeKind, time_ns: int) -> None:
-        self._on_change(ClusterChange(time_ns=time_ns, kind=kind))
