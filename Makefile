@@ -1,5 +1,5 @@
 # Ackproof. `make demo` and `make test` do everything on a fresh machine.
-PYTHON ?= python3
+PYTHON ?= $(shell infra/python.sh)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed

@@ -8,13 +8,19 @@ start script, with half the heap: three of them have to share a small machine.
 
 import contextlib
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import perf_counter
 
 from apache_kafka import jars
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 from kafka_cluster import Broker, Cluster, until
+from kazoo.client import KazooClient
+from kazoo.protocol.states import WatchedEvent
+
+from benchmarks.speed import load
 
 BROKERS = 3
 HEAP = "512m"
@@ -95,6 +101,31 @@ def topic(cluster: Cluster, name: str, partitions: int, leader: int | None = Non
     finally:
         admin.delete_topics([name])[name].result(60)
         until(f"{name} is gone", lambda: name not in admin.list_topics(timeout=10).topics)
+
+
+@contextlib.contextmanager
+def registration_removed(cluster: Cluster, broker: int) -> Iterator[Callable[[], float]]:
+    """Tells when ZooKeeper removed the broker's registration (``perf_counter``), once it has."""
+    client = KazooClient(cluster.zookeeper_connect)
+    removed: list[float] = []
+    gone = threading.Event()
+
+    def changed(_event: WatchedEvent) -> None:
+        removed.append(perf_counter())
+        gone.set()
+
+    def when() -> float:
+        if not gone.wait(load.TIMEOUT_S):
+            raise load.LoadFailed(f"broker {broker} is registered still")
+        return removed[0]
+
+    client.start()
+    try:
+        client.exists(f"/brokers/ids/{broker}", watch=changed)
+        yield when
+    finally:
+        client.stop()
+        client.close()
 
 
 def in_sync(cluster: Cluster, name: str, partitions: int) -> Callable[[], bool]:

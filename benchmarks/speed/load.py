@@ -23,6 +23,16 @@ CHUNK = 5_000
 # not begun with others, and for one when its queue is full: as long as all it is measured by.
 PAUSES = {"fetch.wait.max.ms": 10, "fetch.queue.backoff.ms": 10}
 
+# By default a producer asks for new leaders, and sends again, after a pause that grows to a second:
+# by chance as long as all that brokers need to fail over.
+SOON = {
+    "linger.ms": 0,
+    "topic.metadata.refresh.fast.interval.ms": 20,
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+}
+
 
 class LoadFailed(Exception):
     """A client got an error, or what was sent did not arrive; there is nothing to compare then."""
