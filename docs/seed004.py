@@ -7,7 +7,6 @@ words around it is written by hand, and to be read again when the figures are ne
 without results keeps what stands there.
 """
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,23 +14,19 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-import matplotlib as mpl
-
-mpl.use("svg")
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from pages import DIRECTORY, picture, place
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(DIRECTORY.parent))
 
-from harness.report import timeline  # noqa: E402
-from harness.report.cell_document import CellDocument, Latency  # noqa: E402
-from harness.report.document import VerdictDocument  # noqa: E402
-from harness.report.figures import FAINT, GRID, INK, SERIES  # noqa: E402
-from harness.report.verdict import FILE, read_document  # noqa: E402
-from history import manifest  # noqa: E402
+from harness.report import timeline
+from harness.report.cell_document import CellDocument, Latency
+from harness.report.document import VerdictDocument
+from harness.report.figures import FAINT, GRID, INK, SERIES
+from harness.report.verdict import FILE, read_document
+from history import manifest
 
-PAGE = ROOT / "docs/seed004.md"
+PAGE = DIRECTORY / "seed004.md"
 NS_PER_S = 1_000_000_000
 ALIKE = 0.1
 """Two settings whose medians are so near each other are alike, whatever their runs."""
@@ -246,15 +241,12 @@ def _rounded(value: float | None, pattern: str) -> str:
 
 
 def _picture(name: str, draw: Callable[[Axes], None]) -> str:
-    style = {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 10, "text.color": INK}
-    with mpl.rc_context(style):
-        figure = Figure(figsize=(7, 3), layout="constrained")
+    with picture(name, (7, 3), INK) as figure:
         axes = figure.subplots()
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color=GRID)
         axes.set_axisbelow(True)
         draw(axes)
-        figure.savefig(ROOT / f"docs/{name}.svg", metadata={"Date": None})
     return f"![{name}]({name}.svg)"
 
 
@@ -276,8 +268,8 @@ def _groups(axes: Axes, groups: Mapping[str, Series], label: str, group: str) ->
             color=SERIES[number],
             label=told,
         )
-        for place, one in zip(places, names, strict=True):
-            axes.plot([place] * len(series[one]), series[one], ".", color=INK)
+        for where, one in zip(places, names, strict=True):
+            axes.plot([where] * len(series[one]), series[one], ".", color=INK)
     axes.set_xticks(range(len(names)), names)
     axes.set_xlabel(label, color=FAINT)
     axes.set_ylabel("acks a second", color=FAINT)
@@ -321,20 +313,6 @@ def found(directory: Path) -> Iterator[tuple[str, Results]]:
             yield name, Results(directory=there[-1].parent, document=document)
 
 
-def place(page: str, name: str, text: str) -> str:
-    """The page with this text between the markers of that campaign."""
-    between = re.compile(rf"(<!-- {name}, made by seed004.py -->\n).*?(<!-- until here -->)", re.S)
-    made, count = between.subn(lambda there: f"{there[1]}\n{text}\n\n{there[2]}", page)
-    assert count == 1, f"no place for {name} on the page"
-    return made
-
-
-def _paragraphs(lines: Sequence[str]) -> str:
-    """With an empty line between all that is no line of a table."""
-    text = "\n".join(line if line.startswith("|") else f"\n{line}\n" for line in lines)
-    return re.sub(r"\n{3,}", "\n\n", text).strip()
-
-
 def _where(document: VerdictDocument) -> str:
     machine = document.machine
     on = "" if machine is None else f" on {machine.cores} cores"
@@ -349,7 +327,7 @@ def main() -> int:
     page = PAGE.read_text(encoding="utf-8")
     for name, results in found(Path(sys.argv[1])):
         lines = [*SECTIONS[name](results), _where(results.document)]
-        page = place(page, name, _paragraphs(lines))
+        page = place(page, Path(__file__).name, name, lines)
         print(name)  # noqa: T201
     PAGE.write_text(page, encoding="utf-8")
     return 0

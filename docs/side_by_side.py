@@ -6,26 +6,21 @@ side-by-side`` makes them). What stands on the page between markers is made anew
 again when the figures are new. A campaign without a matrix keeps what stands there.
 """
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("svg")
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
+from pages import DIRECTORY, picture, place
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(DIRECTORY.parent))
 
-from harness.report.cell_document import CellDocument, Latency  # noqa: E402
-from harness.report.figures import FAINT, GRID, INK, SERIES  # noqa: E402
-from harness.side_by_side.document import MatrixDocument, SystemDocument, read  # noqa: E402
+from harness.report.cell_document import CellDocument, Latency
+from harness.report.figures import FAINT, GRID, INK, SERIES
+from harness.side_by_side.document import MatrixDocument, SystemDocument, read
 
-PAGE = ROOT / "docs/side-by-side.md"
+PAGE = DIRECTORY / "side-by-side.md"
 CAMPAIGNS = ("quick", "power-failure", "zookeeper", "admin", "clients")
 TEXTS = ("cell", "system", "verdict")
 FIGURES = (
@@ -130,18 +125,14 @@ def _after(duration_s: float | None) -> str:
 
 def _picture(name: str, matrix: MatrixDocument, away: Mapping[str, Mapping[str, int]]) -> str:
     """A line for each fault, a mark for each system: how far to the right, so long an outage."""
-    file = f"side-by-side-{name}.svg"
-    with mpl.rc_context(
-        {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 10, "text.color": INK}
-    ):
-        figure = Figure(figsize=(7.5, 1.3 + 0.24 * len(away)), layout="constrained")
+    file = f"side-by-side-{name}"
+    with picture(file, (7.5, 1.3 + 0.24 * len(away)), INK) as figure:
         axes = figure.subplots()
         _frame(axes, list(away))
         for number, system in enumerate(_judged(matrix)):
             _marks(axes, number, system.system, away)
         figure.legend(loc="outside upper center", frameon=False, ncols=len(matrix.systems))
-        figure.savefig(ROOT / "docs" / file, metadata={"Date": None})
-    return f"![longest outage after each fault, by system]({file})"
+    return f"![longest outage after each fault, by system]({file}.svg)"
 
 
 def _frame(axes: Axes, faults: Sequence[str]) -> None:
@@ -182,23 +173,6 @@ def _marks(axes: Axes, number: int, system: str, away: Mapping[str, Mapping[str,
 # --- the page ------------------------------------------------------------------------------------
 
 
-def place(page: str, name: str, text: str) -> str:
-    """The page with this text between the markers of that campaign."""
-    between = re.compile(
-        rf"(<!-- {name}, made by side_by_side.py -->\n).*?(<!-- until here -->)", re.S
-    )
-    made, count = between.subn(lambda there: f"{there[1]}\n{text}\n\n{there[2]}", page)
-    assert count == 1, f"no place for {name} on the page"
-    return made
-
-
-def _paragraphs(lines: Sequence[str]) -> str:
-    """With an empty line between all that is no line of a table, or of a list."""
-    text = "\n".join(line if line[:2] in ("| ", "- ") else f"\n{line}\n" for line in lines)
-    text = re.sub(r"(\n- [^\n]*\n)(?=\|)", r"\1\n", text)
-    return re.sub(r"\n{3,}", "\n\n", text).strip()
-
-
 def main() -> int:
     """0 when the page is made, 2 for wrong arguments."""
     if len(sys.argv) != 2:
@@ -208,7 +182,7 @@ def main() -> int:
     for name in CAMPAIGNS:
         matrix = read(Path(sys.argv[1]) / name)
         if matrix is not None and _judged(matrix):
-            page = place(page, name, _paragraphs(list(section(name, matrix))))
+            page = place(page, Path(__file__).name, name, section(name, matrix))
             print(name)  # noqa: T201
     PAGE.write_text(page, encoding="utf-8")
     return 0
