@@ -19,6 +19,7 @@ from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.clusters import COMPARED
 from harness.campaign.problems import sizes
 from harness.campaign.problems.cells import cell_problems
+from harness.campaign.problems.coordinators import coordinator_problems
 from harness.campaign.problems.draft import Draft, draft
 from harness.campaign.problems.external import external_problems, own_external_problems
 from harness.campaign.problems.faults.faults import fault_problems, own_fault_problems
@@ -151,6 +152,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     yield from cell_problems(part)
     yield from workload_problems(part)
     yield from group_problems(part)
+    yield from coordinator_problems(part)
     yield from idle_nodes(part)
     yield from transaction_problems(part)
     faults = [*fault_problems(part), *external_problems(part), *release_problems(part)]

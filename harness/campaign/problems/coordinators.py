@@ -1,5 +1,5 @@
 """The coordinators of consumer groups and of transactions, as the campaign's brokers will have
-them.
+them, and why there would be none.
 
 Whoever leads a partition of their topic coordinates the groups, or the transactional ids, that are
 hashed to it: a fault may be aimed at it as at a cell's.
@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from harness.campaign.model.clusters import ClusterSpec, ClusterSweep
 from harness.campaign.problems.draft import Draft
-from infra.systems import properties
+from infra.documents import Problem
+from infra.systems import names, properties
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -46,6 +47,54 @@ def _partitions(cluster: ClusterSweep | None, name: str) -> int:
         return _UNKNOWN
     said = (_in_force(one, name) for one, _ in cluster.points())
     return min(_UNKNOWN if number is None else number for number in said)
+
+
+_FACTORS: Mapping[str, str] = {
+    OFFSETS_TOPIC: "offsets.topic.replication.factor",
+    TRANSACTIONS_TOPIC: "transaction.state.log.replication.factor",
+}
+_TRANSACTIONS_MIN_ISR = "transaction.state.log.min.isr"
+_FACTOR_STANDS_SINCE = (0, 11)
+"""Before, the topic of the offsets was made with fewer replicas where there were fewer brokers
+(``KafkaApis.createGroupMetadataTopic``)."""
+
+
+def coordinator_problems(draft: Draft) -> Iterator[Problem]:
+    """Topics of coordinators that brokers would not make, or not take a record into: members and
+    transactions would be refused to the end, and nothing acknowledged."""
+    if draft.cluster is None or draft.workload is None:
+        return
+    release = names.parse(draft.cluster.system).kafka
+    if release is not None and release.is_before(_FACTOR_STANDS_SINCE):
+        return
+    told = (
+        problem
+        for cluster, _ in draft.cluster.points()
+        for topic in _coordinated(draft)
+        for problem in _unmade(cluster, topic)
+    )
+    yield from dict.fromkeys(told)
+
+
+def _unmade(cluster: ClusterSpec, topic: str) -> Iterator[Problem]:
+    name = _FACTORS[topic]
+    factor = _in_force(cluster, name)
+    if factor is None:
+        return
+    if factor > cluster.brokers:
+        reason = (
+            f"the brokers would not make {topic}: {name} is {factor}; say it in "
+            f"cluster.properties, {cluster.brokers} at most"
+        )
+        yield Problem(field="cluster.brokers", reason=reason)
+        return
+    floor = _in_force(cluster, _TRANSACTIONS_MIN_ISR) if topic == TRANSACTIONS_TOPIC else None
+    if floor is not None and floor > factor:
+        reason = (
+            f"no transaction could begin: {_TRANSACTIONS_MIN_ISR} is {floor}, and {topic} has "
+            f"{factor} replica{'s' if factor > 1 else ''} ({name})"
+        )
+        yield Problem(field=f"cluster.properties.{name}", reason=reason)
 
 
 def session_refused(cluster: ClusterSpec, session_timeout_ms: int) -> str | None:
