@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from broker.controller.controller import Controller
+from broker.controller.events import AnswerShutdown
 from broker.coordination.coordinator import Coordinator
 from broker.groups.groups import Groups
 from broker.replication.events import Effect, Event
@@ -13,6 +14,7 @@ from broker.server.replication import partition as server
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.types import TopicPartition
 from simulation.loop.ownership import PROCESS, State
+from simulation.observer import handing_over
 from simulation.observer.coverage import (
     CONTROLLER_EFFECT,
     CONTROLLER_EVENT,
@@ -36,6 +38,7 @@ def watching(observer: Observer, brokers: dict[str, int]) -> Iterator[None]:
         _watch_deletions(undo, observer)
         coverage = observer.coverage
         _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
+        _watch_answers(undo, observer)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
         yield
@@ -111,6 +114,20 @@ def _watch_partitions(
 
     _replace(undo, Replica, "step", replica_step)
     _replace(undo, server.Partition, "step", partition_step)
+
+
+def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = Controller.step
+
+    def step(self: Controller, event: Any) -> Any:
+        effects = original(self, event)
+        with observer.failing():
+            for effect in effects:
+                if type(effect) is AnswerShutdown:
+                    handing_over.check(self.context, effect)
+        return effects
+
+    _replace(undo, Controller, "step", step)
 
 
 def _watch_deletions(undo: contextlib.ExitStack, observer: Observer) -> None:

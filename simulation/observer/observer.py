@@ -29,7 +29,7 @@ from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from broker.wire.batch import CorruptBatch, parse_batches
 from simulation.machines.node import BEGINNING_WALL_MS
-from simulation.observer import retention
+from simulation.observer import epochs, retention
 from simulation.observer.coverage import Coverage
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
@@ -265,7 +265,10 @@ class Observer:
         self._hosted[key] = hosted
         partition = self._observed(hosted)
         if partition is not None:
-            partition.hosted(broker, read_shadow(hosted.log), hosted.replica.high_watermark)
+            read = read_shadow(hosted.log)
+            partition.hosted(broker, read, hosted.replica.high_watermark)
+            if partition.checks_data and read is not None:
+                epochs.found(hosted.tp, broker, hosted.log, read)
 
     def after_step(
         self, broker: int, hosted: server.Partition, event: Event, effects: list[Effect]
@@ -296,6 +299,8 @@ class Observer:
                 f"to {replica.log_end_offset}, the log is {log.log_start_offset} to "
                 f"{log.log_end_offset}",
             )
+        if effects and partition.checks_data:
+            epochs.kept(hosted.tp, broker, log, replica)
 
     def deleted(self, broker: int, tp: TopicPartition) -> None:
         """``broker`` has deleted a replica that it had not opened in this life."""
