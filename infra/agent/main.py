@@ -8,6 +8,7 @@
 ``python -I -S`` is enough to run it: see :func:`command_line`.
 """
 
+import contextlib
 import os
 import socket
 import sys
@@ -110,6 +111,8 @@ def connect(path: str) -> None:
 
 
 def _pump(take: Callable[[int], bytes], give: Callable[[bytes], None]) -> None:
-    while data := take(_CHUNK):
-        give(data)
+    # An agent that is killed before it has read what it was asked resets the connection.
+    with contextlib.suppress(ConnectionError):
+        while data := take(_CHUNK):
+            give(data)
     os._exit(0)

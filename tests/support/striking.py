@@ -105,9 +105,9 @@ class Striker:
 
     def heal(self, entry: OpenFault, *, for_good: bool = False) -> None:
         """Heal, prove it, and see that it bites no more, unless what it did is ``for_good``, as
-        bits are that have flipped."""
+        bits are that have flipped: those of an index, too, unless recovery writes it anew."""
         self.mend(entry)
-        lasts = for_good or entry.fault.destroys == "bits"
+        lasts = for_good or entry.fault.destroys == "bits" or entry.fault.name == "corrupt-index"
         assert lasts or not self.bitten(entry).proven, entry.label
 
     def mend(self, entry: OpenFault) -> None:
