@@ -226,3 +226,28 @@ def exchange(wire: Wire, request: dict[str, object]) -> dict[str, Any]:
     wire.flush()
     assert list(wire.body()) == []
     return wire.header()
+
+
+def test_the_way_to_an_agent_that_dies_with_a_request_unread_just_ends() -> None:
+    """The kernel resets such a connection, where it ends one of which everything was read."""
+    with (
+        TemporaryDirectory(dir="/tmp") as directory,  # a short path
+        closing(socket.socket(socket.AF_UNIX)) as listener,
+    ):
+        path = f"{directory}/socket"
+        listener.bind(path)
+        listener.listen()
+        way = subprocess.Popen(
+            command_line(sys.executable, str(PROJECT), "connect", path),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert way.stdin is not None
+        way.stdin.write(b"a request")
+        way.stdin.flush()
+        connection, _ = listener.accept()
+        connection.recv(1, socket.MSG_PEEK)  # it has come
+        connection.close()
+        output, errors = way.communicate(timeout=PATIENCE_S)
+    assert (way.returncode, output, errors) == (0, b"", b"")
