@@ -88,6 +88,12 @@ class MemoryDisk:
         """Bytes that can still be written."""
         return max(0, self.capacity - self._used)
 
+    def certain(self, path: Path) -> bytes:
+        """What of a file no power failure takes."""
+        node = self._find(path)
+        assert isinstance(node, MemoryFile)
+        return bytes(node.data[: node.certain])
+
     # --- what processes ask of it -----------------------------------------------------------
 
     def open(self, path: Path, /) -> int:

@@ -62,6 +62,11 @@ class MemoryFile:
         """What a sync has dropped is still seen to be there."""
         return bool(self._lost)
 
+    @property
+    def certain(self) -> int:
+        """How many bytes no power failure takes."""
+        return self._certain(len(self._cuts))
+
     def evict(self) -> None:
         """The page cache is emptied: what was dropped is seen to be gone."""
         for start, end in self._lost:

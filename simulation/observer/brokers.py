@@ -8,13 +8,16 @@ from broker.controller.controller import Controller
 from broker.controller.events import AnswerShutdown
 from broker.coordination.coordinator import Coordinator
 from broker.groups.groups import Groups
+from broker.log.disk.checkpoints import RECOVERY_POINTS
+from broker.log.disk.files import Directory
 from broker.replication.events import Effect, Event
 from broker.replication.replica import Replica
 from broker.server.replication import partition as server
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.types import TopicPartition
 from simulation.loop.ownership import PROCESS, State
-from simulation.observer import handing_over
+from simulation.machines.disk import MemoryDisk
+from simulation.observer import flushed, handing_over
 from simulation.observer.coverage import (
     CONTROLLER_EFFECT,
     CONTROLLER_EVENT,
@@ -39,6 +42,7 @@ def watching(observer: Observer, brokers: dict[str, int]) -> Iterator[None]:
         coverage = observer.coverage
         _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
         _watch_answers(undo, observer)
+        _watch_checkpoints(undo, observer)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
         yield
@@ -128,6 +132,18 @@ def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
         return effects
 
     _replace(undo, Controller, "step", step)
+
+
+def _watch_checkpoints(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = Directory.replace_steps
+
+    def replace_steps(self: Directory, name: str, content: bytes) -> Any:
+        if name == RECOVERY_POINTS and isinstance(self.files, MemoryDisk):
+            with observer.failing():
+                flushed.check(self.files, self.path, content)
+        return original(self, name, content)
+
+    _replace(undo, Directory, "replace_steps", replace_steps)
 
 
 def _watch_deletions(undo: contextlib.ExitStack, observer: Observer) -> None:

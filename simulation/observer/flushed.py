@@ -1,0 +1,51 @@
+"""**FlushedIsSynced**: below the recovery point that a broker notes, a power failure takes nothing.
+
+What lies there is not looked at when the log is opened after a crash ("recovery-point-offset-
+checkpoint: the offset up to which the log has been flushed", ``LogManager``): what is torn there
+would be served. Judged when the checkpoint is about to be written, by what a disk is sure to keep.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from broker.log.segment import LOG_SUFFIX
+from broker.types import TopicPartition
+from broker.wire.batch import parse_batches
+from simulation.machines.disk import MemoryDisk
+from simulation.violation import Violation
+
+
+def check(disk: MemoryDisk, directory: Path, content: bytes) -> None:
+    """Of the checkpoint's ``content``, in a log directory; raises Violation."""
+    for line in content.decode().splitlines()[2:]:
+        topic, partition, offset = line.split(" ")
+        tp = TopicPartition(topic, int(partition))
+        kept = _kept(disk, directory / f"{topic}-{partition}", int(offset))
+        if kept < int(offset):
+            raise Violation(
+                "FlushedIsSynced",
+                f"{tp}: {directory.name} notes that everything below {offset} is on disk; a power "
+                f"failure may leave no more than what is below {kept}",
+            )
+
+
+def _kept(disk: MemoryDisk, log: Path, offset: int) -> int:
+    """Up to where records are on disk for sure, as far as they are needed up to ``offset``."""
+    if not disk.is_directory(log):
+        return offset  # deleted just now
+    names = sorted(name for name in disk.names(log) if name.endswith(LOG_SUFFIX))
+    bases = [int(name.removesuffix(LOG_SUFFIX)) for name in names]
+    for name, base, end in zip(names, bases, [*bases[1:], offset], strict=True):
+        if base < offset and (kept := _last(disk, log / name, base)) < min(end, offset):
+            return kept
+    return offset
+
+
+def _last(disk: MemoryDisk, segment: Path, base: int) -> int:
+    *_, end = (base, *_ends(disk.certain(segment)))
+    return end
+
+
+def _ends(data: bytes) -> Iterator[int]:
+    for batch in parse_batches(data, verify_crc=False, partial_tail=True):
+        yield batch.next_offset
