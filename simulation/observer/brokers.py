@@ -125,9 +125,9 @@ def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
 
     def step(self: Controller, event: Any) -> Any:
         effects = original(self, event)
-        with observer.failing():
-            for effect in effects:
-                if type(effect) is AnswerShutdown:
+        for effect in effects:
+            if type(effect) is AnswerShutdown and self.context is not None:
+                with observer.failing():
                     handing_over.check(self.context, effect)
         return effects
 

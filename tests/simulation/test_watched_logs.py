@@ -1,0 +1,172 @@
+"""What is watched of logs and of the controller's answers, broken by hand."""
+
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from batches import batch
+from kio.schema.errors import ErrorCode
+
+from broker.controller.cluster import BrokerInfo, LiveBroker, PartitionState
+from broker.controller.context import Context
+from broker.controller.events import AnswerShutdown
+from broker.log.config import LogConfig
+from broker.log.disk.checkpoints import offsets_content
+from broker.log.partition_log import PartitionLog
+from broker.types import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+    ZkVersion,
+)
+from simulation.machines.disk import MemoryDisk
+from simulation.observer import epochs, flushed, handing_over
+from simulation.observer.observer import read_shadow
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+TP = TopicPartition("t", 0)
+LOGS = Path("/logs")
+SMALL = LogConfig(segment_bytes=200)
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    made = MemoryDisk(Random(1))
+    made.make_directory(LOGS)
+    return made
+
+
+@pytest.fixture
+def log(disk: MemoryDisk) -> PartitionLog:
+    """Six records of three epochs, in several segments; nobody has flushed any."""
+    opened = PartitionLog.open(LOGS / "t-0", SMALL, clean=True, files=disk, later=lambda _: None)
+    for offset in range(6):
+        opened.append([batch((b"v" * 50,))], offset, offset // 2, 0)
+    return opened
+
+
+# --- EpochsAreLog --------------------------------------------------------------------------------
+
+
+def look(log: PartitionLog) -> None:
+    read = read_shadow(log)
+    assert read is not None
+    epochs.found(TP, 1, log, read)
+
+
+def as_told(log: PartitionLog) -> Any:
+    return SimpleNamespace(epochs=log.epochs.entries)
+
+
+def test_epochs_are_those_of_the_batches(log: PartitionLog) -> None:
+    look(log)
+    log.truncate_to(3)
+    look(log)
+    log.start_epoch(7, 3)  # of a leader that has appended nothing yet
+    look(log)
+    log.advance_log_start(1)
+    look(log)
+
+
+@pytest.mark.parametrize("spoil", [lambda e: e.clear(), lambda e: e.truncate_from_end(2)])
+def test_epochs_that_are_lost_are_missed(log: PartitionLog, spoil: Any) -> None:
+    spoil(log.epochs)
+    with pytest.raises(Violation, match="EpochsAreLog"):
+        look(log)
+
+
+def test_a_replica_goes_by_its_logs_epochs(log: PartitionLog) -> None:
+    replica = as_told(log)
+    epochs.kept(TP, 1, log, replica)
+    log.epochs.truncate_from_end(4)
+    with pytest.raises(Violation, match="EpochsAreLog"):
+        epochs.kept(TP, 1, log, replica)
+
+
+# --- FlushedIsSynced -----------------------------------------------------------------------------
+
+
+def note(disk: MemoryDisk, offset: int) -> None:
+    flushed.check(disk, LOGS, offsets_content({TP: offset}))
+
+
+def test_what_is_synced_may_be_noted(disk: MemoryDisk, log: PartitionLog) -> None:
+    note(disk, 0)
+    log.flush()
+    for offset in range(7):
+        note(disk, offset)
+
+
+def test_what_is_not_synced_may_not(disk: MemoryDisk, log: PartitionLog) -> None:
+    for offset in range(1, 7):
+        with pytest.raises(Violation, match="FlushedIsSynced"):
+            note(disk, offset)
+    log.flush()
+    log.append([batch((b"v",))], 6, 2, 0)
+    note(disk, 6)
+    with pytest.raises(Violation, match=r"everything below 7 .* below 6"):
+        note(disk, 7)
+
+
+def test_what_was_cut_and_written_anew_is_not_synced(disk: MemoryDisk, log: PartitionLog) -> None:
+    log.flush()
+    log.truncate_to(3)
+    note(disk, 3)
+    log.append([batch((b"v" * 50,))], 3, 5, 0)
+    note(disk, 3)
+    with pytest.raises(Violation, match="FlushedIsSynced"):
+        note(disk, 4)
+
+
+def test_of_a_log_that_is_gone_nothing_is_asked(disk: MemoryDisk) -> None:
+    note(disk, 5)
+
+
+# --- HandsOver -----------------------------------------------------------------------------------
+
+
+def context(isr: tuple[int, ...], *, live: tuple[int, ...], stopping: tuple[int, ...]) -> Context:
+    """Broker 1 leads."""
+    made = Context(ControllerEpoch(1), waits_for_isr=False)
+    made.live = {
+        BrokerId(b): LiveBroker(info=BrokerInfo(broker_id=BrokerId(b), endpoints=()), epoch=1)
+        for b in live
+    }
+    made.stopping = {BrokerId(b) for b in stopping}
+    made.states[TP] = PartitionState(
+        leader=BrokerId(1),
+        leader_epoch=LeaderEpoch(0),
+        isr=tuple(BrokerId(b) for b in isr),
+        controller_epoch=ControllerEpoch(1),
+        zk_version=ZkVersion(0),
+        mzxid=5,
+    )
+    return made
+
+
+REMAINS = AnswerShutdown(token=1, error=ErrorCode.none, remaining=(TP,))
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "stopping"),
+    [
+        ((1,), (1, 2, 3), (1,)),  # nobody else is in sync
+        ((1, 2), (1, 3), (1,)),  # who is, is away
+        ((1, 2), (1, 2), (1, 2)),  # or stops, too
+    ],
+)
+def test_where_nobody_can_lead_a_leadership_remains(isr: Any, live: Any, stopping: Any) -> None:
+    handing_over.check(context(isr, live=live, stopping=stopping), REMAINS)
+
+
+def test_where_another_can_lead_none_remains() -> None:
+    for stopping in ((1,), ()):
+        found = context((1, 2), live=(1, 2), stopping=stopping)
+        with pytest.raises(Violation, match=r"HandsOver: broker 1 keeps leading .*\[2\] could"):
+            handing_over.check(found, REMAINS)
+        handing_over.check(found, AnswerShutdown(token=1, error=ErrorCode.none))
