@@ -28,7 +28,8 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
     """Records whose acks name an offset that is not theirs: one row a record.
 
     - It stands in the log, but only at other offsets. E.g. one acked copy was truncated away and an
-      earlier attempt's copy stayed.
+      earlier attempt's copy stayed. Not if it was acked below where records were deleted by order:
+      sent twice without idempotence, it stood at 38 and at 117, and the first 100 were deleted.
     - Another record was acked at the same offset. It is the one of them that does not stand there;
       where none does, or the log was not read so far, all but the one that was acked last: it was
       theirs before.
@@ -54,6 +55,7 @@ def _moved(partition: PartitionHistory) -> Array:
     named = np.flatnonzero(
         (partition.fate == Fate.ACKED)
         & (partition.acked_offset != NONE)
+        & (partition.acked_offset >= partition.deleted_before)
         & (partition.first != NONE)
     )
     elsewhere = named[partition.first_offset(named) != partition.acked_offset[named]]

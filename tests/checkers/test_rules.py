@@ -77,6 +77,17 @@ def test_what_was_deleted_by_order_is_not_lost_and_what_lay_above_it_is() -> Non
     assert found(begun, deleted_before=2) == []
 
 
+def test_a_copy_that_was_deleted_by_order_may_have_been_the_one_that_was_acked() -> None:
+    twice = [entry(0, 1, 0), entry(1, 1, 1), entry(2, 1, 0)]
+    left = made(SENT_TWO_ACKED, twice[2:], 3, start=2)
+    assert found(left, deleted_before=2) == []
+    kinds = [row[:4] for row in found(left, deleted_before=0)]
+    assert ("offset-mismatch", 0, 1, 0) in kinds
+    above = made(SENT_TWO_ACKED, [entry(2, 1, 0), entry(3, 1, 1)], 4, start=1)
+    moved = [row[:4] for row in found(above, deleted_before=1) if row[0] == "offset-mismatch"]
+    assert moved == [("offset-mismatch", 1, 1, 1)]
+
+
 def test_of_an_ack_without_an_offset_nobody_knows_whether_its_record_was_deleted() -> None:
     sends = [*SENT_TWO_ACKED, send("invoke", 1, 2, 14), send("ok", 1, 2, 15)]
     begun = made(sends, [], 3, start=3)
