@@ -30,7 +30,8 @@ class Members:
     """Who there is, by name. What is pure knows no more of a cluster than this.
 
     Attributes:
-        zookeepers: The servers that keep the metadata: ZooKeeper's, or with KRaft the controllers.
+        zookeepers: The servers that keep the metadata: ZooKeeper's, or with KRaft the controllers,
+            which may be brokers, too.
         clients: The nodes where clients run.
         workload: The clients that run now, and the node of each.
         roles: What each of these does.
@@ -51,7 +52,7 @@ class Members:
 
     @property
     def servers(self) -> tuple[str, ...]:
-        return (*self.zookeepers, *self.brokers)
+        return tuple(dict.fromkeys((*self.zookeepers, *self.brokers)))
 
     def newcomers(self, count: int) -> tuple[int, ...]:
         """So many ids that no broker ever had."""
@@ -60,13 +61,19 @@ class Members:
 
     @property
     def kraft(self) -> bool:
-        """Whether the metadata are with controllers of their own."""
-        return any(name.startswith("controller-") for name in self.zookeepers)
+        """Whether the metadata are with KRaft's controllers."""
+        return self.combined or any(name.startswith("controller-") for name in self.zookeepers)
+
+    @property
+    def combined(self) -> bool:
+        """Whether these are brokers, too."""
+        return not set(self.zookeepers).isdisjoint(self.brokers)
 
     @property
     def by_id(self) -> Mapping[int, str]:
         """Those whom a view names, by the ids by which it does."""
-        controllers = enumerate(self.zookeepers if self.kraft else (), start=CONTROLLER_IDS + 1)
+        apart = self.zookeepers if self.kraft and not self.combined else ()
+        controllers = enumerate(apart, start=CONTROLLER_IDS + 1)
         brokers = (*self.brokers, *self.added)
         return {_number(name): name for name in brokers} | dict(controllers)
 

@@ -6,6 +6,8 @@ controller's own log tells the two apart."""
 import re
 from collections.abc import Iterable
 
+_OF_CONTROLLERS = re.compile(rb"^.* \[(?:Quorum)?Controller (?:id=)?\d+\] .*\n", re.MULTILINE)
+"""Lines of a log; the other ones are of the broker that the controller is, too."""
 _LET_GO = re.compile(
     # A controller that loses its office just then writes no such record itself; what it replays
     # later is of whatever fenced the broker in the end.
@@ -16,4 +18,5 @@ _LET_GO = re.compile(
 
 def let_go(logs: Iterable[bytes]) -> frozenset[int]:
     """Their broker epochs, by the logs of all controllers."""
-    return frozenset(int(epoch) for log in logs for _, epoch in _LET_GO.findall(log))
+    told = (b"".join(_OF_CONTROLLERS.findall(log)) for log in logs)
+    return frozenset(int(epoch) for log in told for _, epoch in _LET_GO.findall(log))
