@@ -1,4 +1,4 @@
-"""Apache Kafka with KRaft before 4.0, and with controllers that are brokers: from file to report."""
+"""KRaft before Apache Kafka 4.0, and controllers that are brokers, too: from file to report."""
 
 import json
 import sys
