@@ -30,8 +30,7 @@ class Members:
     """Who there is, by name. What is pure knows no more of a cluster than this.
 
     Attributes:
-        zookeepers: The servers that keep the metadata: ZooKeeper's, or with KRaft the controllers,
-            which may be brokers, too.
+        zookeepers: Those that keep the metadata: ZooKeeper's servers, or KRaft's controllers.
         clients: The nodes where clients run.
         workload: The clients that run now, and the node of each.
         roles: What each of these does.
@@ -73,9 +72,8 @@ class Members:
     def by_id(self) -> Mapping[int, str]:
         """Those whom a view names, by the ids by which it does."""
         apart = self.zookeepers if self.kraft and not self.combined else ()
-        controllers = enumerate(apart, start=CONTROLLER_IDS + 1)
-        brokers = (*self.brokers, *self.added)
-        return {_number(name): name for name in brokers} | dict(controllers)
+        brokers = {_number(name): name for name in (*self.brokers, *self.added)}
+        return brokers | dict(enumerate(apart, start=CONTROLLER_IDS + 1))
 
 
 def _number(broker: str) -> int:
@@ -124,8 +122,7 @@ class Cluster:
 
     def server(self, name: str) -> Server:
         """Raises LookupError for a name that is no server's."""
-        system = self.system
-        servers = (*system.zookeepers, *system.brokers, *system.added.there)
+        servers = (*self.system.zookeepers, *self.system.brokers, *self.system.added.there)
         for server in servers:
             if server.name == name:
                 return server
