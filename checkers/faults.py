@@ -24,7 +24,8 @@ UNCLEANLY = "unclean"
 """Of a fault that takes nothing from disks, and orders that anybody may lead its partitions."""
 
 KEEPERS = ("zookeeper-", "controller-")
-"""How servers are called that keep the metadata: ZooKeeper's, or with KRaft the controllers."""
+"""How servers are called that keep the metadata and are no brokers: ZooKeeper's, or with KRaft the
+controllers."""
 
 CLIENT_NODES = "client-"
 """How nodes are called where clients run."""

@@ -35,7 +35,9 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     compared = copies(run, cell, partition)
     befell = around(run, partition)
     words = run.words.get(partition, ())
-    known = timeline(cell, partition, befell, words, ensemble=run.zookeepers != 1)
+    combined = run.planned.combined
+    ensemble = run.zookeepers != 1 and len(combined) != 1
+    known = timeline(cell, partition, befell, words, ensemble=ensemble, combined=combined)
     told = Told(
         cell=cell,
         partition=partition,

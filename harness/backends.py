@@ -111,10 +111,7 @@ class Site:
         """The names of all nodes."""
         if names.external(self.cluster.system):
             return client_nodes(self.cluster)
-        keepers = names.keepers(self.cluster.system)
-        servers = {keepers: self.cluster.zookeepers, "broker": self.cluster.brokers}
-        numbered = [f"{kind}-{n}" for kind, many in servers.items() for n in range(1, many + 1)]
-        return [*numbered, *client_nodes(self.cluster)]
+        return [*self.cluster.servers, *client_nodes(self.cluster)]
 
     @property
     def further(self) -> Sequence[str]:
@@ -251,6 +248,7 @@ def make(cluster: ClusterSpec, backend: Backend) -> System:
         brokers=cluster.brokers,
         zookeepers=cluster.zookeepers,
         properties={name: as_text(value) for name, value in cluster.properties.items()},
+        metadata_quorum=cluster.metadata_quorum,
         disks=None if disks is None else DiskPlan(disks.per_broker, disks.megabytes),
         clocks=cluster.clocks,
     )

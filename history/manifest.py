@@ -126,6 +126,8 @@ class PlannedRun(_Planned):
         cluster: What of the cluster's settings is swept, with this run's values; of clusters that
             are compared by name, the name as ``cluster``.
         zookeeper: Whether ZooKeeper keeps the metadata, and not KRaft's controllers.
+        combined: The brokers that are KRaft's controllers, too, by name; none where these are
+            servers of their own.
         session_timeout_ms: ``zookeeper.session.timeout.ms`` in force; with KRaft
             ``broker.session.timeout.ms``.
         replica_lag_ms: ``replica.lag.time.max.ms`` in force.
@@ -141,6 +143,7 @@ class PlannedRun(_Planned):
     seed: int
     cluster: Mapping[str, Value] = {}
     zookeeper: bool = True
+    combined: tuple[str, ...] = ()
     session_timeout_ms: int
     replica_lag_ms: int
     recovery_ms: int
@@ -158,11 +161,14 @@ class Manifest(_Planned):
 
     Attributes:
         system: What is put to the test, as the campaign names it: ``bundled``, ``kafka:3.9.1``.
+        metadata_quorum: Who keeps its metadata: ``zookeeper``, ``isolated-kraft``,
+            ``combined-kraft``; None where nobody tells, as in a manifest of former days.
         baseline: The campaign says that it breaks nothing (``faults: []``).
     """
 
     campaign: str
     system: str = "bundled"
+    metadata_quorum: str | None = None
     seed: int
     baseline: bool
     runs: tuple[PlannedRun, ...]

@@ -30,7 +30,7 @@ class Members:
     """Who there is, by name. What is pure knows no more of a cluster than this.
 
     Attributes:
-        zookeepers: The servers that keep the metadata: ZooKeeper's, or with KRaft the controllers.
+        zookeepers: Those that keep the metadata: ZooKeeper's servers, or KRaft's controllers.
         clients: The nodes where clients run.
         workload: The clients that run now, and the node of each.
         roles: What each of these does.
@@ -51,7 +51,7 @@ class Members:
 
     @property
     def servers(self) -> tuple[str, ...]:
-        return (*self.zookeepers, *self.brokers)
+        return tuple(dict.fromkeys((*self.zookeepers, *self.brokers)))
 
     def newcomers(self, count: int) -> tuple[int, ...]:
         """So many ids that no broker ever had."""
@@ -60,15 +60,20 @@ class Members:
 
     @property
     def kraft(self) -> bool:
-        """Whether the metadata are with controllers of their own."""
-        return any(name.startswith("controller-") for name in self.zookeepers)
+        """Whether the metadata are with KRaft's controllers."""
+        return self.combined or any(name.startswith("controller-") for name in self.zookeepers)
+
+    @property
+    def combined(self) -> bool:
+        """Whether these are brokers, too."""
+        return not set(self.zookeepers).isdisjoint(self.brokers)
 
     @property
     def by_id(self) -> Mapping[int, str]:
         """Those whom a view names, by the ids by which it does."""
-        controllers = enumerate(self.zookeepers if self.kraft else (), start=CONTROLLER_IDS + 1)
-        brokers = (*self.brokers, *self.added)
-        return {_number(name): name for name in brokers} | dict(controllers)
+        apart = self.zookeepers if self.kraft and not self.combined else ()
+        brokers = {_number(name): name for name in (*self.brokers, *self.added)}
+        return brokers | dict(enumerate(apart, start=CONTROLLER_IDS + 1))
 
 
 def _number(broker: str) -> int:
@@ -117,8 +122,7 @@ class Cluster:
 
     def server(self, name: str) -> Server:
         """Raises LookupError for a name that is no server's."""
-        system = self.system
-        servers = (*system.zookeepers, *system.brokers, *system.added.there)
+        servers = (*self.system.zookeepers, *self.system.brokers, *self.system.added.there)
         for server in servers:
             if server.name == name:
                 return server

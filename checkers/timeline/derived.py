@@ -33,11 +33,12 @@ def timeline(
     words: Sequence[Word],
     *,
     ensemble: bool,
+    combined: Sequence[str] = (),
 ) -> Timeline:
     """Of one partition; ``words``: what its brokers said; ``ensemble``: whether ZooKeeper is, or
-    may be, several servers."""
+    may be, several servers; ``combined``: the brokers that keep the metadata, too."""
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
-    seen = _Seen(around=around, faults=faults, ensemble=ensemble)
+    seen = _Seen(around=around, faults=faults, ensemble=ensemble, combined=frozenset(combined))
     epochs = sorted({state.leader_epoch for state in around.observed.states} - {-1, -2})
     thin = [(span, isr) for span, isr in _thin(cell, seen) if span.start < span.end]
     return Timeline(
@@ -81,6 +82,7 @@ class _Seen:
     around: Surroundings
     faults: tuple[FaultFacts, ...]
     ensemble: bool
+    combined: frozenset[str]
 
     @cached_property
     def holes(self) -> list[Span]:
@@ -153,8 +155,11 @@ class _Seen:
     def _on_zookeeper(self) -> Iterator[FaultFacts]:
         for fault in self.around.faults if self.ensemble else ():
             servers = fault.servers
-            if servers is None or any(server.startswith(KEEPERS) for server in servers):
+            if servers is None or any(map(self._keeps_metadata, servers)):
                 yield fault
+
+    def _keeps_metadata(self, server: str) -> bool:
+        return server.startswith(KEEPERS) or server in self.combined
 
     def _reach(self, fault: FaultFacts) -> Span:
         return Span(fault.start, min(fault.end + self.around.settle_ns, FOREVER))

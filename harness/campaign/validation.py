@@ -26,11 +26,12 @@ from harness.campaign.problems.faults.faults import fault_problems, own_fault_pr
 from harness.campaign.problems.groups import group_problems, own_group_problems
 from harness.campaign.problems.properties import mapping, property_problems
 from harness.campaign.problems.releases import release_problems
+from harness.campaign.problems.systems import own_system_problems, system_problems
 from harness.campaign.problems.transactions import own_transaction_problems, transaction_problems
 from harness.campaign.problems.workload import idle_nodes, workload_problems
 from infra import documents
 from infra.documents import Document, DocumentRefused, Problem, problems_of
-from infra.systems import names, properties
+from infra.systems import properties
 from infra.wording import unknown
 from workloads import WORKLOADS
 
@@ -39,7 +40,6 @@ _NAMES: Sequence[tuple[str, str, str, Sequence[str]]] = (
     ("workload", "workload", "kind", list(WORKLOADS)),
 )
 """What is called by a name of a table: section and key."""
-_SYSTEM = "cluster.system"
 _HINTS = {
     "file": "`ackproof init FILE` writes one to start from",
     "faults": "a campaign that breaks nothing, a baseline, says so: faults: []",
@@ -77,12 +77,20 @@ def load(path: Path) -> Campaign:
     return campaign
 
 
-def check(path: Path, *, meant: bool = False, system: str | None = None) -> CampaignFile:
+def check(
+    path: Path,
+    *,
+    meant: bool = False,
+    system: str | None = None,
+    metadata_quorum: str | None = None,
+) -> CampaignFile:
     """The campaign in the file ``path``. Raises CampaignRefused with everything that is wrong with
     it; ``meant``: that it is unusually large is not. ``system``: put to the test instead of the
-    file's, and judged with it: what one has as a property is none of the other."""
-    document = _read(path)
-    return judged(document if system is None else _of_system(document, system), meant=meant)
+    file's, and judged with it: what one has as a property is none of the other; likewise
+    ``metadata_quorum``, who keeps its metadata."""
+    chosen = {"system": system, "metadata.quorum": metadata_quorum}
+    given = {name: one for name, one in chosen.items() if one is not None}
+    return judged(_of_cluster(_read(path), given), meant=meant)
 
 
 def judged(document: Document, *, meant: bool = False) -> CampaignFile:
@@ -97,11 +105,13 @@ def judged(document: Document, *, meant: bool = False) -> CampaignFile:
     return CampaignFile(document=document, campaign=campaign)
 
 
-def _of_system(document: Document, system: str) -> Document:
+def _of_cluster(document: Document, given: Mapping[str, str]) -> Document:
     content = document.content
     if not isinstance(content, dict) or not isinstance(content.get("cluster", {}), dict):
         return document  # which is refused
-    cluster = {**mapping(content, "cluster"), "system": system}
+    if not given:
+        return document
+    cluster = {**mapping(content, "cluster"), **given}
     return replace(document, content={**content, "cluster": cluster})
 
 
@@ -128,7 +138,7 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
         name = mapping(content, section).get(key)
         if isinstance(name, str) and name not in known:
             yield Problem(field=f"{section}.{key}", reason=unknown(what, name, known))
-    yield from _system_problems(mapping(content, "cluster").get("system"))
+    yield from own_system_problems(content)
     yield from own_external_problems(content)
     yield from property_problems(content)
     yield from own_group_problems(content)
@@ -136,18 +146,11 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
     yield from own_fault_problems(content)
 
 
-def _system_problems(name: object) -> Iterator[Problem]:
-    try:
-        if isinstance(name, str):
-            names.parse(name)
-    except ValueError as refusal:
-        yield Problem(field=_SYSTEM, reason=str(refusal))
-
-
 def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     yield from sizes.too_many(part, meant=meant)
     if any(sizes.too_many(part, meant=True)):
         return  # what is too large is not even listed
+    yield from system_problems(part)
     yield from _contradictions(part)
     yield from cell_problems(part)
     yield from workload_problems(part)
@@ -163,7 +166,10 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
 
 def _contradictions(part: Draft) -> Iterator[Problem]:
     """Broker properties that are right one by one, and do not go together."""
-    if part.cluster is None or (known := properties.known(part.cluster.system)) is None:
+    if part.cluster is None:
+        return
+    known = properties.known(part.cluster.system, part.cluster.metadata_quorum)
+    if known is None:
         return
     for cluster, swept in part.cluster.points():
         own = f"compare.{swept[COMPARED]}" if COMPARED in swept else ""

@@ -11,12 +11,14 @@ from pydantic import ValidationError
 from harness import standing_cluster
 from harness.campaign.model.clusters import ClusterSpec
 from harness.campaign.problems.properties import property_problems
+from harness.campaign.problems.systems import own_system_problems, too_few_brokers
 from harness.commands import options
 from harness.commands.errors import fail, told
 from harness.exit_status import ExitStatus
 from harness.running.deadline import Deadline, SystemClock
 from history.cell import Value
 from infra.systems import names, prepare
+from infra.systems.metadata_quorum import MetadataQuorum
 
 _UP_WITHIN_S = 120.0
 
@@ -44,21 +46,34 @@ def cluster() -> None:
     help="Servers of ZooKeeper; with KRaft, controllers.",
 )
 @options.system
+@options.metadata_quorum
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of brokers.")
-def up(brokers: int, zookeepers: int, system: str | None, properties: tuple[str, ...]) -> None:
+def up(
+    brokers: int,
+    zookeepers: int,
+    system: str | None,
+    metadata_quorum: str | None,
+    properties: tuple[str, ...],
+) -> None:
     """Start one in the background; print bootstrap.servers and zookeeper.connect,
     or with KRaft controller.quorum.bootstrap.servers."""
+    written: dict[str, object] = {
+        "system": system or names.BUNDLED,
+        "brokers": brokers,
+        "zookeepers": zookeepers,
+        "properties": dict(map(_property, properties)),
+    }
+    if metadata_quorum is not None:
+        written["metadata.quorum"] = MetadataQuorum(metadata_quorum)
+    for problem in own_system_problems({"cluster": written}):
+        fail(f"--metadata-quorum: {problem.reason}", ExitStatus.USAGE)
     try:
-        wanted = ClusterSpec(
-            brokers=brokers,
-            zookeepers=zookeepers,
-            system=system or names.BUNDLED,
-            properties=dict(map(_property, properties)),
-        )
+        wanted = ClusterSpec.model_validate(written)
     except ValidationError as invalid:
         fail(f"--property: {invalid.errors()[0]['msg']}", ExitStatus.USAGE)
-    cluster = {"system": wanted.system, "properties": dict(wanted.properties)}
-    for problem in property_problems({"cluster": cluster}):
+    if (reason := too_few_brokers(wanted)) is not None:
+        fail(f"--zookeepers: {reason}", ExitStatus.USAGE)
+    for problem in property_problems({"cluster": written}):
         fail(f"--property: {problem}", ExitStatus.USAGE)
     with told():
         prepare(wanted.system, click.echo)

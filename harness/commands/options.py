@@ -6,6 +6,7 @@ from typing import TypeVar
 import click
 
 from infra.systems import names
+from infra.systems.metadata_quorum import MetadataQuorum
 
 F = TypeVar("F", bound=Callable[..., object] | click.Command)
 
@@ -17,6 +18,15 @@ def system(command: F) -> F:
         metavar="SYSTEM",
         callback=_parsed,
         help="What to put to the test: bundled, kafka:VERSION or kafka:/DIRECTORY.",
+    )(command)
+
+
+def metadata_quorum(command: F) -> F:
+    """The option ``--metadata-quorum``; None where it is not given."""
+    return click.option(
+        "--metadata-quorum",
+        type=click.Choice([one.value for one in MetadataQuorum]),
+        help="Who keeps its metadata; KRaft is for Apache Kafka from 3.3 on.",
     )(command)
 
 

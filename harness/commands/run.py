@@ -50,6 +50,7 @@ Examples:
   ackproof run campaigns/quick.yaml --backend ssh --inventory hosts.yaml
   ackproof run campaigns/nightly.yaml --backend docker --skip-refused
   ackproof run campaigns/quick.yaml --system kafka:4.1.1        Apache Kafka itself
+  ackproof run campaigns/quick.yaml --system kafka:3.9.1 --metadata-quorum combined-kraft
 """,
 )
 @click.argument("campaign_file", metavar="CAMPAIGN.yaml", type=click.Path(path_type=Path))
@@ -70,6 +71,7 @@ Examples:
     help="A program that the campaign names as a client and may start. May be given several times.",
 )
 @options.system
+@options.metadata_quorum
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
 @click.option(
     "--yes",
@@ -96,6 +98,7 @@ def run(
     accepted: tuple[str, ...],
     programs: tuple[Path, ...],
     system: str | None,
+    metadata_quorum: str | None,
     seed: int | None,
     meant: bool,
     skip_refused: bool,
@@ -108,7 +111,9 @@ def run(
     that is wrong with it. The last line is the path of the report.
     """
     with told():
-        file = validation.check(campaign_file, meant=meant, system=system)
+        file = validation.check(
+            campaign_file, meant=meant, system=system, metadata_quorum=metadata_quorum
+        )
         campaign = _resolved(file.campaign, backend, inventory, seed)
         if dry_run:
             click.echo(f"{campaign.name}: seed {campaign.seed}")

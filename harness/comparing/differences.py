@@ -130,7 +130,7 @@ def _measure(line: Line) -> dict[str, Any]:
 
 
 def _side(side: Side) -> dict[str, Any]:
-    names = ("campaign", "seed", "began", "verdict", "system", "backend")
+    names = ("campaign", "seed", "began", "verdict", "system", "metadata_quorum", "backend")
     told = {name: getattr(side.document, name) for name in names}
     return {"directory": str(side.directory), **told, "runs": len(side.document.runs)}
 

@@ -183,6 +183,9 @@ class VerdictDocument(Part):
     """From then to the end of its last run. Checking is not in it."""
     system: str | None = None
     """The system under test, as in the campaign file."""
+    metadata_quorum: str | None = None
+    """Who kept its metadata: `zookeeper`, `isolated-kraft` or `combined-kraft`; null where nobody
+    can tell."""
     backend: str | None = None
     """Where it ran, as in the campaign file."""
     versions: Versions = Versions()

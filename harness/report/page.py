@@ -28,6 +28,7 @@ from harness.report.rows import (
     why,
 )
 from harness.report.timeline import NS_PER_S, Timeline
+from harness.report.verdict import quorum_told
 
 HEADLINES = {
     Verdict.PASS: "Every guarantee held",
@@ -97,6 +98,7 @@ def render(
     made = about or About()
     return environment.get_template("report.html").render(
         campaign=campaign,
+        metadata_quorum=quorum_told(campaign.get("cluster")),
         campaign_yaml=yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True),
         result=result,
         headline=_headline(result),

@@ -21,6 +21,7 @@ from history.aside import write_text
 from history.cell import SETTINGS, Value
 from history.errors import DamagedFiles
 from history.storage import AnyPath
+from infra.systems.metadata_quorum import quorum_of
 
 FILE = "verdict.json"
 
@@ -108,7 +109,18 @@ def _refuse_newer(document: Mapping[str, Any]) -> None:
 def _place(campaign: Mapping[str, Any]) -> dict[str, Any]:
     cluster = campaign.get("cluster")
     known = cluster if isinstance(cluster, Mapping) else {}
-    return {name: known.get(name) for name in ("system", "backend")}
+    system, backend = known.get("system"), known.get("backend")
+    return {"system": system, "metadata_quorum": quorum_told(known), "backend": backend}
+
+
+def quorum_told(cluster: object) -> str | None:
+    """Who keeps the metadata of a campaign's ``cluster``; None where nobody can tell (any more)."""
+    known = cluster if isinstance(cluster, Mapping) else {}
+    try:
+        quorum = quorum_of(str(known.get("system")), known.get("metadata.quorum"))
+    except ValueError:
+        return None
+    return None if quorum is None else quorum.value
 
 
 def _cell(result: dict[str, Any], cluster: Mapping[str, Value]) -> dict[str, Any]:

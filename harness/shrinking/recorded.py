@@ -71,7 +71,7 @@ def _cluster(spec: ClusterSpec) -> ClusterSweep:
         zookeepers=(spec.zookeepers,),
         disks=spec.disks,
         properties={name: (value,) for name, value in spec.properties.items()},
-    )
+    ).model_copy(update={"metadata_quorum": spec.metadata_quorum})
 
 
 def _cells(cells: Cells, run: RunPlan) -> Sweep:

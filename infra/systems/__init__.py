@@ -8,6 +8,7 @@ from infra.jars import Jars
 from infra.systems.bundled import BundledSystem
 from infra.systems.kafka.jars import fetch, jars_of
 from infra.systems.kafka.system import kafka_program
+from infra.systems.metadata_quorum import quorum_of
 from infra.systems.names import EXTERNAL, SystemName, parse
 from infra.systems.on_zookeeper import SystemOnZooKeeper
 
@@ -52,19 +53,21 @@ def make_system(
     brokers: int,
     zookeepers: int,
     properties: Mapping[str, str],
+    metadata_quorum: str | None = None,
     disks: DiskPlan | None = None,
     clocks: bool = False,
 ) -> System:
     """The system of that name, configured on ``backend`` and not deployed yet.
 
     ``zookeepers``: how many servers keep the metadata; with KRaft, controllers. ``properties``:
-    Kafka's broker properties. ``disks``: what the brokers' logs lie on; None:
-    directories of their nodes. ``clocks``: whether its servers go by fake clocks. Raises
-    InfraError for a name that is none, or that is not deployed there, ValueError for properties
-    that cannot be.
+    Kafka's broker properties. ``metadata_quorum``: who keeps the metadata
+    (:class:`infra.systems.metadata_quorum.MetadataQuorum`); None: whoever does by default.
+    ``disks``: what the brokers' logs lie on; None: directories of their nodes. ``clocks``: whether
+    its servers go by fake clocks. Raises InfraError for a name that is none, or that is not
+    deployed there, ValueError for properties that cannot be, and for a quorum that it has not.
     """
-    named = _parsed(name)
-    if named.text == EXTERNAL:
+    named, quorum = _parsed(name), quorum_of(name, metadata_quorum)
+    if quorum is None:
         raise InfraError(f"{EXTERNAL} is not deployed: see infra.systems.external.system")
     if named.kafka is None:
         return BundledSystem(
@@ -77,7 +80,7 @@ def make_system(
         )
     if reason := obstacle(named, backend.name):
         raise InfraError(reason)
-    if named.kafka.kraft:
+    if quorum.kraft:
         # kio takes its time, and where hypothesis is installed, that writes into the working
         # directory: not whenever a cluster is deployed.
         from infra.systems.kraft.system import SystemOnKRaft
@@ -88,6 +91,7 @@ def make_system(
             release=named.kafka,
             brokers=brokers,
             controllers=zookeepers,
+            combined=quorum.combined,
             properties=properties,
             disks=disks,
             clocks=clocks,

@@ -29,11 +29,6 @@ class SystemName:
     text: str
     kafka: releases.Release | None
 
-    @property
-    def kraft(self) -> bool:
-        """Whether controllers of its own keep its metadata, and not ZooKeeper."""
-        return self.kafka is not None and self.kafka.kraft
-
 
 def parse(name: str) -> SystemName:
     """Raises ValueError saying what is wrong with it."""
@@ -52,23 +47,9 @@ def parse(name: str) -> SystemName:
     return SystemName(text=name, kafka=releases.released(which))
 
 
-def kraft(name: str) -> bool:
-    """Whether the system of that name keeps its metadata with KRaft; not for a name that is
-    none."""
-    try:
-        return parse(name).kraft
-    except ValueError:
-        return False
-
-
 def external(name: str) -> bool:
     """Whether the system of that name was there before, and is not deployed."""
     return name == EXTERNAL
-
-
-def keepers(name: str) -> str:
-    """What the servers are called that keep the metadata, without their number."""
-    return "controller" if kraft(name) else "zookeeper"
 
 
 def _ways() -> str:

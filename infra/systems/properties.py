@@ -17,7 +17,8 @@ from typing import Any
 from infra.schemas import Schema
 from infra.systems.kafka import releases
 from infra.systems.kraft.properties import OF_ZOOKEEPER, SESSION
-from infra.systems.names import BUNDLED, EXTERNAL, kraft, parse
+from infra.systems.metadata_quorum import quorum_of
+from infra.systems.names import BUNDLED, parse
 from infra.wording import hint
 
 Value = str | int | float | bool
@@ -43,10 +44,12 @@ class Known:
     """The properties of one system, by name, each with the JSON Schema of its value.
 
     Attributes:
+        kraft: Whether it keeps its metadata with KRaft.
         page: What is said of a name that looks like none of them.
     """
 
     system: str
+    kraft: bool
     page: str
     broker: Mapping[str, Schema]
     topic: Mapping[str, Schema]
@@ -58,8 +61,8 @@ class Known:
             return None
         if name.startswith(_OURS) and self.system != BUNDLED:
             return f"is a property of the bundled broker, and none of {self.system}"
-        if name.startswith(_OF_ZOOKEEPER) and kraft(self.system):
-            return f"is a property of brokers on ZooKeeper, and none of {self.system}"
+        if name.startswith(_OF_ZOOKEEPER) and self.kraft:
+            return f"is a property of brokers on ZooKeeper, and none of {self.system} with KRaft"
         return f"unknown {kind} property; {hint(name, known, otherwise=self.page)}"
 
     def wrong(self, kind: str, name: str, value: Value) -> str | None:
@@ -86,31 +89,39 @@ class Known:
 
 
 @cache
-def known(system: str) -> Known | None:
-    """Those of ``system``; None where nobody can tell, or there is no such system."""
+def known(system: str, asked: str | None = None) -> Known | None:
+    """Those of ``system`` with the metadata quorum that is ``asked`` for, if any; None where nobody
+    can tell, or there is no such system."""
     try:
-        named = parse(system)
+        named, quorum = parse(system), quorum_of(system, asked)
     except ValueError:
         return None
-    if named.text == EXTERNAL:
+    if quorum is None:
         return None
     if named.kafka is None:
         page = Path(__file__).with_name(f"{BUNDLED}.json")
         found, where = json.loads(page.read_text(encoding="utf-8")), "docs/broker-properties.md"
     else:
         found = releases.described(named.kafka.version)
-        if found is not None and named.kraft:
-            # So that one file is right for both: see infra.systems.kraft.properties.
-            found = {**found, "broker": {OF_ZOOKEEPER: found["broker"][SESSION], **found["broker"]}}
+        if found is not None and quorum.kraft:
+            found = {**found, "broker": _with_kraft(found["broker"])}
         where = f"Apache Kafka {named.kafka.version}'s own documentation"
     if found is None:
         return None
     return Known(
         system=system,
+        kraft=quorum.kraft,
         page=f"those that there are: {where}",
         broker=found["broker"],
         topic=found["topic"],
     )
+
+
+def _with_kraft(broker: Mapping[str, Schema]) -> Mapping[str, Schema]:
+    """Without those of brokers on ZooKeeper; but for the session timeout, so that one file is right
+    for both: see infra.systems.kraft.properties."""
+    others = {name: one for name, one in broker.items() if not name.startswith(_OF_ZOOKEEPER)}
+    return {OF_ZOOKEEPER: broker[SESSION], **others}
 
 
 def _wrong(value: Value, schema: Schema) -> str | None:

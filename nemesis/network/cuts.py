@@ -102,7 +102,7 @@ class NetworkFault:
             bite.append(seen_of_links.others_open(injection, links, service))
         if injection.hold_ms < expiry_ms(injection.cluster.system):
             return bite
-        return [*bite, *_consequences(injection, frozenset(links))]
+        return [*bite, *_consequences(injection, _of_metadata(links, service))]
 
     def healed(self, injection: Injection) -> Sequence[Look]:
         links = links_of(injection)
@@ -118,6 +118,12 @@ class NetworkFault:
 def service_of(parameters: Parameters) -> Service | None:
     """The service that a fault is about; None for all."""
     return parameters.service if isinstance(parameters, OfService) else None
+
+
+def _of_metadata(links: Sequence[Link], service: Service | None) -> Grudge:
+    """The links over which nothing comes any more of what brokers and those who keep the metadata
+    say to each other: at a broker's own listener they say none of it."""
+    return frozenset(links if service != "broker" else ())
 
 
 def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:

@@ -80,24 +80,33 @@ def open_pairs(grudge: Grudge, nodes: Sequence[str]) -> tuple[Link, ...]:
 
 def without_zookeeper(grudge: Grudge, members: Members) -> tuple[str, ...]:
     """The brokers that have no open connection to any ZooKeeper server: one direction cut is
-    enough to end it."""
+    enough to end it. One that keeps the metadata itself has itself, where it may lead: it talks
+    with a majority of them."""
+
+    def has(broker: str, keeper: str) -> bool:
+        if broker == keeper:
+            return _has_majority(grudge, keeper, members.zookeepers)
+        return _open(grudge, broker, keeper)
+
     return tuple(
         broker
         for broker in members.brokers
-        if all({Link(broker, z), Link(z, broker)} & grudge for z in members.zookeepers)
+        if not any(has(broker, keeper) for keeper in members.zookeepers)
     )
 
 
 def keeps_quorum(grudge: Grudge, zookeepers: Collection[str]) -> bool:
     """Whether some ZooKeeper server still talks with a majority of them all."""
-    return any(
-        sum(
-            one == other or not {Link(one, other), Link(other, one)} & grudge
-            for other in zookeepers
-        )
-        >= majority(len(zookeepers))
-        for one in zookeepers
-    )
+    return any(_has_majority(grudge, one, zookeepers) for one in zookeepers)
+
+
+def _has_majority(grudge: Grudge, one: str, zookeepers: Collection[str]) -> bool:
+    heard = sum(one == other or _open(grudge, one, other) for other in zookeepers)
+    return heard >= majority(len(zookeepers))
+
+
+def _open(grudge: Grudge, one: str, other: str) -> bool:
+    return not {Link(one, other), Link(other, one)} & grudge
 
 
 def _at_least(count: int, nodes: Sequence[str], what: str) -> None:

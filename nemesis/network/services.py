@@ -15,7 +15,8 @@ from nemesis.network.grudge import Grudge
 Service = Literal["broker", "zookeeper", "quorum"]
 """``broker``: at a broker's listener. ``zookeeper``: at ZooKeeper's client port. ``quorum``: at the
 ports by which ZooKeeper's servers follow and elect their leader; with KRaft, at a controller's
-listener, on the links between controllers."""
+listener, on the links between controllers (where these are brokers, too, with what those say to the
+active one)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ def _carries(link: Link, members: Members, service: Service) -> bool:
     ends = (link.source, link.target)
     zookeepers = sum(end in members.zookeepers for end in ends)
     if service == "broker":
-        return not zookeepers and any(end in members.brokers for end in ends)
+        apart = set(members.zookeepers) - set(members.brokers)
+        return apart.isdisjoint(ends) and any(end in members.brokers for end in ends)
     return zookeepers == (1 if service == "zookeeper" else 2)
 
 
@@ -86,10 +88,11 @@ def _of(server: Server, service: Service | None, cluster: Cluster) -> Sequence[i
     """The server's ports of a service, the one first at which it always listens."""
     if service is None:
         return [server.port]
-    of_zookeeper = server.name in cluster.members.zookeepers
+    members = cluster.members
     if service == "quorum":
-        return server.peer_ports if of_zookeeper else []
-    return [server.port] if of_zookeeper == (service == "zookeeper") else []
+        return server.peer_ports if server.name in members.zookeepers else []
+    serves = members.zookeepers if service == "zookeeper" else members.brokers
+    return [server.port] if server.name in serves else []
 
 
 def _first_way(cluster: Cluster, link: Link, of: Callable[[Server], Sequence[int]]) -> Way | None:

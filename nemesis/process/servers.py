@@ -22,12 +22,11 @@ from nemesis.interface import (
     Plan,
     Target,
     brokers_alone,
-    majority,
 )
 from nemesis.process import observations as processes_seen
 from nemesis.process import outside
 from nemesis.proofs import observations as seen
-from nemesis.proofs.looking import sessions_at_stake, targeted
+from nemesis.proofs.looking import sessions_at_stake, takes_the_quorum, targeted
 from nemesis.proofs.proving import expiry_ms
 
 Makes = Callable[[str], Effect]
@@ -107,7 +106,7 @@ class ProcessFault:
     def _bite(self, injection: Injection) -> Iterator[Look]:
         kinds = {type(effect) for effect in injection.plan.effects}
         yield from (look(injection) for kind, look in _SEEN.items() if kind in kinds)
-        if Terminate in kinds and not _takes_the_quorum(injection):
+        if Terminate in kinds and not takes_the_quorum(injection):
             yield processes_seen.session_closed(injection)
 
     def _consequences(self, injection: Injection) -> Iterator[Look]:
@@ -115,7 +114,7 @@ class ProcessFault:
             injection.cluster.system
         ):
             return
-        if _takes_the_quorum(injection):
+        if takes_the_quorum(injection):
             yield seen.zookeeper_silent(injection)
         else:
             yield self.in_the_end(injection, targeted(injection, injection.cluster.members.brokers))
@@ -129,12 +128,6 @@ _SEEN: Mapping[type[Effect], Callable[[Injection], Look]] = {
 }
 """By what each kind of effect is seen. What a fault does itself comes first: the disk of a broker
 that another fault had killed is emptied by this one."""
-
-
-def _takes_the_quorum(injection: Injection) -> bool:
-    zookeepers = injection.cluster.members.zookeepers
-    left = len(zookeepers) - len(targeted(injection, zookeepers))
-    return left < majority(len(zookeepers))
 
 
 def _deposed(injection: Injection, brokers: Sequence[str]) -> Look:

@@ -10,7 +10,15 @@ from typing import TypeVar
 
 from infra.interface import ClusterView, Process, ProcessState, ViewUnavailable
 from nemesis.effects import CLIENT, DISK, PROCESS
-from nemesis.interface import Cluster, Effect, Injection, Look, Observation, Resource
+from nemesis.interface import (
+    Cluster,
+    Effect,
+    Injection,
+    Look,
+    Observation,
+    Resource,
+    majority,
+)
 
 Seen = tuple[bool, object]
 """Whether the claim is true of a subject, and what was seen of it."""
@@ -30,6 +38,13 @@ def sessions_at_stake(injection: Injection) -> Sequence[str]:
     members = injection.cluster.members
     by_zookeeper = targeted(injection, members.zookeepers)
     return members.brokers if by_zookeeper else targeted(injection, members.brokers)
+
+
+def takes_the_quorum(injection: Injection) -> bool:
+    """Whether those that keep the metadata are no quorum without the servers that it befalls."""
+    keepers = injection.cluster.members.zookeepers
+    left = len(keepers) - len(targeted(injection, keepers))
+    return left < majority(len(keepers))
 
 
 def sessions_before(injection: Injection) -> Mapping[int, str]:

@@ -22,7 +22,7 @@ from nemesis.interface import (
 )
 from nemesis.process import observations as processes_seen
 from nemesis.proofs import observations as seen
-from nemesis.proofs.looking import intended
+from nemesis.proofs.looking import intended, sessions_at_stake, takes_the_quorum, targeted
 from nemesis.proofs.proving import expiry_ms, noticed_ms
 from nemesis.storage import observations as disks_seen
 from nemesis.storage.effects import (
@@ -140,7 +140,10 @@ class StorageFault(Generic[P]):
         if killed:
             looks.append(processes_seen.killed(injection))
         if killed and injection.hold_ms >= expiry_ms(injection.cluster.system):
-            looks.append(seen.expired(injection, killed))
+            silent = takes_the_quorum(injection)
+            looks.append(
+                seen.zookeeper_silent(injection) if silent else seen.expired(injection, killed)
+            )
         return looks
 
     def healed(self, injection: Injection) -> Sequence[Look]:
@@ -149,7 +152,8 @@ class StorageFault(Generic[P]):
         return [
             disks_seen.serving(injection, servers),
             seen.running(injection, servers),
-            seen.registered(injection, servers, anew=restarted),
+            seen.serving(injection, targeted(injection, injection.cluster.members.zookeepers)),
+            seen.registered(injection, sessions_at_stake(injection), anew=restarted),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:

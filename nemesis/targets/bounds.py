@@ -22,7 +22,8 @@ from nemesis.targets.resolution import COUNTS
 
 @dataclass(frozen=True, slots=True, order=True)
 class Count:
-    """So many brokers and so many servers that keep the metadata, ZooKeeper's or controllers."""
+    """So many brokers and so many servers that keep the metadata, ZooKeeper's or controllers. One
+    that is both counts as both."""
 
     brokers: int = 0
     zookeepers: int = 0
@@ -52,7 +53,7 @@ def everybody(members: Members) -> Count:
 def most(expression: Expression, members: Members, replicas: Mapping[str, int]) -> Count:
     """How many servers ``expression`` befalls at the most in a cluster of ``members`` whose topics
     have so many ``replicas``. Of links, both ends."""
-    bound = _Bound(everybody(members), replicas, members.kraft)
+    bound = _Bound(everybody(members), replicas, members)
     ends = [part for part in (expression.nodes, expression.to) if part is not None]
     return sum(map(bound.of, ends), NOBODY).capped(bound.all)
 
@@ -61,20 +62,22 @@ def most(expression: Expression, members: Members, replicas: Mapping[str, int]) 
 class _Bound:
     all: Count
     replicas: Mapping[str, int]
-    kraft: bool
+    members: Members
 
     def of(self, part: Set) -> Count:
         if isinstance(part, Role):
-            return self._role(part).capped(self.all)
+            return self._both(part.name, self._role(part)).capped(self.all)
         left, right = self.of(part.left), self.of(part.right)
         if part.sign == "+":
             return (left + right).capped(self.all)
-        return Count(left.brokers - _certainly_less(part), left.zookeepers)
+        brokers = left.brokers - _certainly_less(part)
+        return self._both("", Count(brokers, left.zookeepers))
 
     def _role(self, role: Role) -> Count:
         if role.name in COUNTS:
             among = Count(self.all.brokers) if role.of is None else self.of(role.of)
-            some = COUNTS[role.name](among.brokers + among.zookeepers)
+            both = max if self.members.combined else sum
+            some = COUNTS[role.name](both((among.brokers, among.zookeepers)))
             return among.capped(Count(some, some))
         if role.name in ("isr", "partition"):
             return Count(self.replicas.get(role.topic or "", self.all.brokers))
@@ -88,9 +91,18 @@ class _Bound:
             return NOBODY
         return Count(1)
 
+    def _both(self, name: str, one: Count) -> Count:
+        """``one``, of the role or broker of that name, where whoever keeps the metadata is a broker
+        and any broker may be one of them."""
+        apart = set(self.members.brokers) - set(self.members.zookeepers)
+        if not self.members.combined or name in apart:
+            return one
+        most = one.brokers or one.zookeepers
+        return Count(most, most)
+
     def _keeps_metadata(self, name: str) -> bool:
         """Of one server's role or name."""
-        leads = name in (ZK_LEADER, QUORUM_LEADER) or (name == "controller" and self.kraft)
+        leads = name in (ZK_LEADER, QUORUM_LEADER) or (name == "controller" and self.members.kraft)
         return leads or name.startswith(("zookeeper-", "controller-"))
 
 

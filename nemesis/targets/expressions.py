@@ -38,7 +38,8 @@ QUANTIFIERS: Mapping[str, str] = {
     "majority": "the smallest majority of a set, or of all brokers",
 }
 OF_CLUSTER: Mapping[str, str] = {
-    "controller": "the broker that is the controller; with KRaft, the active controller's server",
+    "controller": "the broker that is the controller; with KRaft, the active controller's server, "
+    "which is a broker where controllers are combined",
     "most-leaders": "the broker that leads most partitions",
     "all": "every broker",
     QUORUM: "every server that keeps the metadata: ZooKeeper's, or with KRaft the controllers",
@@ -204,10 +205,9 @@ def _fits(role: Role, aim: Aim, members: Members) -> bool:
         return True
     if role.name == "clients" or role.name in members.clients:
         return "client" in _TAKES[aim]
-    if role.name in ("zookeeper", QUORUM, *_LEADING) or role.name in members.zookeepers:
-        return "zookeeper" in _TAKES[aim]
-    if role.name == "controller" and members.kraft:
-        return "zookeeper" in _TAKES[aim]
+    keeps = role.name in ("zookeeper", QUORUM, *_LEADING) or role.name in members.zookeepers
+    if keeps or (role.name == "controller" and members.kraft):
+        return "zookeeper" in _TAKES[aim] or (members.combined and "broker" in _TAKES[aim])
     return "broker" in _TAKES[aim]
 
 

@@ -14,7 +14,7 @@ def planned_view(members: Members, topics: Mapping[str, tuple[Iterable[int], int
     brokers = [number for number, name in members.by_id.items() if name in members.brokers]
     return ClusterView(
         brokers=dict.fromkeys(brokers, 0),
-        controller=CONTROLLER_IDS + 1 if members.kraft else brokers[0],
+        controller=CONTROLLER_IDS + 1 if members.kraft and not members.combined else brokers[0],
         controller_epoch=1,
         partitions={
             (topic, number): _planned(topic, number, replicas, brokers)

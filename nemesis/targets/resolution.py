@@ -265,13 +265,14 @@ class _Moment:
         or both ends of a link.
 
         A broker that is the controller coordinates all, and so do those who keep the metadata, but
-        for a link between one of them and a broker: that is that broker's link.
+        for a link between one of them and a broker that is none: that is that broker's link.
         """
         brokers = {n: name for n, name in self.named.items() if name in self.members.brokers}
         ids = {broker for broker, name in brokers.items() if any(name in end for end in ends)}
+        keepers = set(self.members.zookeepers)
+        others = set(self.members.brokers) - keepers
         coordinated = view.controller in ids or any(
-            set(end) & set(self.members.zookeepers) and not set(end) & set(self.members.brokers)
-            for end in ends
+            set(end) & keepers and not set(end) & others for end in ends
         )
         return tuple(
             f"{topic}-{number}"

@@ -330,6 +330,15 @@ def test_of_several_zookeepers_one_may_go_on_telling_what_was() -> None:
     assert told.but(ensemble=True).found() == set()
 
 
+def test_of_several_brokers_that_are_controllers_too() -> None:
+    """A fault that is none of this partition's otherwise."""
+    faults = a_fault(30, 60, servers=["broker-7"], target="broker-7", partitions=["other-0"])
+    told = alone(0, 1, 2, 3).but(faults=faults, ensemble=True)
+    assert told.found() == {BELOW}
+    assert told.but(combined=("broker-6", "broker-7")).found() == set()
+    assert told.but(combined=("broker-6",)).found() == {BELOW}
+
+
 def test_what_a_disk_lost_may_have_been_filled_again_by_the_leader_itself() -> None:
     scene, expected = undercut(
         Scene(Told(made=NOTHING, rows=[state(0, 1, 0, (1, 2, 3), version=0)])), 1

@@ -21,12 +21,16 @@ from infra.changes import ChangeKind, ClusterChange
 from infra.interface import ClusterView, Server, System, ViewUnavailable
 from infra.local.backend import LocalBackend
 from infra.systems import make_system
-from infra.systems.names import kraft
+from infra.systems.metadata_quorum import quorum_of
 from infra.waiting import wait_until
 
 KAFKA = os.environ["TESTED_SYSTEM"]
+QUORUM = os.environ.get("TESTED_METADATA_QUORUM")
+"""None: whoever keeps the metadata by default."""
 OF_FORMAT_V1 = ("kafka:0.10.2.2",)
 """Whose logs are not compared (docs/kafka.md)."""
+KEEPERS = 3 if QUORUM == "combined-kraft" else 1
+"""Who kills a broker that is the only controller, too, waits in vain for another leader."""
 SESSION_MS = 6_000
 BROKERS = 3
 TOPIC = "t"
@@ -199,6 +203,7 @@ def faults_bite_and_heal(scratch: Path) -> None:
             scratch,
             properties={"zookeeper.session.timeout.ms": str(SESSION_MS)},
             system_name=KAFKA,
+            metadata_quorum=QUORUM,
         ) as cluster:
             known = _Cluster(cluster.system)
             create_topic(known, TOPIC, config={"min.insync.replicas": "2"})
@@ -207,7 +212,7 @@ def faults_bite_and_heal(scratch: Path) -> None:
                 cluster.through(fault, target, hold_ms)
                 cluster.await_whole(TOPIC)
                 assert cluster.all_run()
-            if not kraft(KAFKA):
+            if quorum_of(KAFKA, QUORUM) == "zookeeper":
                 # A session that is over stays so.
                 cluster.mend(cluster.strike("expire-session", f"leader({TOPIC}, 0)"))
                 cluster.await_whole(TOPIC)
@@ -229,7 +234,7 @@ def _observed(system: System, seen: list[ClusterChange]) -> Iterator[None]:
 
 
 @contextmanager
-def _deployed(scratch: Path, clocks: bool = False, keepers: int = 1) -> Iterator[System]:
+def _deployed(scratch: Path, clocks: bool = False, keepers: int = KEEPERS) -> Iterator[System]:
     backend = LocalBackend(scratch / "nodes", clocks=clocks)
     properties = {
         "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -243,6 +248,7 @@ def _deployed(scratch: Path, clocks: bool = False, keepers: int = 1) -> Iterator
             brokers=BROKERS,
             zookeepers=keepers,
             properties=properties,
+            metadata_quorum=QUORUM,
             clocks=clocks,
         )
         begun = time.perf_counter()

@@ -96,9 +96,9 @@ def test_every_program_of_kafka_goes_by_the_node_s_paths(tmp_path: Path) -> None
     assert set(map(PurePosixPath, files)) == {*broker.written, PurePosixPath(argv[-1])}
 
     server: Any = Recorded()
-    program = Program(jars=JARS, cluster_id="c")
+    program = Program(release=release, jars=JARS, cluster_id="c")
     started = program.configure(server, {"node.id": "1"})
-    program.format(server, [PurePosixPath("/node/data")])
+    program.format(server, [PurePosixPath("/node/data")], votes=False)
     (formatted,) = server.started
     mains = {"kafka.Kafka": started, "kafka.tools.StorageTool": formatted}
     for main, command in mains.items():

@@ -80,6 +80,30 @@ def test_what_a_controller_of_4_1_1_wrote(written: str, record: Record | None) -
     assert decoded(bytes.fromhex(written)) == record
 
 
+@pytest.mark.parametrize(
+    ("version", "has_flag"), [(1, False), (2, True)], ids=["3.3", "3.4 to 3.6"]
+)
+def test_registrations_of_3_x(version: int, has_flag: bool) -> None:
+    """The first has no flag of a migration in its middle; neither has log directories, which are
+    tagged."""
+    now = io.BytesIO()
+    record = registered(2, 35)
+    entity_writer(RegisterBroker)(now, record)
+    broker_id, flag, rest = now.getvalue()[:4], now.getvalue()[4:5], now.getvalue()[5:]
+    written = broker_id + (flag if has_flag else b"") + rest
+    assert decoded(bytes([1, 0, version]) + written) == record
+
+
+def test_a_partition_of_3_3_has_no_directories() -> None:
+    """Between its epoch and the tags."""
+    now = io.BytesIO()
+    entity_writer(Partition)(now, partition())
+    no_directories, no_tags = b"\x01", b"\x00"
+    assert now.getvalue().endswith(no_directories + no_tags)
+    written = now.getvalue().removesuffix(no_directories + no_tags) + no_tags
+    assert decoded(bytes([1, 3, 0]) + written) == partition()
+
+
 @given(
     st.sampled_from(
         [
@@ -183,20 +207,25 @@ def test_there_are_two_heartbeats_in_a_session(session_ms: int) -> None:
     assert 2 * int(given["broker.heartbeat.interval.ms"]) <= session_ms
 
 
-def controllers_log(*lines: str) -> bytes:
-    return "".join(f"2031-05-17T02:17:00,000 INFO {line}\n" for line in lines).encode()
+def controllers_log(*lines: str, prefix: str = "[QuorumController id=101]") -> bytes:
+    """As a controller logs; ``prefix``: as it calls itself."""
+    time = "2031-05-17T02:17:00,000"
+    return "".join(f"{time} INFO ClusterControlManager: {prefix} {one}\n" for one in lines).encode()
 
 
 def fence_record(broker: int, epoch: int) -> str:
     return (
-        "ClusterControlManager: Replayed BrokerRegistrationChangeRecord modifying the "
+        "Replayed BrokerRegistrationChangeRecord modifying the "
         f"registration for broker {broker}: BrokerRegistrationChangeRecord(brokerId={broker}, "
         f"brokerEpoch={epoch}, fenced=1, inControlledShutdown=0, logDirs=[]) "
     )
 
 
+GRANT = "Unfenced broker {} has requested and been granted an immediate shutdown. "
+
+
 def test_who_led_nothing_and_was_let_go_at_once_was_not_silent() -> None:
-    grant = "Unfenced broker {} has requested and been granted an immediate shutdown. "
+    grant = GRANT
     silent = "Fencing broker {} at epoch {} because its session has timed out. "
     asked = controllers_log(
         grant.format(5), "something else", fence_record(5, 21), silent.format(5, 21)
@@ -207,3 +236,29 @@ def test_who_led_nothing_and_was_let_go_at_once_was_not_silent() -> None:
     resigned = controllers_log(grant.format(5), *["something else"] * 20, fence_record(5, 21))
     assert let_go([resigned]) == frozenset()
     assert let_go([controllers_log(grant.format(5), fence_record(55, 21))]) == frozenset()
+
+
+def test_what_the_broker_says_that_the_controller_is_too_is_not_in_between() -> None:
+    brokers = b"2031-05-17T02:17:00,000 INFO ReplicaFetcherThread: [ReplicaFetcher replicaId=1] x\n"
+    grant, record = controllers_log(GRANT.format(5)), controllers_log(fence_record(5, 21))
+    assert let_go([grant + 20 * brokers + record]) == {21}
+    others = controllers_log(*["something else"] * 20)
+    assert let_go([grant + others + record]) == frozenset()
+
+
+REGISTERED = (
+    "Re-registered broker id 5: RegisterBrokerRecord(brokerId=5, incarnationId=x, brokerEpoch={}, "
+    "endPoints=[], features=[], rack=null, fenced=true, inControlledShutdown=false) "
+)
+
+
+def test_a_controller_of_3_3_does_not_log_the_record() -> None:
+    def log(*lines: str) -> bytes:
+        return controllers_log(*lines, prefix="[Controller 101]")
+
+    twice = REGISTERED.format(12), REGISTERED.format(21)
+    assert let_go([log(*twice, GRANT.format(5))]) == {21}
+    assert let_go([log(REGISTERED.format(12), GRANT.format(5), REGISTERED.format(21))]) == {12}
+    assert let_go([log(GRANT.format(5))]) == frozenset(), "nobody knows which session that was"
+    resigned = "Renouncing the leadership due to a metadata log event. "
+    assert let_go([log(*twice, GRANT.format(5), resigned)]) == frozenset()

@@ -14,7 +14,7 @@ from infra.jars import Jars
 from infra.systems import obstacle
 from infra.systems.kafka import jars, releases
 from infra.systems.kafka.releases import Release
-from infra.systems.names import keepers, parse
+from infra.systems.names import parse
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789.-_", min_size=1, max_size=12)
 
@@ -75,23 +75,6 @@ def test_names_that_are_none(name: str, says: str) -> None:
 def test_directories_that_are_none(tmp_path: Path, names: tuple[str, ...], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         parse(f"kafka:{unpacked(tmp_path, *names)}")
-
-
-@pytest.mark.parametrize(
-    ("name", "metadata"),
-    [
-        ("bundled", "zookeeper"),
-        ("kafka:3.9.1", "zookeeper"),
-        ("kafka:4.1.1", "controller"),
-        ("kafka:none", "zookeeper"),
-    ],
-)
-def test_who_keeps_the_metadata(name: str, metadata: str) -> None:
-    assert keepers(name) == metadata
-
-
-def test_an_unpacked_release_from_4_0_on_keeps_its_metadata_itself(tmp_path: Path) -> None:
-    assert parse(f"kafka:{unpacked(tmp_path, 'kafka_2.13-4.0.0.jar')}").kraft
 
 
 @pytest.mark.parametrize("backend", ["local", "docker", "ssh"])

@@ -231,6 +231,7 @@ def test_when_where_and_how(directory: Path) -> None:
     found = written(directory)
     assert (found["version"], found["seed"]) == (VERSION, 42)
     assert (found["system"], found["backend"]) == ("bundled", "local")
+    assert found["metadata_quorum"] == "zookeeper"
     assert (found["began"], found["duration_s"]) == ("2031-07-22T02:17:00.123Z", 160.0)
     assert [one["duration_s"] for one in found["runs"]] == [60.0, 60.0]
     assert found["command"] == f"ackproof run {directory / 'campaign.yaml'} --seed 42"
@@ -292,6 +293,7 @@ def test_what_nobody_recorded_is_null(directory: Path) -> None:
     found = written(directory)
     for name in ("seed", "began", "duration_s", "system", "backend", "machine", "command"):
         assert found[name] is None
+    assert found["metadata_quorum"] is None
     assert set(found["versions"].values()) == {None}
     assert found["faults"] == []
     assert found["verdict"] == "pass"

@@ -56,6 +56,7 @@ class Told:
     bound: int | None = MOMENT
     settings: Mapping[str, Value] = field(default_factory=lambda: ALL)
     ensemble: bool = False
+    combined: Sequence[str] = ()
     min_isr: int | None = None
 
     def but(self, **changes: Any) -> "Told":
@@ -75,7 +76,9 @@ class Told:
             clock_bound_ns=self.bound,
         )
         told = cell(self.settings).cell
-        return timeline(told, PARTITION, around, self.words, ensemble=self.ensemble)
+        return timeline(
+            told, PARTITION, around, self.words, ensemble=self.ensemble, combined=self.combined
+        )
 
     def found(self) -> set[Found]:
         """Everything that any rule finds."""

@@ -36,6 +36,8 @@ from infra.storage import Damage
 from nemesis.interface import Cluster
 from nemesis.workload import WorkloadClient
 
+_CONTROLLER_PORT = 9093
+
 
 @dataclass
 class MemoryProcess:
@@ -276,8 +278,9 @@ class MemoryAdded:
 class MemorySystem:
     """The view follows from the processes and the links: ZooKeeper answers while a majority of it
     runs and its members hear each other; a broker is registered while it runs and reaches a
-    ZooKeeper that runs; leaders are the first registered replica, and stay what they were while
-    there is no broker to be the controller."""
+    ZooKeeper that runs (of those that are brokers, one that hears a majority); leaders are the
+    first registered replica, and stay what they were while there is no broker to be the
+    controller."""
 
     backend: MemoryBackend
     brokers: Sequence[MemoryServer]
@@ -308,6 +311,10 @@ class MemorySystem:
         self.ensemble = MemoryEnsemble(self.zookeepers, self._quorum, self._own_sessions)
         self.admin = MemoryAdmin(self.view)
         self.added = MemoryAdded(self.backend, len(self.brokers) + 1)
+
+    @property
+    def combined(self) -> bool:
+        return any(server is self.brokers[0] for server in self.zookeepers)
 
     @property
     def everybody(self) -> Sequence[MemoryServer]:
@@ -374,8 +381,8 @@ class MemorySystem:
 
     def _registered(self, server: MemoryServer) -> bool:
         return server.process.state() is ProcessState.RUNNING and any(
-            self.backend.reaches(server.node, zookeeper.node, zookeeper.port)
-            for zookeeper in self._running()
+            self._hear(server, zookeeper, server is zookeeper)
+            for zookeeper in (self._with_majority() if self.combined else self._running())
         )
 
     def _own_sessions(self) -> Mapping[int, int]:
@@ -391,15 +398,20 @@ class MemorySystem:
         return [s for s in self.zookeepers if s.process.state() is ProcessState.RUNNING]
 
     def _quorum(self) -> bool:
-        running = self._running()
-        return any(
-            2 * sum(one is other or self._hear(one, other) for other in running)
-            > len(self.zookeepers)
-            for one in running
-        )
+        return bool(self._with_majority())
 
-    def _hear(self, one: MemoryServer, other: MemoryServer) -> bool:
-        return self.backend.reaches(one.node, other.node, other.port)
+    def _with_majority(self) -> list[MemoryServer]:
+        running = self._running()
+        return [
+            one
+            for one in running
+            if 2 * sum(self._hear(one, other, one is other) for other in running)
+            > len(self.zookeepers)
+        ]
+
+    def _hear(self, one: MemoryServer, other: MemoryServer, itself: bool) -> bool:
+        port = _CONTROLLER_PORT if self.combined else other.port
+        return itself or self.backend.reaches(one.node, other.node, port)
 
 
 def _server(name: str, number: int, port: int) -> MemoryServer:
@@ -435,18 +447,21 @@ class Once:
         return at_most >= 0 and poll > 0 and condition()
 
 
-def memory_cluster(brokers: int = 3, zookeepers: int = 1) -> Memory:
+def memory_cluster(brokers: int = 3, zookeepers: int = 1, *, combined: bool = False) -> Memory:
+    """``combined``: the first brokers keep the metadata themselves, as many as ``zookeepers``."""
     backend = MemoryBackend()
+    there = [_server("broker", number, 9092) for number in range(1, brokers + 1)]
+    apart = [_server("zookeeper", number, 2181) for number in range(1, zookeepers + 1)]
     system = MemorySystem(
         backend=backend,
-        brokers=[_server("broker", number, 9092) for number in range(1, brokers + 1)],
-        zookeepers=[_server("zookeeper", number, 2181) for number in range(1, zookeepers + 1)],
+        brokers=there,
+        zookeepers=there[:zookeepers] if combined else apart,
         topics={"orders": 3},
     )
     for broker in system.brokers:
         broker.node.disk("1", 64)
     for server in system.zookeepers if zookeepers > 1 else ():
-        server.peer_ports = (3888, 2888)
+        server.peer_ports = (_CONTROLLER_PORT,) if combined else (3888, 2888)
     backend.servers = {server.name: server for server in (*system.brokers, *system.zookeepers)}
     workload = [MemoryProcess(f"producer-{topic}") for topic in ("orders", "payments")]
     cluster = Cluster(

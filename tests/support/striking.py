@@ -176,6 +176,7 @@ def striker(
     disks: DiskPlan | None = None,
     clocks: bool = False,
     system_name: str = "bundled",
+    metadata_quorum: str | None = None,
 ) -> Iterator[Striker]:
     """A cluster to strike; nothing of it runs afterwards."""
     settings = {**TIMINGS, **properties}
@@ -185,6 +186,7 @@ def striker(
         brokers=brokers,
         zookeepers=zookeepers,
         properties=settings,
+        metadata_quorum=metadata_quorum,
         disks=disks,
         clocks=clocks,
     )

@@ -11,6 +11,7 @@ from harness.campaign.model.external import ExternalSpec
 from harness.campaign.model.section import Section
 from harness.campaign.model.values.sweep import AsWritten, OneOrSeveral, Scalar, Several
 from history.cell import Value
+from infra.systems.metadata_quorum import MetadataQuorum, quorum_of
 
 TIMING_DEFAULTS_MS = {"zookeeper.session.timeout.ms": 18_000, "replica.lag.time.max.ms": 30_000}
 """The settings that waits are derived from, with Apache Kafka's defaults."""
@@ -43,6 +44,7 @@ class ClusterSpec(Section):
     backend: str = "local"
     inventory: str | None = None
     system: str = "bundled"
+    metadata_quorum: MetadataQuorum | None = None
     external: ExternalSpec | None = None
     brokers: _Brokers = 3
     zookeepers: _ZooKeepers = 1
@@ -52,6 +54,28 @@ class ClusterSpec(Section):
     """Whether its servers are started under fake clocks, which costs speed: where a planned fault
     needs them."""
     properties: Mapping[str, Value] = Field(default_factory=dict)
+
+    @property
+    def quorum(self) -> MetadataQuorum | None:
+        """Who keeps the metadata; None where that is not told, of a cluster that was there
+        before. Raises ValueError where it cannot be."""
+        return quorum_of(self.system, self.metadata_quorum)
+
+    @property
+    def kraft(self) -> bool:
+        """Whether that is KRaft."""
+        return self.quorum is not None and self.quorum.kraft
+
+    @property
+    def keepers(self) -> tuple[str, ...]:
+        """The servers that keep it, by name: with combined KRaft the first of the brokers."""
+        return () if self.quorum is None else self.quorum.keepers(self.zookeepers)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Of what is deployed, all by name, each once."""
+        brokers = (f"broker-{number}" for number in range(1, self.brokers + 1))
+        return tuple(dict.fromkeys((*self.keepers, *brokers)))
 
 
 class ClusterSweep(Section):
@@ -68,13 +92,18 @@ class ClusterSweep(Section):
     release of Apache Kafka, on Apache ZooKeeper or, from 4.0 on, with KRaft. `kafka:/DIRECTORY`:
     Apache Kafka as it is unpacked there, with `libs/` ([kafka.md](kafka.md)). `external`: a cluster
     of your own ([your-cluster.md](your-cluster.md))."""
+    metadata_quorum: MetadataQuorum | None = None
+    """Who keeps the metadata: `zookeeper`; `isolated-kraft`, controllers of their own; or
+    `combined-kraft`, the first of the brokers, which are controllers, too. Without it: ZooKeeper,
+    and of Apache Kafka from 4.0 on, which has none, `isolated-kraft`. KRaft is for Apache Kafka
+    from 3.3 on ([kafka.md](kafka.md))."""
     external: ExternalSpec | None = None
     """The cluster of your own."""
     brokers: Annotated[tuple[_Brokers, ...], Field(min_length=1), Several, AsWritten] = (3,)
     """How many; they are called `broker-1`, `broker-2`, ..."""
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
     """How many servers keep the metadata: ZooKeeper's, `zookeeper-1`, ..., or with KRaft the
-    controllers, `controller-1`, ..."""
+    controllers, `controller-1`, ..., or `broker-1`, ..., where they are brokers, too."""
     clients: _ClientNodes = 1
     """On how many nodes the workload's clients run: `client-1`, `client-2`, ... Those of each cell
     take turns, in the same order in every cell, so that all cells have the same there when a node
@@ -127,6 +156,7 @@ class ClusterSweep(Section):
             "backend": self.backend,
             "inventory": self.inventory,
             "system": self.system,
+            "metadata.quorum": self.metadata_quorum,
             "external": self.external,
             "clients": self.clients,
         }

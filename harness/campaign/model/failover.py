@@ -64,7 +64,8 @@ def problems(spec: FailoverSpec, members: Members | None) -> Iterator[Problem]:
     keepers = ["zookeeper", "zk-leader", "quorum"]
     if members is not None and members.kraft:
         keepers.append("controller")
-    if any(word in spec.target for word in keepers):
+    combined = members is not None and members.combined
+    if not combined and any(word in spec.target for word in keepers):
         reason = "a broker is killed, and the servers that keep the metadata are none"
         yield Problem(field="failover.target", reason=reason)
     if list(spec.partitions) != sorted(set(spec.partitions)):

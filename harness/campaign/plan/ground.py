@@ -11,7 +11,6 @@ from harness.campaign.model.clusters import ClusterSpec
 from harness.campaign.model.schedule import MINORITY
 from harness.campaign.plan.timings import CampaignTimings
 from infra.interface import Timings
-from infra.systems import names
 from nemesis import FAULTS
 from nemesis.interface import Members
 from nemesis.targets import bounds, expressions
@@ -61,10 +60,9 @@ def planned_members(cluster: ClusterSpec) -> Members:
     if cluster.external is not None:
         brokers = external.names(cluster.external, cluster.brokers)
         return Members(brokers=brokers, zookeepers=(), clients=client_nodes(cluster))
-    kind = names.keepers(cluster.system)
     return Members(
         brokers=tuple(f"broker-{number}" for number in range(1, cluster.brokers + 1)),
-        zookeepers=tuple(f"{kind}-{number}" for number in range(1, cluster.zookeepers + 1)),
+        zookeepers=cluster.keepers,
         clients=client_nodes(cluster),
     )
 

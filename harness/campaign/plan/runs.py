@@ -31,7 +31,8 @@ from history.manifest import (
 )
 from history.schema import MEASURES
 from infra.interface import Capability
-from infra.systems.names import external, kraft
+from infra.systems.metadata_quorum import MetadataQuorum
+from infra.systems.names import external
 from nemesis.targets.bounds import UNLIMITED, Count
 from workloads import WORKLOADS
 from workloads.produce import group_id
@@ -97,6 +98,7 @@ def manifest_of(campaign: Campaign, runs: Sequence[RunPlan]) -> Manifest:
     return Manifest(
         campaign=campaign.name,
         system=campaign.cluster.system,
+        metadata_quorum=campaign.cluster.smallest.quorum,
         seed=campaign.seed,
         baseline=campaign.baseline,
         runs=tuple(_planned(campaign, run) for run in runs),
@@ -147,7 +149,8 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         number=run.number,
         seed=run.seed,
         cluster=run.swept,
-        zookeeper=not kraft(run.cluster.system) and not external(run.cluster.system),
+        zookeeper=run.cluster.quorum is MetadataQuorum.ZOOKEEPER,
+        combined=run.cluster.keepers if run.cluster.quorum is MetadataQuorum.COMBINED_KRAFT else (),
         session_timeout_ms=timings.zookeeper_session_timeout_ms,
         replica_lag_ms=timings.replica_lag_time_max_ms,
         recovery_ms=campaign.limits.recover,

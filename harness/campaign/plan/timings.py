@@ -6,7 +6,7 @@ from harness.campaign.model.campaign import Limits
 from harness.campaign.model.clusters import TIMING_DEFAULTS_MS, ClusterSpec
 from infra.interface import Timings
 from infra.systems.kraft.properties import SESSION, SESSION_DEFAULT_MS, session_as_here
-from infra.systems.names import external, kraft
+from infra.systems.names import external
 from nemesis.proofs.proving import expiry_ms
 
 _FAULT_MS_MIN = 30_000
@@ -33,7 +33,7 @@ class CampaignTimings:
     def zookeeper_session_timeout_ms(self) -> int:
         if external(self.cluster.system) and SESSION in self.cluster.properties:
             return int(self.cluster.properties[SESSION])
-        if not kraft(self.cluster.system):
+        if not self.cluster.kraft:
             return self._milliseconds("zookeeper.session.timeout.ms")
         return int(session_as_here(self.cluster.properties).get(SESSION, SESSION_DEFAULT_MS))
 

@@ -113,5 +113,5 @@ def _in_force(cluster: ClusterSpec, name: str) -> int | None:
     """A broker property of the cluster; None where nobody can tell what it is by default."""
     if name in cluster.properties:
         return int(cluster.properties[name])
-    known = properties.known(cluster.system)
+    known = properties.known(cluster.system, cluster.metadata_quorum)
     return None if known is None else int(known.broker[name]["default"])

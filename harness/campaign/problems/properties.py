@@ -28,7 +28,7 @@ Section = Mapping[str, object]
 def property_problems(content: Section) -> Iterator[Problem]:
     """Of everything in the file that holds properties."""
     cluster, cells = mapping(content, "cluster"), mapping(content, "cells")
-    known = properties.known(_system(cluster))
+    known = properties.known(_text(cluster, "system") or BUNDLED, _text(cluster, "metadata.quorum"))
     everywhere = mapping(cluster, "properties")
     yield from _broker_problems(everywhere, "cluster.properties", known)
     compared = mapping(cluster, "compare")
@@ -48,9 +48,10 @@ def mapping(section: Section, name: str) -> Section:
     return found if isinstance(found, dict) else {}
 
 
-def _system(cluster: Section) -> str:
-    named = cluster.get("system", BUNDLED)
-    return named if isinstance(named, str) else ""
+def _text(section: Section, name: str) -> str | None:
+    """What is written there; None where nothing is. What is no text names nothing."""
+    written = section.get(name)
+    return written if written is None or isinstance(written, str) else ""
 
 
 def _broker_problems(given: Section, where: str, known: Known | None) -> Iterator[Problem]:

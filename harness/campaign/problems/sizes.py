@@ -172,7 +172,7 @@ def _processes(draft: Draft) -> float | None:
     of = draft.workload
     clients = _at_once(draft.cells, lambda c: 1 if of is None else clients_of(of.load_of(c)))
     cluster = draft.cluster.largest
-    return cluster.brokers + joining(draft.faults or ()) + cluster.zookeepers + clients
+    return len(cluster.servers) + joining(draft.faults or ()) + clients
 
 
 def _disks(draft: Draft) -> float | None:

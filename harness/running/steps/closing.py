@@ -64,8 +64,9 @@ def teardown(run: Run, deadline: Deadline) -> None:
 def _nodes(run: Run) -> list[Node]:
     system = run.system
     servers = (*system.brokers, *system.added.there, *system.zookeepers)
-    ours = [server.node for server in servers if server.distant is None]
-    return [*ours, *run.client_nodes]
+    # A broker may be one of those that keep the metadata, too.
+    ours = {server.name: server.node for server in servers if server.distant is None}
+    return [*ours.values(), *run.client_nodes]
 
 
 def _replicas(system: System, broker: Server) -> Iterator[tuple[str, PurePosixPath]]:

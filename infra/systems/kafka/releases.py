@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-VERSIONS = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.0", "2.0.1", "3.9.1", "4.1.1")
+VERSIONS = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.0", "2.0.1", "3.3.2", "3.9.1", "4.1.1")
 """Of which the jars are known."""
-FIRST, KRAFT = (2, 4), (4, 0)
-"""Before the one, what is unpacked lacks what Java no longer has; from the other on, there is no
-ZooKeeper. (Between 3.3 and 4.0 a broker runs with either: here with ZooKeeper.)"""
+FIRST = (2, 4)
+"""Before, what is unpacked lacks what Java no longer has."""
 
 _CORE = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9.]*)\.jar")
 
@@ -30,11 +29,6 @@ class Release:
 
     version: str
     directory: Path | None = None
-
-    @property
-    def kraft(self) -> bool:
-        """Whether controllers of its own keep the metadata, and not ZooKeeper."""
-        return not self.is_before(KRAFT)
 
     @property
     def links(self) -> Sequence[str]:

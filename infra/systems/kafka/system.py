@@ -8,6 +8,7 @@ from infra.interface import Node
 from infra.jars import Jars
 from infra.systems.kafka.jars import jars_of
 from infra.systems.kafka.java import MAIN, java, knock
+from infra.systems.kafka.log4j import logging
 from infra.systems.kafka.releases import Release
 from infra.systems.on_zookeeper import Program
 
@@ -23,25 +24,17 @@ _PROPERTIES = {
     # The default is a third of the heap, and campaigns compact nothing of their own.
     "log.cleaner.dedupe.buffer.size": "8388608",
 }
-_LOGGING = """\
-log4j.rootLogger=INFO, out
-log4j.appender.out=org.apache.log4j.ConsoleAppender
-log4j.appender.out.layout=org.apache.log4j.EnhancedPatternLayout
-log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m %throwable{short}%n%throwable
-"""
-"""An exception stands behind the message that it belongs to, in the line that has the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Broker:
-    """Its command line, with these jars."""
+    """Its command line, with these jars of a release."""
 
+    release: Release
     jars: Jars
 
     def __call__(self, node: Node, config: PurePosixPath) -> Sequence[str]:
-        logging = config.with_name("log4j.properties")
-        node.write(logging, _LOGGING.encode())
-        option = f"-Dlog4j.configuration=file:{logging}"
+        option = logging(self.release, node)
         start = java(node, heap_mb=384, logging=option, jars=self.jars)
         return [*start, MAIN, str(config)]
 
@@ -50,7 +43,7 @@ def kafka_program(release: Release) -> Program:
     """What its brokers run, on nodes that were given its jars (``infra.systems.jars``). Raises
     InfraError when these are not here, or are not what was released."""
     return Program(
-        command=_Broker(jars_of(release)),
+        command=_Broker(release, jars_of(release)),
         knock=knock,
         properties=_PROPERTIES,
         # It ends when its id is taken in ZooKeeper, by whichever session.

@@ -2,12 +2,12 @@
 
 Written as kio writes entities, which has none of them; fields and tags are those of
 ``metadata/src/main/resources/common/metadata/*.json`` in Apache Kafka 4.1.1, in the versions that
-releases from 4.0 on write when they format a log of their own. Pure.
+releases from 3.3 on write when they format a log of their own. Pure.
 """
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from kio.records.readers import read_batch
@@ -131,7 +131,7 @@ class Partition:
     leader_recovery_state: i8 = field(metadata={**_INT8, "tag": 0}, default=i8(0))
     leader_epoch: i32 = field(metadata=_INT32)
     partition_epoch: i32 = field(metadata=_INT32)
-    directories: tuple[uuid.UUID | None, ...] = field(metadata=_UUID)
+    directories: tuple[uuid.UUID | None, ...] = field(metadata=_UUID, default=())
     eligible_leader_replicas: tuple[i32, ...] | None = field(
         metadata={**_INT32, "tag": 1}, default=None
     )
@@ -191,18 +191,33 @@ Record: TypeAlias = (
     | Config
 )
 
-_KINDS: Mapping[int, tuple[type[Any], range]] = {
-    0: (RegisterBroker, range(3, 4)),
-    1: (UnregisterBroker, range(1)),
-    2: (Topic, range(1)),
-    3: (Partition, range(1, 3)),
-    4: (Config, range(1)),
-    5: (PartitionChange, range(3)),
-    9: (RemoveTopic, range(1)),
-    17: (BrokerRegistrationChange, range(3)),
+
+def _without(kind: type[Any], name: str) -> type[Any]:
+    """``kind`` as it was before it had the field of that name, which is no tagged one: it has a
+    default, and stands in the middle."""
+    older = [
+        (one.name, one.type, field(default=one.default, metadata=one.metadata))
+        for one in fields(kind)
+        if one.name != name
+    ]
+    of_a_record = {"__type__": kind.__type__, "__version__": i16(0), "__flexible__": True}
+    return make_dataclass(f"{kind.__name__}Without", older, kw_only=True, namespace=of_a_record)
+
+
+_REGISTER_BROKER_1 = _without(RegisterBroker, "is_migrating_zk_broker")
+_PARTITION_0 = _without(Partition, "directories")
+_KINDS: Mapping[int, tuple[type[Any], Mapping[int, type[Any]]]] = {
+    0: (RegisterBroker, {1: _REGISTER_BROKER_1, 2: RegisterBroker, 3: RegisterBroker}),
+    1: (UnregisterBroker, {0: UnregisterBroker}),
+    2: (Topic, {0: Topic}),
+    3: (Partition, {0: _PARTITION_0, 1: Partition, 2: Partition}),
+    4: (Config, {0: Config}),
+    5: (PartitionChange, dict.fromkeys(range(3), PartitionChange)),
+    9: (RemoveTopic, {0: RemoveTopic}),
+    17: (BrokerRegistrationChange, dict.fromkeys(range(3), BrokerRegistrationChange)),
 }
-"""By API key: the record, and the versions whose bytes are as written here. (FenceBroker and
-UnfenceBroker are not written any more since 3.3, of which 4.0 takes no older log.)"""
+"""By API key: the record, and by version what its bytes are. (FenceBroker and UnfenceBroker are not
+written any more since 3.3.)"""
 
 
 class UnknownRecord(ValueError):
@@ -257,7 +272,8 @@ def decoded(value: bytes) -> Record | None:
         kind, versions = _KINDS[key]
         if version not in versions:
             raise UnknownRecord(f"{kind.__name__} in version {version}")
-        record: Record = entity_reader(kind)(value, at + size + further)[0]
+        found = entity_reader(versions[version])(value, at + size + further)[0]
+        record: Record = kind(**{one.name: getattr(found, one.name) for one in fields(found)})
         return record
     except (SerialError, KeyError, ValueError, TypeError, OverflowError) as error:
         raise UnknownRecord(f"a record of the metadata log: {error!r}") from error

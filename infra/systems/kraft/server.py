@@ -9,21 +9,13 @@ from infra.interface import Command, DeploymentError, Node
 from infra.jars import Jars
 from infra.systems.deployment import server_properties
 from infra.systems.kafka.java import MAIN, java
+from infra.systems.kafka.log4j import logging
+from infra.systems.kafka.releases import Release
 
 _FORMAT = "kafka.tools.StorageTool"
 _FORMAT_WITHIN_S = 60.0
 _HEAP_MB = 384
 _TOOL_HEAP_MB = 128
-_LOGGING = """\
-status = error
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m %throwable{short.message}%n%throwable
-rootLogger.level = info
-rootLogger.appenderRef.console.ref = console
-"""
-"""An exception stands behind the message that it belongs to, in the line that has the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,26 +23,32 @@ class Program:
     """What all servers run.
 
     Attributes:
-        jars: Of the release.
+        jars: Of the ``release``.
         cluster_id: Of the cluster; 22 characters (``Uuid.randomUuid``).
     """
 
+    release: Release
     jars: Jars
     cluster_id: str
 
     def configure(self, node: Node, settings: Mapping[str, str]) -> Command:
         """Write the configuration of the server on ``node``; what starts it."""
         node.write(_config(node), server_properties(settings))
-        node.write(_logging(node), _LOGGING.encode())
         return Command(name=node.name, argv=[*self._java(node, _HEAP_MB), MAIN, str(_config(node))])
 
-    def format(self, node: Node, directories: Sequence[PurePosixPath]) -> None:
+    def format(self, node: Node, directories: Sequence[PurePosixPath], *, votes: bool) -> None:
         """Make the log ``directories`` ready, and the metadata log's, where they are all as of a
         new machine: before the first start, and when a broker was replaced. One alone that is
-        emptied the server makes ready itself. Raises DeploymentError."""
+        emptied the server makes ready itself. Raises DeploymentError.
+
+        ``votes``: whether the server is of the quorum. Then its metadata log is kept: it is beside
+        the directories that were replaced, and a voter that has forgotten it would elect one who
+        lacks what it had confirmed.
+        """
         if any(map(node.entries, directories)):
             return
-        node.empty(metadata(node))
+        if not votes:
+            node.empty(metadata(node))
         arguments = ["format", f"--cluster-id={self.cluster_id}", f"--config={_config(node)}"]
         process = node.start(
             Command(
@@ -64,7 +62,7 @@ class Program:
             raise DeploymentError(f"kafka-storage format on {node.name}: status {status}\n{log}")
 
     def _java(self, node: Node, heap_mb: int) -> list[str]:
-        option = f"-Dlog4j2.configurationFile={_logging(node)}"
+        option = logging(self.release, node)
         return [*java(node, heap_mb=heap_mb, logging=option, jars=self.jars)]
 
 
@@ -76,7 +74,3 @@ def metadata(node: Node) -> PurePosixPath:
 
 def _config(node: Node) -> PurePosixPath:
     return node.directory / "server.properties"
-
-
-def _logging(node: Node) -> PurePosixPath:
-    return node.directory / "log4j2.properties"

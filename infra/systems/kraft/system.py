@@ -1,4 +1,5 @@
-"""Apache Kafka with KRaft: controllers and brokers, each server on a node of its own.
+"""Apache Kafka with KRaft: controllers and brokers, each server on a node of its own; or the first
+brokers are the controllers, too.
 
 The node of each holds ``server.properties``, ``metadata`` (``metadata.log.dir``) and ``data``
 (``log.dirs``), or disks with a log directory each: with these empty, the machine is a new one.
@@ -52,6 +53,11 @@ from infra.together import on_all
 
 CONTROLLER_PORT = 9093
 _LISTENER = "CONTROLLER"
+_BROKER, _CONTROLLER = "broker", "controller"
+_LISTENERS = {
+    _BROKER: f"PLAINTEXT://{{}}:{BROKER_PORT}",
+    _CONTROLLER: f"{_LISTENER}://{{}}:{CONTROLLER_PORT}",
+}
 _VIEW_TIMEOUT_S = 2.0
 _CONTROLLERS_UP_S = 60.0
 
@@ -65,7 +71,8 @@ class SystemOnKRaft:
         release: What is deployed, on nodes that were given its jars (``infra.systems.jars``).
         brokers: How many; ids from 1.
         controllers: How many; 1, or 3 and more for a quorum. Their ids begin behind
-            :data:`infra.ensemble.CONTROLLER_IDS`.
+            :data:`infra.ensemble.CONTROLLER_IDS`, where they are no brokers.
+        combined: Whether they are brokers, the first of them.
         properties: Kafka's properties, the same for every server. Those that say who and where it
             is (``RESERVED``) are not the caller's: ValueError.
         disks: What the brokers' logs lie on; None: directories of their nodes.
@@ -82,6 +89,7 @@ class SystemOnKRaft:
         release: Release,
         brokers: int,
         controllers: int,
+        combined: bool = False,
         properties: Mapping[str, str],
         disks: DiskPlan | None = None,
         clocks: bool = False,
@@ -93,13 +101,19 @@ class SystemOnKRaft:
         self._disks = disks
         self._clocks = clocks
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self._program = Program(jars=jars_of(release), cluster_id=cluster_id)
-        nodes = {CONTROLLER_IDS + n: f"controller-{n}" for n in range(1, controllers + 1)}
-        places = {number: backend.node(node) for number, node in nodes.items()}
+        self._program = Program(release=release, jars=jars_of(release), cluster_id=cluster_id)
+        numbers = range(1, controllers + 1)
+        first = {n: name_of(n) for n in numbers}
+        apart = {CONTROLLER_IDS + n: f"controller-{n}" for n in numbers}
+        places = {n: backend.node(name) for n, name in (first if combined else apart).items()}
         self._voters = {n: (place.address, CONTROLLER_PORT) for n, place in places.items()}
-        self._controllers = tuple(on_all(lambda n: self._controller(places[n], n), list(places)))
-        numbers = range(1, brokers + 1)
-        self._brokers = tuple(on_all(lambda n: self._broker(backend, n), numbers))
+        ids = range(1, brokers + 1)
+        self._brokers = tuple(on_all(lambda n: self._broker(backend, n), ids))
+        self._controllers = (
+            self._brokers[:controllers]
+            if combined
+            else tuple(on_all(lambda n: self._controller(places[n], n), list(places)))
+        )
         self._added = AddedBrokers(backend, lambda n: self._broker(backend, n), brokers)
         self._log = MetadataLog(self._voters)
         self._reading = threading.Lock()
@@ -132,7 +146,7 @@ class SystemOnKRaft:
 
     @property
     def metadata_connect(self) -> tuple[str, str]:
-        servers = ",".join(controller.address for controller in self._controllers)
+        servers = ",".join(f"{host}:{port}" for host, port in self._voters.values())
         return "controller.quorum.bootstrap.servers", servers
 
     @property
@@ -145,10 +159,14 @@ class SystemOnKRaft:
 
     def deploy(self) -> None:
         on_all(NodeServer.start, self._controllers)
+        others = [one for one in self._brokers if one.id not in self._voters]
         # A JVM each, of seconds on a busy machine, in which the controllers come up.
-        on_all(lambda one: self._program.format(one.node, self.log_directories(one)), self._brokers)
+        on_all(
+            lambda one: self._program.format(one.node, self.log_directories(one), votes=False),
+            others,
+        )
         await_all(self._controllers, self._serves, _CONTROLLERS_UP_S, "is in the quorum")
-        on_all(NodeServer.start, self._brokers)
+        on_all(NodeServer.start, others)
         await_all(self._brokers, self._registered, BROKERS_UP_S, "is registered and not fenced")
         await_all(self._brokers, listens, BROKERS_UP_S, "accepts connections")
 
@@ -190,48 +208,53 @@ class SystemOnKRaft:
             return self._log.read(_VIEW_TIMEOUT_S)[0].config(topic)
 
     def _controller(self, node: Node, number: int) -> NodeServer:
-        listener = f"{_LISTENER}://{node.address}:{CONTROLLER_PORT}"
         place = node.directory / "data"
         return NodeServer(
             node,
             number,
             CONTROLLER_PORT,
-            self._configured(node, number, "controller", listener, [place]),
-            (CONTROLLER_PORT,) if len(self._voters) > 1 else (),
+            self._configured(node, number, [_CONTROLLER], [place]),
+            self._peer_ports(number),
             clock=self._clock(node),
             knock=knock,
-            before_start=lambda: self._program.format(node, [place]),
+            before_start=lambda: self._program.format(node, [place], votes=True),
         )
 
     def _broker(self, backend: Backend, number: int) -> NodeServer:
         node = backend.node(name_of(number))
         own = disks(node, self._disks)
         places = [disk.data for disk in own] or [node.directory / "data"]
-        listener = f"PLAINTEXT://{node.address}:{BROKER_PORT}"
+        votes = number in self._voters
+        roles = [_BROKER, _CONTROLLER] if votes else [_BROKER]
         return NodeServer(
             node,
             number,
             BROKER_PORT,
-            self._configured(node, number, "broker", listener, places),
+            self._configured(node, number, roles, places),
+            self._peer_ports(number),
             disks=own,
             clock=self._clock(node),
             knock=knock,
-            before_start=lambda: self._program.format(node, places),
+            before_start=lambda: self._program.format(node, places, votes=votes),
         )
 
+    def _peer_ports(self, number: int) -> Sequence[int]:
+        return (CONTROLLER_PORT,) if number in self._voters and len(self._voters) > 1 else ()
+
     def _configured(
-        self, node: Node, number: int, role: str, listener: str, places: Sequence[PurePosixPath]
+        self, node: Node, number: int, roles: Sequence[str], places: Sequence[PurePosixPath]
     ) -> Command:
         voters = [f"{n}@{host}:{port}" for n, (host, port) in self._voters.items()]
+        listeners = [_LISTENERS[role].format(node.address) for role in roles]
         own = {
-            "process.roles": role,
+            "process.roles": ",".join(roles),
             "node.id": str(number),
             "controller.quorum.voters": ",".join(voters),
             "controller.listener.names": _LISTENER,
-            "listeners": listener,
+            "listeners": ",".join(listeners),
             "log.dirs": ",".join(map(str, places)),
             "metadata.log.dir": str(metadata(node)),
-            **(own_rack(node.name, self._properties) if role == "broker" else {}),
+            **(own_rack(node.name, self._properties) if _BROKER in roles else {}),
         }
         return self._program.configure(node, own | self._properties)
 

@@ -10,8 +10,6 @@ from click.testing import CliRunner, Result
 
 from harness.campaign.clients import consumers, producers
 from harness.campaign.model.campaign import Campaign
-from harness.campaign.plan.ground import planned_members
-from harness.campaign.plan.runs import manifest_of, runs_of
 from harness.campaign.problems.places import elsewhere, lacking_capabilities
 from harness.campaign.validation import CampaignRefused, check, load
 from harness.cli import cli
@@ -722,17 +720,6 @@ def test_with_kraft_a_fault_on_zookeeper_is_refused(
         check(file, system="kafka:4.1.1")
     (problem,) = refused.value.problems
     assert reason in problem.reason
-
-
-@pytest.mark.parametrize("system", ["bundled", "kafka:3.9.1", "kafka:4.1.1"])
-def test_the_quick_campaign_is_right_for_every_system(system: str) -> None:
-    campaign = check(CAMPAIGNS / "quick.yaml", system=system).campaign.resolved(seed=1)
-    (run,) = runs_of(campaign)
-    members = planned_members(run.cluster)
-    kraft = system == "kafka:4.1.1"
-    assert members.zookeepers == (("controller-1",) if kraft else ("zookeeper-1",))
-    (planned,) = manifest_of(campaign, [run]).runs
-    assert (planned.session_timeout_ms, planned.zookeeper) == (3000, not kraft)
 
 
 def test_where_a_system_is_not_deployed(campaign_file) -> None:

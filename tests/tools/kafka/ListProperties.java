@@ -21,14 +21,21 @@ public class ListProperties {
         }
     }
 
-    /** Scala's objects had theirs for themselves, under a name that has the class in it. */
     private static ConfigDef find(String holder, String method) throws Exception {
         try {
             return (ConfigDef) Class.forName(holder).getMethod(method).invoke(null);
         } catch (NoSuchMethodException beforeItWasForAll) {
             Class<?> object = Class.forName(holder + "$");
-            Method own = object.getMethod(holder.replace('.', '$') + "$$" + method);
-            return (ConfigDef) own.invoke(object.getField("MODULE$").get(null));
+            return (ConfigDef) own(object, holder, method).invoke(object.getField("MODULE$").get(null));
+        }
+    }
+
+    /** Scala's objects had theirs for themselves, under a name that has the class in it, or not. */
+    private static Method own(Class<?> object, String holder, String method) throws Exception {
+        try {
+            return object.getMethod(holder.replace('.', '$') + "$$" + method);
+        } catch (NoSuchMethodException forAll) {
+            return object.getMethod(method);
         }
     }
 
