@@ -30,6 +30,8 @@ class BlinkingWay:
         self._listens = Event()
         self._closed = asyncio.Event()
         self._answers = 0
+        self._carrying: set[asyncio.Task[None] | None] = set()
+        """The loop itself remembers them for as long as they are waited for, and no longer."""
         self.blinks = False
         self._thread = Thread(target=self._loop.run_until_complete, args=[self._serve()])
         self._thread.start()
@@ -54,14 +56,14 @@ class BlinkingWay:
         await self._closed.wait()
         for server in servers:
             server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
+        for task in tuple(filter(None, self._carrying)):
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*filter(None, self._carrying), return_exceptions=True)
 
     async def _connected(
         self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        self._carrying.add(task := asyncio.current_task())
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             try:
                 there, to_there = await asyncio.open_connection(host, port)
@@ -75,6 +77,7 @@ class BlinkingWay:
                 finally:
                     to_there.close()
             finally:
+                self._carrying.discard(task)
                 writer.close()
 
     def _told(self, request: bytes, answer: bytes) -> bytes:
