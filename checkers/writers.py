@@ -5,7 +5,7 @@ Two producers write to a partition, and the file of one is missing: its records 
 Only the plan knows that there were two.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -18,6 +18,7 @@ from history.errors import DamagedFiles
 from history.manifest import PlannedRun, PlannedWriter
 from history.reader import Listed
 from history.schema import CONSUMPTION, TABLES
+from history.sessions import LIBRARY, in_words
 from history.storage import AnyPath, StoredPath, each
 
 File = tuple[str, str, Partition | None]
@@ -103,8 +104,8 @@ class Writers:
 
     def findings(self) -> Iterator[str]:
         """Files and closings of writers that are not planned, what crashes cut off, and sessions
-        that a fatal error ended."""
-        yield from (words for words, _ in self._fatal())
+        that ended before their clients did."""
+        yield from map(_ended, self._sessions)
         for file, fault in self._cut.items():
             if file not in self._lacking:
                 yield f"{file[0]} by {file[1]}: recorded until {fault.label} crashed its client"
@@ -117,7 +118,10 @@ class Writers:
 
     def fatal(self, cell: str) -> Iterator[str]:
         """The sessions of a cell's producers that ended by a fatal error, a sentence each."""
-        return (words for words, cells in self._fatal() if cell in cells)
+        for row in self._sessions:
+            theirs = {who.cell for who in self._planned.values() if who.client == row["client"]}
+            if cell in theirs and row["detail"] not in LIBRARY:
+                yield _ended(row)
 
     def whole(self, table: str, partition: Partition) -> bool:
         """Whether everything that was planned to be written of a partition's table is there, but
@@ -148,12 +152,6 @@ class Writers:
         """Whose clock the rows of a partition's table carry."""
         mine = self._planned_of.get((table, partition), ())
         return {self._planned[file].node for file in mine}
-
-    def _fatal(self) -> Iterator[tuple[str, Collection[str]]]:
-        for row in self._sessions:
-            mine = [who.cell for who in self._planned.values() if who.client == row["client"]]
-            ended = f"a fatal error ended session {row['session']} of {row['client']}"
-            yield f"{ended}, which went on in another: {row['detail']}", set(filter(None, mine))
 
     def _lack(self, file: File) -> str | None:
         """What is wrong with a planned file first of all, a sentence."""
@@ -196,6 +194,10 @@ class Writers:
             last = max((self._cut[file] for file in senders), key=lambda fault: fault.start)
             words = f"nobody sends to this cell after {last.label}, which crashed its last client"
             yield Gap(words=words, cells=frozenset({cell}))
+
+
+def _ended(session: Mapping[str, Any]) -> str:
+    return in_words(session["client"], session["session"], session["detail"])
 
 
 def _joined(cells: Sequence[frozenset[str] | None]) -> frozenset[str] | None:

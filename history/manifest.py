@@ -160,7 +160,9 @@ class Manifest(_Planned):
     """A campaign's.
 
     Attributes:
-        system: What is put to the test, as the campaign names it: ``bundled``, ``kafka:3.9.1``.
+        system: What is put to the test, as the campaign names it: ``bundled``, ``kafka:3.9.1``;
+            of a container image with its digest, ``kafka:image:apache/kafka:4.1.1@sha256:...``: its
+            jars are what is put to the test, on nodes and a Java of ours.
         metadata_quorum: Who keeps its metadata: ``zookeeper``, ``isolated-kraft``,
             ``combined-kraft``; None where nobody tells, as in a manifest of former days.
         baseline: The campaign says that it breaks nothing (``faults: []``).

@@ -179,9 +179,9 @@ CLIENTS = pa.schema(
 """The clients of the workload that have not ended as they were told to, by the manifest's names,
 with their exit codes (negative for a signal). ``fault_id``: the fault that ended it; null where it
 ended by itself, and then ``detail`` says how. So does it of one that ran, and was silent for longer
-than its own limits allow: there is no exit code, then. ``session``: of a producer that runs on
-after a fatal error, which is its ``detail``, how many of its sessions have ended so
-(:mod:`history.sessions`); null of all others."""
+than its own limits allow: there is no exit code, then. ``session``: of one that runs on in another
+session, how many of its sessions have ended; ``detail`` is why, a fatal error or one of
+``history.sessions.LIBRARY``. Null of all others."""
 
 RECOVERY = pa.schema(
     [

@@ -5,7 +5,16 @@ before its producer does: by a fatal error of the library, which takes no more r
 producer goes on in another session, under another number, in records and rows: what the one had
 under way may be appended behind the first records of the other, so that duplicates and order are
 judged of each by itself. (Of transactions: ``history.transactional``.)
+
+Some clients begin anew for the sake of their library alone (:data:`LIBRARY`), of which their cell
+has nothing to answer for. So do members of groups, which have no number.
 """
+
+NO_BROKERS = "its client library knew no broker any more (confluentinc/librdkafka#5301)"
+NO_ANSWER = "its client library did not come back from a commit"
+
+LIBRARY = frozenset({NO_BROKERS, NO_ANSWER})
+"""Reasons to begin anew that say something of the client library, and nothing of the cluster."""
 
 SESSIONS_MAX = 100
 """Of one producer: whoever comes to so many does not come to more by trying."""
@@ -21,3 +30,10 @@ def session_number(producer: int, session: int) -> int:
     if producer >= _APART:
         raise ValueError(f"producer {producer} has no sessions of its own")
     return session * _APART + producer
+
+
+def in_words(client: str, session: int, why: str) -> str:
+    """That a client's session ended, so many by now, and the client went on."""
+    if why in LIBRARY:
+        return f"the client {client} began anew, time {session}: {why}"
+    return f"a fatal error ended session {session} of {client}, which went on in another: {why}"

@@ -1,21 +1,27 @@
 """The commits of a group's member: one at a time, and what became of each.
 
-All in the thread that polls. confluent-kafka (2.16) lets one thread at a time into a consumer, and
-one that is in a callback is in it: a commit that another thread asks for waits until the poll is
-over, and one that a callback waits for waits for ever.
+All in the thread that polls, or in one that it waits for. confluent-kafka (2.16) lets one thread at
+a time into a consumer, and one that is in a callback is in it: a commit that another thread asks
+for waits until the poll is over, and one that a callback waits for waits for ever.
 
 One at a time: of two under way either may be stored last, since librdkafka asks again where nobody
 answered the first, and what is committed would go back.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from workloads.bounded import within
 from workloads.commit_outcomes import of_commit
 from workloads.consumption import ConsumptionRecorder
 from workloads.positions import Positions
+
+
+class NoAnswer(Exception):
+    """librdkafka did not come back from a commit, and lets nobody else into its consumer."""
 
 
 class _Commit(NamedTuple):
@@ -24,13 +30,22 @@ class _Commit(NamedTuple):
 
 
 class Committer:
-    """Commits and records it. To be closed behind the consumer, which answers until then."""
+    """Commits and records it. To be closed behind the consumer, which answers until then; what
+    it says later is not heard.
 
-    def __init__(self, topic: str, recorder: ConsumptionRecorder, positions: Positions) -> None:
+    Args:
+        answer_s: How long a commit that is waited for may take, seconds.
+    """
+
+    def __init__(
+        self, topic: str, recorder: ConsumptionRecorder, positions: Positions, answer_s: float
+    ) -> None:
         self._topic = topic
         self._recorder = recorder
         self._positions = positions
+        self._answer_s = answer_s
         self._under_way: _Commit | None = None
+        self._closed = False
 
     @property
     def is_behind(self) -> bool:
@@ -43,15 +58,20 @@ class Committer:
         self._begin(consumer, asynchronous=True)
 
     def commit(self, consumer: Consumer) -> None:
-        """The same, and wait for the answer. While nobody coordinates the group librdkafka gives up
-        after about ``session.timeout.ms`` and six times ``socket.timeout.ms``."""
+        """The same, and wait for the answer; not in a callback.
+
+        While nobody coordinates the group librdkafka gives up after about ``session.timeout.ms``
+        and six times ``socket.timeout.ms``. Where it knows no broker any more it does not
+        (:mod:`workloads.known_brokers`): a request that it could not send is tried again without
+        being counted. Raises NoAnswer then; what became of the commit is unknown.
+        """
         self._begin(consumer, asynchronous=False)
 
     def answered(self, error: KafkaError | None, offsets: Sequence[TopicPartition]) -> None:
         """For ``on_commit``: what became of the commit under way; of one that the client library
         made by itself, where none is. Partitions without an offset were no part of that."""
         made = [one for one in offsets if one.offset >= 0]
-        if not made:
+        if self._closed or not made:
             return
         number = self._recorder.commit({}) if self._under_way is None else self._under_way.number
         self._under_way = None
@@ -66,6 +86,7 @@ class Committer:
         """The consumer is closed: a commit that is not answered never will be."""
         if self._under_way is not None:
             self.answered(KafkaError(KafkaError._DESTROY), self._under_way.offsets)
+        self._closed = True
 
     def _begin(self, consumer: Consumer, *, asynchronous: bool) -> None:
         due = self._positions.uncommitted()
@@ -73,10 +94,14 @@ class Committer:
             return
         offsets = [TopicPartition(self._topic, *one) for one in sorted(due.items())]
         self._under_way = _Commit(self._recorder.commit(due), offsets)
+        call = partial(consumer.commit, offsets=offsets, asynchronous=asynchronous)
         try:
-            answers = consumer.commit(offsets=offsets, asynchronous=asynchronous)
+            if asynchronous:
+                call()
+            else:
+                self.answered(None, within(self._answer_s, call))
         except KafkaException as refusal:
             self.answered(refusal.args[0], offsets)
-        else:
-            if not asynchronous:
-                self.answered(None, answers)
+        except TimeoutError:
+            self.answered(KafkaError(KafkaError._TIMED_OUT), offsets)
+            raise NoAnswer from None

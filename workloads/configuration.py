@@ -90,6 +90,8 @@ _ALIASES = {
     "queue.buffering.max.ms": "linger.ms",
     "max.in.flight": "max.in.flight.requests.per.connection",
 }
+_SOCKET_TIMES = 6
+"""So often librdkafka sends a commit, about."""
 _POSITIVE = ("message.timeout.ms", "queue.buffering.max.messages")
 _CONNECTION = ("security.protocol", "sasl.", "ssl.", "enable.ssl.", "broker.address.family")
 
@@ -148,6 +150,15 @@ def member_properties(spec: GroupMemberSpec) -> Config:
         "enable.auto.offset.store": automatic,
         "auto.offset.reset": "earliest",
     }
+
+
+def commit_s(properties: Mapping[str, object]) -> float:
+    """How long librdkafka may take, in seconds, until it gives a commit up that nobody answers, by
+    the properties of a member."""
+    given = {**CONSUMER_DEFAULTS, **{canonical(name): one for name, one in properties.items()}}
+    names = ("session.timeout.ms", "socket.timeout.ms")
+    session_ms, socket_ms = (int(str(given[name])) for name in names)
+    return (session_ms + _SOCKET_TIMES * socket_ms) / 1000
 
 
 def is_cooperative(properties: Config) -> bool:

@@ -69,7 +69,8 @@ class ConsumptionRecorder:
         self._assignments = tables.assignments
         self._commits = tables.commits
         self._has: set[int] = set()
-        self._counts = dict.fromkeys(("polls", "shown", "committed"), 0)
+        self._counts = dict.fromkeys(("polls", "shown", "committed", "sessions_ended"), 0)
+        self._why = ""
         self._commit = 0
 
     def shown(self, records: Sequence[Message]) -> None:
@@ -106,6 +107,13 @@ class ConsumptionRecorder:
         self._has.difference_update(partitions)
         self._event("lost", dict.fromkeys(partitions))
 
+    def begin_anew(self, why: str) -> None:
+        """The client goes on with another instance of its library, which has nothing yet."""
+        if self._has:
+            self.lost(sorted(self._has))
+        self._counts["sessions_ended"] += 1
+        self._why = why
+
     def out_of_range(self, partition: int, resumed: int) -> None:
         """The log has no place where the client was to go on; it goes on at ``resumed``."""
         self._event("out-of-range", {partition: resumed})
@@ -132,11 +140,13 @@ class ConsumptionRecorder:
         self._counts["committed"] += outcome is SendType.OK
         self._commit_row(self._clock(), number, outcome, partition, offset, error)
 
-    def figures(self) -> Mapping[str, int]:
+    def figures(self) -> Mapping[str, int | str]:
         """For the progress file: ``assigned`` (partitions that it has), ``polls`` that returned
-        something, records ``shown``, offsets ``committed`` (one a partition and commit), and
-        ``time`` in nanoseconds of the Unix epoch."""
-        return {"assigned": len(self._has), **self._counts, "time": self._clock()}
+        something, records ``shown``, offsets ``committed`` (one a partition and commit), how often
+        it began anew (``sessions_ended``), why the last time (``fatal``), and ``time`` in
+        nanoseconds of the Unix epoch."""
+        own = {"assigned": len(self._has), "time": self._clock()}
+        return {**own, **self._counts, "fatal": self._why}
 
     def _event(self, event: str, offsets: Mapping[int, int | None]) -> None:
         now, poll = self._clock(), self._counts["polls"]

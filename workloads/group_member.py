@@ -17,8 +17,13 @@ on asking. Where nothing is committed, reading begins at the log's start.
 
 Stopped by SIGTERM: it reads what it has to the high watermarks of that moment, commits, and leaves
 the group; static members do not leave (KIP-345), and their partitions wait for them.
+
+Where librdkafka knows no broker any more (:mod:`workloads.known_brokers`), or does not come back
+from a commit, the member leaves it behind and begins anew, as a process would that was started
+again: with another member id, and without what it had.
 """
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,10 +38,13 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from workloads.committing import Committer
-from workloads.configuration import is_cooperative, member_properties
+from history.sessions import NO_ANSWER, NO_BROKERS
+from workloads.bounded import within
+from workloads.committing import Committer, NoAnswer
+from workloads.configuration import commit_s, is_cooperative, member_properties
 from workloads.consumption import ConsumptionRecorder
 from workloads.interface import Delivery
+from workloads.known_brokers import KnownBrokers
 from workloads.polling import CatchUp, Keep, Poller, consumer_of, recording
 from workloads.positions import Positions
 from workloads.process import main
@@ -46,11 +54,18 @@ FETCH_S = 10.0
 ASK_S = 1.0
 """For one question; between two the history is flushed."""
 ASK_AGAIN_S = 0.1
+GRACE_S = 5.0
+"""How long a commit may take beyond the time after which librdkafka gives it up."""
+CLOSE_S = 10.0
+"""How long leaving may take: while no coordinator is to be had, librdkafka asks for one without
+end."""
+
+_log = logging.getLogger(__name__)
 
 
 class GroupMember:
-    """Reads and commits until it is told to stop. Raises (constructor) SpecificationError for
-    properties that librdkafka does not take."""
+    """Reads and commits until it is told to stop, or has to begin anew: one life of a member.
+    Raises (constructor) SpecificationError for properties that librdkafka does not take."""
 
     def __init__(self, spec: GroupMemberSpec, recorder: ConsumptionRecorder, keep: Keep) -> None:
         properties = member_properties(spec)
@@ -60,25 +75,53 @@ class GroupMember:
         self._cooperative = is_cooperative(properties)
         self._settled = False
         self._positions = Positions()
-        self._committer = Committer(spec.topic, recorder, self._positions)
-        self._consumer = consumer_of(properties, {"on_commit": self._committer.answered})
+        self._over = False
+        self._brokers = KnownBrokers()
+        answer_s = commit_s(properties) + GRACE_S
+        self._committer = Committer(spec.topic, recorder, self._positions, answer_s)
+        heard = {**self._brokers.properties, "on_commit": self._committer.answered}
+        self._consumer = consumer_of(properties, heard)
         self._poller = Poller(self._consumer, recorder, self._positions)
 
-    def run(self, stopping: Callable[[], bool]) -> None:
-        """Read until ``stopping``, then to the end, and leave. Raises ClientFailed after a fatal
-        error."""
+    def run(self, stopping: Callable[[], bool]) -> str | None:
+        """Read until ``stopping``, then to the end, and leave. Why it has to begin anew; None when
+        it is through. Raises ClientFailed after a fatal error."""
         self._consumer.subscribe(
             [self._spec.topic],
             on_assign=self._assigned,
             on_revoke=self._revoked,
             on_lost=self._lost,
         )
-        with closing(self._committer), closing(self._consumer):
+        why = None
+        with closing(self._committer):
+            try:
+                why = self._read(stopping)
+            finally:
+                self._leave(CLOSE_S if why is None else 0.0)
+        return why
+
+    def _read(self, stopping: Callable[[], bool]) -> str | None:
+        try:
             while not stopping():
                 self._turn()
+                if self._brokers.none_left:
+                    return NO_BROKERS
             catch_up = CatchUp(self._consumer, self._spec, self._positions)
             while not catch_up.done(self._settled and not self._owes_a_commit()):
                 self._turn()
+        except NoAnswer:
+            return NO_ANSWER
+        return None
+
+    def _leave(self, seconds: float) -> None:
+        """Close the consumer, which may not come back: then it is left behind, and not heard. With
+        no time for it, at once."""
+        self._over = not seconds
+        try:
+            within(seconds, self._consumer.close)
+        except TimeoutError:
+            self._over = True
+            _log.warning("the consumer had %s s to leave its group, and is left behind", seconds)
 
     def _turn(self) -> None:
         self._poller.poll()
@@ -94,6 +137,8 @@ class GroupMember:
     def _assigned(self, consumer: Consumer, given: Sequence[TopicPartition]) -> None:
         """With the eager protocol ``given`` is all that it has, with the cooperative one what is
         new; either may be nothing."""
+        if self._over:
+            return
         partitions = [one.partition for one in given]
         fetched = self._fetch(consumer, partitions)
         self._recorder.fetched(fetched)
@@ -108,9 +153,10 @@ class GroupMember:
             consumer.assign(with_offsets)
 
     def _revoked(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
-        """The client library takes them away when this returns."""
-        if self._spec.delivery is Delivery.AT_LEAST_ONCE:
-            self._committer.commit(consumer)
+        """The client library takes them away when this returned, and a commit that was asked for
+        is answered; nobody can wait for it in here."""
+        if self._spec.delivery is Delivery.AT_LEAST_ONCE and not self._over:
+            self._committer.ask(consumer)
         self._take_away(taken, self._recorder.revoked)
 
     def _lost(self, _consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
@@ -119,6 +165,8 @@ class GroupMember:
     def _take_away(
         self, taken: Sequence[TopicPartition], record: Callable[[Sequence[int]], None]
     ) -> None:
+        if self._over:
+            return
         partitions = [one.partition for one in taken]
         self._positions.forget(partitions)
         self._settled = False
@@ -149,7 +197,9 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Read in the group as the specification file says, until ``stopping``."""
     spec = load(GroupMemberSpec, specification)
     with recording(spec) as (recorder, keep):
-        GroupMember(spec, recorder, keep).run(stopping)
+        while (why := GroupMember(spec, recorder, keep).run(stopping)) is not None:
+            _log.warning("it begins anew: %s", why)
+            recorder.begin_anew(why)
 
 
 if __name__ == "__main__":

@@ -138,8 +138,9 @@ def recording(spec: ConsumerSpec) -> Iterator[tuple[ConsumptionRecorder, Keep]]:
         progress.write(recorder.figures())
 
 
-def consumer_of(properties: Config, callbacks: Mapping[str, Callable[..., None]]) -> Consumer:
-    """The client. Raises SpecificationError for properties that librdkafka does not take."""
+def consumer_of(properties: Config, callbacks: Mapping[str, object]) -> Consumer:
+    """The client. ``callbacks``: and what goes with them. Raises SpecificationError for properties
+    that librdkafka does not take."""
     try:
         return Consumer({**properties, **callbacks, "error_cb": note_error})
     except KafkaException as error:

@@ -12,7 +12,8 @@ A fatal client error (idempotence lost its sequence, as it may where acked recor
 session: librdkafka takes no more records then, and what is under way is purged and becomes
 ``info``. The producer goes on in another session, with a client of its own and under another number
 (``history.sessions``). Without idempotence there is nothing that a new session would mend: it ends
-with exit status 1.
+with exit status 1. A client that knows no broker any more (``workloads.known_brokers``) ends a
+session of any producer.
 """
 
 import logging
@@ -23,8 +24,9 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from history.sessions import SESSIONS_MAX, session_number
+from history.sessions import NO_BROKERS, SESSIONS_MAX, session_number
 from workloads.configuration import producer_properties
+from workloads.known_brokers import KnownBrokers
 from workloads.outcomes import TIMED_OUT, of_refusal
 from workloads.process import ClientFailed, main, note_error
 from workloads.recorder import SendRecorder
@@ -59,7 +61,7 @@ class CellProducer:
         self._keys = keys(spec)
         self._recorder = recorder
         self._flush_seconds = int(properties["message.timeout.ms"]) / 1000
-        self._fatal: KafkaError | None = None
+        self._fatal: str | None = None
         self._reports = Reports(recorder, spec.acks != "0", time.time_ns)
         self._client = self._new_client()
         self._turns = Turns(spec, recorder, share, time.monotonic)
@@ -85,13 +87,14 @@ class CellProducer:
             self._serve(self._client.poll, min(wait, POLL_SECONDS_MAX))
         self._finish(keep)
 
-    def _begin_session(self, fatal: KafkaError) -> None:
+    def _begin_session(self, fatal: str) -> None:
         self._session += 1
-        if not _idempotent(self._properties) or self._session >= SESSIONS_MAX:
-            raise ClientFailed(f"the producer failed for good: {fatal.str()}")
+        mends = fatal == NO_BROKERS or _idempotent(self._properties)
+        if not mends or self._session >= SESSIONS_MAX:
+            raise ClientFailed(f"the producer failed for good: {fatal}")
         number = session_number(self._spec.producer, self._session)
-        _log.warning("a fatal error, it goes on as producer %d: %s", number, fatal.str())
-        self._recorder.begin_session(number, fatal.str())
+        _log.warning("a fatal error, it goes on as producer %d: %s", number, fatal)
+        self._recorder.begin_session(number, fatal)
         self._values = encoder(self._spec, number).encode_all
         self._client = self._new_client()
         self._fatal = None
@@ -132,14 +135,17 @@ class CellProducer:
         except KafkaException as error:
             if not error.args[0].fatal():
                 raise
-            self._fatal = error.args[0]
+            self._fatal = error.args[0].str()
         finally:
             self._reports.record()
+        if self._brokers.none_left:
+            self._fatal = self._fatal or NO_BROKERS
 
     def _new_client(self) -> Producer:
+        self._brokers = KnownBrokers()
         callbacks = {"on_delivery": self._reports.delivered, "error_cb": note_error}
         try:
-            return Producer({**self._properties, **callbacks})
+            return Producer({**self._properties, **self._brokers.properties, **callbacks})
         except KafkaException as error:
             raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
 

@@ -11,6 +11,7 @@ from itertools import compress
 from typing import Any
 
 from history.schema import SendType
+from history.sessions import LIBRARY
 from history.writer import PartitionedWriter
 from workloads.spec import ProducerSpec
 
@@ -56,11 +57,13 @@ class SendRecorder:
         return len(self._unresolved)
 
     def begin_session(self, number: int, why: str) -> None:
-        """From now on records are those of another session, of that ``number``. ``why``: the fatal
-        error that ended the one before."""
+        """From now on records are those of another session, of that ``number``. ``why``: what
+        ended the one before, a fatal error or one of ``LIBRARY``."""
         self._begin(number)
         self._counts["sessions_ended"] += 1
-        self._fatal = why
+        if why not in LIBRARY or not self._fatal:
+            # Whoever looks seldom is told of several by the last: an error, which weighs more.
+            self._fatal = why
         self._new = set(range(self._spec.partitions))
 
     def invoke(self, partitions: Sequence[int], late_s: Sequence[float | None]) -> range:
@@ -139,7 +142,8 @@ class SendRecorder:
 
     @property
     def fatal(self) -> str:
-        """The error that ended the last of its sessions that have ended; empty for none."""
+        """The error that ended the last of its sessions that ended by one, else why another began
+        at all; empty while none did."""
         return self._fatal
 
     def figures(self) -> Mapping[str, int]:

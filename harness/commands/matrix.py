@@ -49,7 +49,8 @@ Examples:
     required=True,
     callback=_systems,
     metavar="SYSTEM,...",
-    help="What to put to the test: bundled, kafka:VERSION or kafka:/DIRECTORY, with commas.",
+    help="What to put to the test: bundled, kafka:VERSION, kafka:/DIRECTORY or kafka:image:NAME, "
+    "with commas.",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
 @click.option(

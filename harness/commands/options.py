@@ -17,7 +17,8 @@ def system(command: F) -> F:
         "--system",
         metavar="SYSTEM",
         callback=_parsed,
-        help="What to put to the test: bundled, kafka:VERSION or kafka:/DIRECTORY.",
+        help="What to put to the test: bundled, kafka:VERSION, kafka:/DIRECTORY or "
+        "kafka:image:NAME.",
     )(command)
 
 

@@ -92,7 +92,7 @@ class RunRecorder:
     ) -> None:
         """A client of the workload has not ended as it was told to, or fell silent; ``fault_id``
         accounts for it, or ``detail`` says how it did end, or what did not come. ``session``: it
-        runs on, and so many of its sessions have ended by a fatal error, ``detail``."""
+        runs on, and so many of its sessions have ended, the last by ``detail``."""
         self._write(
             "clients",
             time=self._clock.time_ns(),

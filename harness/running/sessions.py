@@ -1,7 +1,8 @@
-"""Producers that go on in another session after a fatal error of their client library
-(``history.sessions``): each such end of a session is written down."""
+"""Clients that go on in another session, after a fatal error of their client library or since it
+would have done no more (``history.sessions``): each such end of a session is written down."""
 
 from harness.running.context import Run
+from history.sessions import in_words
 
 
 def look(run: Run) -> None:
@@ -13,4 +14,4 @@ def look(run: Run) -> None:
         run.sessions_ended[name] = ended
         why = one.fatal()
         run.recorder.client(name, None, None, why, session=ended)
-        run.tell(f"workload: a fatal error ended session {ended} of {name}, which goes on: {why}")
+        run.tell(f"workload: {in_words(name, ended, why)}")

@@ -5,7 +5,7 @@
   within ``message.timeout.ms``.
 - Of a consumer it is due that it polls, whether or not there is anything to read: once a second it
   says so. It may wait for the answer to a commit, which librdkafka gives up after
-  ``session.timeout.ms`` and six times ``socket.timeout.ms``.
+  ``session.timeout.ms`` and six times ``socket.timeout.ms`` (its member, soon after).
 - And that it is shown something, where it has partitions, records of its cell are acknowledged, and
   no fault is on.
 
@@ -20,12 +20,11 @@ from harness.campaign.clients.producers import message_timeout_ms
 from harness.running.clients import ClientProcess
 from harness.running.context import Run
 from infra.interface import InfraError
-from workloads.configuration import CONSUMER_DEFAULTS, canonical
+from workloads.configuration import commit_s
 from workloads.interface import Role
 
 SLACK_S = 10.0
 """For machines that are busy, and for progress files that are copied from hosts."""
-_SOCKET_TIMES = 6
 
 Figures = Mapping[str, int]
 
@@ -155,6 +154,4 @@ def limit_s(run: Run, one: ClientProcess) -> float:
         return message_timeout_ms(cell) / 1000 + SLACK_S
     given = one.client.specification["consumer_config"]
     assert isinstance(given, Mapping)
-    config = {**CONSUMER_DEFAULTS, **{canonical(str(name)): value for name, value in given.items()}}
-    commit_ms = int(config["session.timeout.ms"]) + _SOCKET_TIMES * int(config["socket.timeout.ms"])
-    return commit_ms / 1000 + SLACK_S
+    return commit_s(given) + SLACK_S

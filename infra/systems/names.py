@@ -1,16 +1,19 @@
 """What a campaign calls the system that it puts to the test: ``bundled``, ``kafka:4.1.1``,
-``kafka:/opt/kafka``, or ``external`` for one that was there before."""
+``kafka:/opt/kafka``, ``kafka:image:apache/kafka:4.1.1``, or ``external`` for one that was there
+before."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.systems.kafka import releases
+from infra.systems.kafka import images, releases
 from infra.wording import unknown
 
 BUNDLED = "bundled"
 KAFKA = "kafka"
 EXTERNAL = "external"
+IMAGE = "image:"
+"""What follows is an image's name. Of versions and directories none begins so."""
 PATTERN = rf"^({BUNDLED}|{EXTERNAL}|{KAFKA}:.+)$"
 
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+){1,3}")
@@ -21,7 +24,7 @@ class SystemName:
     """A name that can be deployed.
 
     Attributes:
-        text: As it was written.
+        text: As it was written; of an image, with its digest.
         kafka: What of Apache Kafka; None for the bundled broker, and for a cluster that was there
             before.
     """
@@ -42,9 +45,19 @@ def parse(name: str) -> SystemName:
         raise ValueError(f"which Apache Kafka? {_ways()}")
     if which.startswith("/"):
         return SystemName(text=name, kafka=releases.unpacked(Path(which)))
+    if which.startswith(IMAGE):
+        image = images.taken(which.removeprefix(IMAGE))
+        text = f"{KAFKA}:{IMAGE}{image.name}"
+        return SystemName(text=text, kafka=releases.unpacked(image.directory))
     if not _VERSION.fullmatch(which):
         raise ValueError(f"{which!r} is neither a version nor the path of a directory; {_ways()}")
     return SystemName(text=name, kafka=releases.released(which))
+
+
+def pinned(name: str) -> str:
+    """The same system by a name that stays what it is: an image with its digest. Raises as
+    :func:`parse`."""
+    return parse(name).text if name.startswith(f"{KAFKA}:{IMAGE}") else name
 
 
 def external(name: str) -> bool:
@@ -54,4 +67,4 @@ def external(name: str) -> bool:
 
 def _ways() -> str:
     known = ", ".join(f"{KAFKA}:{version}" for version in releases.VERSIONS)
-    return f"{known}, or {KAFKA}:/DIRECTORY of an unpacked release"
+    return f"{known}, or {KAFKA}:/DIRECTORY of an unpacked release, or {KAFKA}:{IMAGE}NAME"

@@ -22,7 +22,7 @@ from made_histories import (
     write_campaign,
 )
 
-from history.sessions import session_number
+from history.sessions import NO_BROKERS, session_number
 
 SECOND = session_number(1, 1)
 ENDED = {
@@ -68,6 +68,14 @@ def test_where_acked_records_may_be_lost_it_is_told_and_no_more(tmp_path: Path) 
     assert result.cells[0].verdict is NOT_GUARANTEED, told(result)
     assert WORDS not in told(result)
     assert any(WORDS in finding for finding in result.findings)
+
+
+def test_where_it_is_the_librarys_matter_alone_it_is_told_and_no_more(tmp_path: Path) -> None:
+    """Else every cell of a campaign in which all brokers were fenced would be left open."""
+    result = checked(write_campaign(tmp_path, ended(clients=[{**ENDED, "detail": NO_BROKERS}])))
+    assert result.cells[0].verdict is PASS, told(result)
+    words = f"the client producer-1 began anew, time 1: {NO_BROKERS}"
+    assert [finding for finding in result.findings if words in finding]
 
 
 @pytest.mark.parametrize("late", [False, True])

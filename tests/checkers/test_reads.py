@@ -284,6 +284,8 @@ WATCHED = kept_by(-5, 1, 0, (1, 2, 3))
 FORGOTTEN = commit("fetched", 1, at(57), -1, 3)
 OLDER = [*committed_ok(2, at(52), 1, 3), *committed_ok(3, at(53), 3, 3)]
 """Offsets 3, 1 and 3 were committed in that order."""
+UNANSWERED = [commit("invoke", 2, at(54), 1, 3), commit("info", 2, at(56), 1, 3, "_TIMED_OUT")]
+"""Behind 3, of which it may have been stored, and may be yet, that nobody was told."""
 
 
 @pytest.mark.parametrize(
@@ -295,8 +297,15 @@ OLDER = [*committed_ok(2, at(52), 1, 3), *committed_ok(3, at(53), 3, 3)]
         ([*OLDER, commit("fetched", 3, at(60), 3, 3)], None),
         ([commit("fetched", 1, at(60), 3, 3)], None),
         ([commit("fetched", 1, at(50), -1, 3)], None),
+        ([*UNANSWERED, commit("fetched", 2, at(60), 3, 3)], None),
+        ([*UNANSWERED, commit("fetched", 2, at(60), 1, 3)], None),
+        ([*UNANSWERED, commit("fetched", 2, at(60), 2, 3)], "commit-regressed"),
+        ([*UNANSWERED, commit("fetched", 2, at(60), -1, 3)], "commit-lost"),
     ],
-    ids=["nothing", "an older one", "nobody's", "the last", "the only one", "before the answer"],
+    ids=[
+        *("nothing", "an older one", "nobody's", "the last", "the only one", "before the answer"),
+        *("not the unanswered", "the unanswered", "neither of them", "none of them"),
+    ],
 )
 def test_an_answered_commit_is_known_later(
     tmp_path: Path, commits: Sequence[Commit], anomaly: str | None

@@ -26,26 +26,29 @@ def _librdkafka() -> ctypes.CDLL:
 
 
 class MockCluster:
-    """librdkafka's mock cluster of three brokers. Partitions start with leader 1."""
+    """librdkafka's mock cluster, of three brokers where nothing else is said. Partitions start with
+    leader 1."""
 
-    def __init__(self) -> None:
+    def __init__(self, brokers: int = 3) -> None:
+        self._brokers = brokers
         self._library = _librdkafka()
         problem = ctypes.create_string_buffer(512)
         handle = self._library.rd_kafka_new(PRODUCER, None, problem, len(problem))
         assert handle, problem.value
         self._handle = ctypes.c_void_p(handle)
         self._cluster = ctypes.c_void_p(
-            self._library.rd_kafka_mock_cluster_new(self._handle, ctypes.c_int(3))
+            self._library.rd_kafka_mock_cluster_new(self._handle, ctypes.c_int(brokers))
         )
         self.bootstrap_servers = self._library.rd_kafka_mock_cluster_bootstraps(
             self._cluster
         ).decode()
 
     def create(self, topic: str, partitions: int) -> None:
-        """Make a topic; partition p is led by broker p % 3 + 1."""
-        self._library.rd_kafka_mock_topic_create(self._cluster, topic.encode(), partitions, 3)
+        """Make a topic; of three brokers partition p is led by p % 3 + 1."""
+        many = self._brokers
+        self._library.rd_kafka_mock_topic_create(self._cluster, topic.encode(), partitions, many)
         for partition in range(partitions):
-            self.lead(topic, partition, partition % 3 + 1)
+            self.lead(topic, partition, partition % many + 1)
 
     def lead(self, topic: str, partition: int, broker: int) -> None:
         """Make a broker the leader of a partition; -1 for none."""

@@ -5,10 +5,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from history.reader import read
-from workloads.committing import Committer
+from workloads.committing import Committer, NoAnswer
 from workloads.configuration import member_properties
 from workloads.consumption import ConsumptionRecorder, ConsumptionTables
 from workloads.interface import Delivery
@@ -53,7 +53,7 @@ def tables(spec: GroupMemberSpec) -> Iterator[ConsumptionTables]:
 @pytest.fixture
 def committer(spec: GroupMemberSpec, positions: Positions, tables: ConsumptionTables) -> Committer:
     recorder = ConsumptionRecorder(spec, tables, clock=lambda: 0)
-    return Committer(spec.topic, recorder, positions)
+    return Committer(spec.topic, recorder, positions, answer_s=60.0)
 
 
 @pytest.fixture
@@ -94,3 +94,17 @@ def test_waiting_for_an_answer_ends_without_one(
     committer.commit(consumer)
     assert commits(spec, tables) == [ASKED, UNKNOWN]
     assert committer.is_behind
+
+
+def test_one_whose_call_does_not_come_back_is_unknown(
+    spec, tables, positions: Positions, consumer: Consumer
+) -> None:
+    """librdkafka would say in time what it cannot do; here it has none."""
+    recorder = ConsumptionRecorder(spec, tables, clock=lambda: 0)
+    committer = Committer(spec.topic, recorder, positions, answer_s=0.0)
+    with pytest.raises(NoAnswer):
+        committer.commit(consumer)
+    committer.close()
+    assert committer.is_behind
+    committer.answered(None, [TopicPartition("t", 0, 5)])
+    assert commits(spec, tables) == [ASKED, UNKNOWN]

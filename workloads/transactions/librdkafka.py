@@ -1,14 +1,13 @@
 """librdkafka as the client of a session."""
 
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from threading import Thread
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from workloads.bounded import within
 from workloads.foreign.protocol import Remedy
 from workloads.outcomes import TIMED_OUT, of_refusal, of_report
 from workloads.process import note_error
@@ -103,24 +102,6 @@ class LibrdkafkaClient:
     def _delivered(self, sequence: int, error: KafkaError | None, message: Message) -> None:
         offset = message.offset() if error is None else None
         self._report(sequence, of_report(error), offset, None if error is None else error.name())
-
-
-def within(seconds: float, call: Callable[[], object]) -> None:
-    """Call, and wait no longer than ``seconds``; the call's own exception is raised.
-
-    Raises TimeoutError when it has not come back: its thread is left behind, which may have the
-    process end, and nothing more.
-    """
-    ended: Future[object] = Future()
-
-    def run() -> None:
-        try:
-            ended.set_result(call())
-        except Exception as error:  # noqa: BLE001  raised where it is waited for
-            ended.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    ended.result(seconds)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from harness.campaign.model.schedule import Entry, FaultEntry, Schedule
 from harness.campaign.model.section import Section
 from harness.campaign.model.values.durations import Duration
 from harness.campaign.model.workload import WorkloadSpec
-from infra.systems.names import external
+from infra.systems.names import external, pinned
 from infra.yaml_document import dump
 from nemesis.interface import OWN_TOPICS
 from nemesis.targets.expressions import with_prefix
@@ -106,8 +106,9 @@ class Campaign(Section):
         backend: str | None = None,
         inventory: str | None = None,
     ) -> Self:
-        """This campaign with the seed drawn and the command line's choices in place."""
-        chosen = {"backend": backend, "inventory": inventory}
+        """This campaign with the seed drawn, the command line's choices in place, and the image
+        of its system that it is now. Raises ValueError where that is none any more."""
+        chosen = {"backend": backend, "inventory": inventory, "system": pinned(self.cluster.system)}
         cluster = self.cluster.model_copy(update={k: v for k, v in chosen.items() if v})
         resolved = self.model_copy(update={"seed": seed, "cluster": cluster})
         if not external(cluster.system) or self.cells.prefix:

@@ -90,8 +90,9 @@ class ClusterSweep(Section):
     system: str = "bundled"
     """What is put to the test. `bundled`: the bundled broker. `kafka:3.9.1`, `kafka:4.1.1`: that
     release of Apache Kafka, on Apache ZooKeeper or, from 4.0 on, with KRaft. `kafka:/DIRECTORY`:
-    Apache Kafka as it is unpacked there, with `libs/` ([kafka.md](kafka.md)). `external`: a cluster
-    of your own ([your-cluster.md](your-cluster.md))."""
+    Apache Kafka as it is unpacked there, with `libs/`; `kafka:image:NAME`: that of a container
+    image ([kafka.md](kafka.md)). `external`: a cluster of your own
+    ([your-cluster.md](your-cluster.md))."""
     metadata_quorum: MetadataQuorum | None = None
     """Who keeps the metadata: `zookeeper`; `isolated-kraft`, controllers of their own; or
     `combined-kraft`, the first of the brokers, which are controllers, too. Without it: ZooKeeper,

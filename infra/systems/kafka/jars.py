@@ -20,6 +20,7 @@ from xml.sax.saxutils import escape
 
 from infra.interface import InfraError
 from infra.jars import Jars
+from infra.systems.kafka.cache import cached, put
 from infra.systems.kafka.releases import Release, described
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -68,7 +69,7 @@ def fetch(release: Release, tell: Callable[[str], None]) -> None:
         _run([maven, "-B", "-f", str(pom), _COPY, f"-DoutputDirectory={partial}"], tell)
         pom.unlink()
         check(partial, wanted)
-        _put(partial, place)
+        put(partial, place)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -130,8 +131,7 @@ def _dependency(coordinates: str) -> str:
 
 
 def _place(version: str) -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "ackproof" / _named(version, listed(version))
+    return cached(_named(version, listed(version)))
 
 
 def _unpacked(release: Release, directory: Path, title: str) -> Jars:
@@ -154,14 +154,6 @@ def _sums(directory: Path, pattern: str = "*") -> dict[str, str]:
         }
     except OSError as error:
         raise InfraError(f"what Apache Kafka needs cannot be read: {error}") from error
-
-
-def _put(partial: Path, place: Path) -> None:
-    try:
-        partial.rename(place)
-    except OSError:
-        if not place.is_dir():  # else somebody else was quicker
-            raise
 
 
 def _run(command: list[str], tell: Callable[[str], None]) -> None:

@@ -1,4 +1,5 @@
-"""Which Apache Kafka: a release whose jars are known, or one that is unpacked in a directory.
+"""Which Apache Kafka: a release whose jars are known, or one that is unpacked in a directory (as
+those of images are: :mod:`infra.systems.kafka.images`).
 
 What is known of a release is in ``<version>.json``, made of the release itself
 (``tests/support/kafka_release.py``): its jars with their SHA-256, and its properties.
@@ -16,7 +17,9 @@ VERSIONS = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.0", "2.0.1", "3.3.2", "3.9.1",
 FIRST = (2, 4)
 """Before, what is unpacked lacks what Java no longer has."""
 
-_CORE = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9.]*)\.jar")
+_CORE = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9.]*)(-ccs)?\.jar")
+_CONFLUENT = 7, 3
+"""From Confluent Platform 7.0 on, which is Apache Kafka 3.0, the one counts as the other does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +60,12 @@ def unpacked(directory: Path) -> Release:
     libs = directory / "libs"
     if not libs.is_dir():
         raise ValueError(f"{directory} is no unpacked Apache Kafka: there is no {libs}")
-    found = [found[1] for path in libs.iterdir() if (found := _CORE.fullmatch(path.name))]
+    found = [found for path in libs.iterdir() if (found := _CORE.fullmatch(path.name))]
     if len(found) != 1:
         raise ValueError(f"{len(found)} jars in {libs} are Kafka's broker (kafka_2.13-....jar)")
-    _check(found[0])
-    return Release(version=found[0], directory=libs)
+    version = found[0][1] if found[0][2] is None else _apache(found[0][1])
+    _check(version)
+    return Release(version=version, directory=libs)
 
 
 def described(version: str) -> Mapping[str, Any] | None:
@@ -72,6 +76,15 @@ def described(version: str) -> Mapping[str, Any] | None:
     page = Path(__file__).with_name(f"{version}.json")
     found: Mapping[str, Any] = json.loads(page.read_text(encoding="utf-8"))
     return found
+
+
+def _apache(confluent: str) -> str:
+    """Which Apache Kafka a version of Confluent's Community Software (``-ccs``) is."""
+    major, *rest = confluent.split(".")
+    first, same = _CONFLUENT
+    if int(major) < first:
+        raise ValueError(f"Confluent Platform {confluent} is too old: {first}.0 or newer")
+    return ".".join([str(int(major) - first + same), *rest])
 
 
 def _check(version: str) -> None:

@@ -1,0 +1,194 @@
+"""Apache Kafka's jars out of a container image: taken once, and kept by the image's digest.
+
+Of the image a container is created, which is never started; its directory of jars is read through
+the Docker Engine's API, and it is removed. It is labelled as all that is ours: should this process
+be killed meanwhile, ``ackproof clean`` finds it.
+
+An image that the engine does not have is not pulled. A campaign is judged by the version that it
+puts to the test, so that the image is looked into whenever a file is read, and reading one should
+not fetch some hundred megabytes; and who may pull what from which registry is Docker's matter.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from infra.interface import InfraError
+from infra.systems.kafka import archives, releases
+from infra.systems.kafka.cache import cached, put
+
+if TYPE_CHECKING:
+    import docker
+    from docker.models.containers import Container
+    from docker.models.images import Image
+
+KNOWN = ("/opt/kafka/libs", "/usr/share/java/kafka", "/opt/bitnami/kafka/libs")
+"""Where images have them: Apache Kafka's own, and those of Confluent and Bitnami."""
+
+_JARS = ("kafka-clients-*.jar", "kafka_2.*.jar")
+_IMAGE_BYTES_MAX = 32 << 30
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REGISTRY = r"(?:(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?::[0-9]+)?|[A-Za-z0-9-]+:[0-9]+)/"
+_NAME = re.compile(
+    rf"(?P<repository>(?:{_REGISTRY})?{_PART}(?:/{_PART})*)"
+    r"(?P<tag>:\w[\w.-]{0,127})?(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
+    re.ASCII,
+)
+_HUB = "docker.io/"
+
+
+class _Absent(InfraError):
+    """The engine does not have the image."""
+
+
+class Taken(NamedTuple):
+    """An image whose jars are here.
+
+    Attributes:
+        name: Its name with its digest: that of its registry, or its id where it was in none.
+        directory: As Apache Kafka's archives are laid out, with ``libs``.
+    """
+
+    name: str
+    directory: Path
+
+
+def taken(name: str) -> Taken:
+    """The image of that name, ``apache/kafka:4.1.1`` or with a digest (``@sha256:...``), its jars
+    taken out of it unless they were before.
+
+    With a digest that is known here, no engine is needed. Without one the engine says which image
+    that is; where there is none, or it does not have it any more, it is the one that it was last.
+    Raises ValueError for a name that is none, for one that nobody here knows, for an image that is
+    no Apache Kafka, and for what the engine refuses.
+    """
+    read = _NAME.fullmatch(name)
+    if read is None:
+        raise ValueError(f"{name!r} is no name of an image: REPOSITORY[:TAG][@sha256:DIGEST]")
+    digest = read["digest"]
+    if digest is None or not _place(digest).is_dir():
+        digest = _looked_up(name, read["repository"], digest)
+    return Taken(f"{read['repository']}{read['tag'] or ''}@{digest}", _place(digest))
+
+
+def _looked_up(name: str, repository: str, wanted: str | None) -> str:
+    """Its digest, when its jars are here."""
+    from docker.errors import ImageNotFound  # it takes its time, and few campaigns need it
+
+    from infra.docker.engine import connected
+
+    answers = False
+    try:
+        with connected() as client:
+            answers = True
+            try:
+                image = _image(client, name, wanted)
+            except ImageNotFound:
+                raise _Absent(
+                    f"the Docker Engine of this machine has no image {name}: docker pull {name}"
+                ) from None
+            digest = wanted or _digest(image, repository)
+            if not _place(digest).is_dir():
+                _take(client, image, _place(digest))
+            _note(name, digest)
+    except (InfraError, OSError) as error:
+        known = _noted(name)
+        if known is None or (answers and not isinstance(error, _Absent)):
+            raise ValueError(str(error)) from None
+        return known
+    except ValueError as error:
+        raise ValueError(f"the image {name}: {error}") from None
+    return digest
+
+
+def _image(client: "docker.DockerClient", name: str, wanted: str | None) -> "Image":
+    from docker.errors import ImageNotFound
+
+    try:
+        return client.images.get(name)
+    except ImageNotFound:
+        if wanted is None:
+            raise
+        return client.images.get(wanted)  # an id
+
+
+def _digest(image: "Image", repository: str) -> str:
+    for told in image.attrs.get("RepoDigests") or ():
+        where, _, digest = told.partition("@")
+        if where.removeprefix(_HUB) == repository.removeprefix(_HUB):
+            return str(digest)
+    return str(image.id)
+
+
+def _take(client: "docker.DockerClient", image: "Image", place: Path) -> None:
+    from infra.docker.engine import owned
+
+    partial = place.with_name(f"{place.name}.{os.getpid()}")
+    # The command is never run, but one has to be named.
+    container = client.containers.create(image, ["never"], labels=owned())
+    try:
+        for directory in chain(KNOWN, _elsewhere(container)):
+            if _copied(container, directory, partial / "libs"):
+                break
+        else:
+            raise ValueError(
+                "it is no Apache Kafka: there is a broker's jar (kafka_2.13-....jar) in none of "
+                f"{', '.join(KNOWN)}, nor is one beside kafka-clients-*.jar anywhere"
+            )
+        releases.unpacked(partial)
+        put(partial, place)
+    finally:
+        container.remove(v=True)
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _copied(container: "Container", directory: str, libs: Path) -> bool:
+    """Whether a directory of the image is that of the jars, which are then in ``libs``."""
+    from docker.errors import NotFound
+
+    shutil.rmtree(libs, ignore_errors=True)
+    libs.mkdir(parents=True)
+    try:
+        chunks, _ = container.get_archive(directory)
+    except NotFound:
+        return False
+    archives.unpack(chunks, libs)
+    return any(path.match(_JARS[1]) for path in libs.iterdir())
+
+
+def _elsewhere(container: "Container") -> Iterator[str]:
+    """Looked for in all of the image, which takes a while."""
+    chunks: Iterable[bytes] = container.export()  # type: ignore[assignment]  # said to be text
+    found = [str(one) for one in archives.directories(chunks, _JARS, _IMAGE_BYTES_MAX)]
+    if len(found) > 1:
+        raise ValueError(f"{len(found)} directories have Kafka's jars: {', '.join(found)}")
+    yield from found
+
+
+def _place(digest: str) -> Path:
+    return cached("images", digest.replace(":", "-"))
+
+
+def _note_of(name: str) -> Path:
+    return cached("images", f"name-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
+
+
+def _note(name: str, digest: str) -> None:
+    note = _note_of(name)
+    aside = note.with_name(f"{note.name}.{os.getpid()}")
+    aside.write_text(digest, encoding="ascii")
+    aside.replace(note)
+
+
+def _noted(name: str) -> str | None:
+    """Which image the name was last, where its jars are still here."""
+    try:
+        digest = _note_of(name).read_text(encoding="ascii")
+    except OSError:
+        return None
+    return digest if _place(digest).is_dir() else None
