@@ -84,6 +84,8 @@ class PartitionHistory:
         visible: By position in the log arrays: whether its consumers are to be shown it; None where
             they are to be shown all.
         deleted_before: The offset below which records were deleted by order.
+        rare: By record number: whether :attr:`lost` and :attr:`repeated` are to tell of it; None
+            where they are to tell of all (:mod:`checkers.parts`).
         written: By offset, what raw logs say of how a record was written that stands in the log
             more than once; empty where that is not told.
     """
@@ -116,6 +118,7 @@ class PartitionHistory:
     transactional: bool = False
     visible: Array | None = None
     deleted_before: int = 0
+    rare: Array | None = None
     written: Mapping[int, Written] = field(default_factory=lambda: UNTOLD)
 
     @property
@@ -140,8 +143,10 @@ class PartitionHistory:
         """Those of them that were not deleted by order. Of one that was acked without an offset
         nobody can tell, where records were deleted (:attr:`lost_or_deleted`)."""
         gone = self.gone
-        # NONE is below every offset.
-        return gone[self.acked_offset[gone] >= self.deleted_before] if self.deleted_before else gone
+        if self.deleted_before:
+            # NONE is below every offset.
+            gone = gone[self.acked_offset[gone] >= self.deleted_before]
+        return gone if self.rare is None else gone[self.rare[gone]]
 
     @property
     def lost_or_deleted(self) -> int:
@@ -168,14 +173,21 @@ class PartitionHistory:
         return records[behind[in_log_order]], records[ahead[in_log_order]]
 
     @cached_property
-    def copies(self) -> Mapping[int, Sequence[int]]:
-        """The offsets of sent records that stand at two or more, by record number."""
+    def repeated(self) -> Array:
+        """The numbers of the sent records that stand in the log more than once, ascending."""
         ours = self.log_record[self.log_record != NONE]
         often = np.bincount(ours, minlength=len(self.fate))
-        repeated = (often > 1) & (self.fate != Fate.NEVER_SENT)
-        if not repeated.any():
+        repeated = np.flatnonzero((often > 1) & (self.fate != Fate.NEVER_SENT))
+        return repeated if self.rare is None else repeated[self.rare[repeated]]
+
+    @cached_property
+    def copies(self) -> Mapping[int, Sequence[int]]:
+        """The offsets of :attr:`repeated`, by record number."""
+        if not len(self.repeated):
             return {}
-        positions = np.flatnonzero(np.append(repeated, False)[self.log_record])
+        repeated = np.zeros(len(self.fate) + 1, dtype=bool)  # the last place is NONE's
+        repeated[self.repeated] = True
+        positions = np.flatnonzero(repeated[self.log_record])
         offsets_by_record: dict[int, list[int]] = {}
         for position in positions:
             offsets = offsets_by_record.setdefault(int(self.log_record[position]), [])
@@ -230,12 +242,13 @@ class PartitionHistory:
 
 
 def codes_of(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
-    """Numbers for strings, the same string the same number; new ones are added to ``known``."""
-    codes = [np.empty(0, dtype=np.int64)]
+    """int32, numbers for strings, the same string the same number; new ones are added to
+    ``known``."""
+    codes = [np.empty(0, dtype=np.int32)]
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     for chunk in filter(len, encoded.chunks):
         names = chunk.dictionary.to_pylist()
-        known_codes = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+        known_codes = np.array([known.setdefault(name, len(known)) for name in names], np.int32)
         codes.append(known_codes.take(chunk.indices))
     return np.concatenate(codes)
 

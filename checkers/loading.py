@@ -29,7 +29,7 @@ def load(items: Sequence[WorkItem]) -> list[Loaded]:
     doubts: list[list[Doubt]] = [[] for _ in items]
     histories: Sequence[PartitionHistory | None]
     try:
-        indexed = index([_read(*one) for one in zip(items, doubts, strict=True)])
+        indexed = index(_read(*one) for one in zip(items, doubts, strict=True))
         histories = [_looked_at(*one) for one in zip(items, indexed, doubts, strict=True)]
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
         if len(items) > 1:

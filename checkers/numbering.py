@@ -5,9 +5,12 @@ partition are as far apart as there are partitions. Then (sequence - least) / st
 producer by producer, and nothing is hashed. Where sequences are scattered, as in a history that is
 damaged or not ours, there would be more addresses than memory: there they are hashed. Both give the
 same numbers.
+
+Rows are gone through a block at a time, so that what is made of them on the way stays in the
+processor's caches, and in memory there is little beside what is kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ Array = npt.NDArray[Any]
 ADDRESSES_A_ROW = 4
 """Of so many no more than one need be in use. A quarter is not rare: the rows are of sends and of
 the log, and half of the partitions' records may be recorded elsewhere."""
+_BLOCK = 1 << 16
 _FEW = 1_024
 _SAMPLE = 4_096
 _FAR = 2**62
@@ -60,8 +64,9 @@ def streams_of(cell_of: Array, producer: Array) -> Array:
     these are. Cells are numbered from 0, and a producer's number has 32 bits."""
     if not cell_of.any():
         return producer
-    least = int(producer.min())
-    streams: Array = cell_of * (int(producer.max()) - least + 1) + (producer - least)
+    cells, producers = cell_of.astype(np.int64), producer.astype(np.int64)
+    least = int(producers.min())
+    streams: Array = cells * (int(producers.max()) - least + 1) + (producers - least)
     return streams
 
 
@@ -69,8 +74,8 @@ def hashed(stream: Array, sequence: Array) -> tuple[Array, Array]:
     """As :func:`record_numbers`, of rows whose ``stream`` is a number for cell and producer."""
     place, _ = dense(sequence)
     # Two numbers below 2**31 fit one int64.
-    numbers, found = dense(stream << 32 | place)
-    return numbers, first_positions(numbers, len(found))
+    numbers, found = dense(stream.astype(np.int64) << 32 | place)
+    return numbers.astype(np.int64, copy=False), first_positions(numbers, len(found))
 
 
 def addresses(stream: Array, streams: int, sequence: Array) -> tuple[Array, int] | None:
@@ -78,44 +83,77 @@ def addresses(stream: Array, streams: int, sequence: Array) -> tuple[Array, int]
     are; None where there would be too many."""
     if not len(sequence):
         return sequence, 0
-    bounds = np.iinfo(np.int64)
-    least, greatest = np.full(streams, bounds.max), np.full(streams, bounds.min)
-    np.minimum.at(least, stream, sequence)
-    np.maximum.at(greatest, stream, sequence)
+    least, greatest = _bounds(stream, streams, sequence)
     if max(map(int, greatest)) - min(map(int, least)) > _FAR:
         return None
-    stride, places = _strided(sequence - least[stream])
-    ends = np.cumsum((greatest - least) // stride + 1)
-    if ends[-1] > ADDRESSES_A_ROW * len(sequence) + _FEW:
-        return None
-    return places + np.append(0, ends[:-1])[stream], int(ends[-1])
+    # Where the stride of the first ones is not that of all, that of all.
+    for some in (slice(_SAMPLE), slice(None)):
+        stride = max(int(np.gcd.reduce(sequence[some] - least[stream[some]])), 1)
+        ends = np.cumsum((greatest - least) // stride + 1)
+        if ends[-1] > ADDRESSES_A_ROW * len(sequence) + _FEW:
+            return None
+        address = _strided(stream, sequence, (least, np.append(0, ends[:-1])), stride)
+        if address is not None:
+            return address, int(ends[-1])
+    return None
+
+
+def _bounds(stream: Array, streams: int, sequence: Array) -> tuple[Array, Array]:
+    """The least and the greatest sequence number of each stream."""
+    int64 = np.iinfo(np.int64)
+    least, greatest = np.full(streams, int64.max), np.full(streams, int64.min)
+    for block in _blocks(len(sequence)):
+        codes = stream[block].astype(np.intp)
+        np.minimum.at(least, codes, sequence[block])
+        np.maximum.at(greatest, codes, sequence[block])
+    return least, greatest
+
+
+def _strided(
+    stream: Array, sequence: Array, begins: tuple[Array, Array], stride: int
+) -> Array | None:
+    """An address for each row; None where one is not a multiple of the stride away from where its
+    stream begins. ``begins``: by stream, its first sequence number, and the address of that."""
+    address = np.empty(len(sequence), dtype=np.int64)
+    for block in _blocks(len(sequence)):
+        first, first_address = (of[stream[block]] for of in begins)
+        steps = sequence[block] - first
+        places = steps // stride if stride > 1 else steps
+        if stride > 1 and not np.array_equal(places * stride, steps):
+            return None
+        np.add(places, first_address, out=address[block])
+    return address
 
 
 def first_positions(numbers: Array, count: int) -> Array:
     """Position of the first occurrence of each number; -1 of those that do not occur. Of the
     numbers, -1 is none."""
-    first = np.full(count + 1, -1, dtype=np.int64)  # the last place takes those
-    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return _first_positions(numbers, count, np.int64)
+
+
+def _first_positions(numbers: Array, count: int, kind: type[np.signedinteger[Any]]) -> Array:
+    first = np.full(count + 1, -1, dtype=kind)  # the last place takes those
+    # From the end, so that whoever comes first is written last.
+    for block in reversed([*_blocks(len(numbers))]):
+        first[numbers[block][::-1]] = np.arange(block.stop - 1, block.start - 1, -1)
     return first[:count]
 
 
-def _strided(steps: Array) -> tuple[int, Array]:
-    """The greatest stride that all steps are multiples of, and of which multiple each is."""
-    stride = max(int(np.gcd.reduce(steps[:_SAMPLE])), 1)
-    places = steps // stride
-    if stride > 1 and not np.array_equal(places * stride, steps):
-        stride = int(np.gcd.reduce(steps))
-        places = steps // stride
-    return stride, places
+def _blocks(rows: int) -> Iterator[slice]:
+    for begin in range(0, rows, _BLOCK):
+        yield slice(begin, min(begin + _BLOCK, rows))
 
 
 def _by_appearance(address: Array, size: int) -> tuple[Array, Array]:
-    number = first_positions(address, size)
+    """As :func:`record_numbers`, of rows with these addresses, whose place the numbers take."""
+    number = _first_positions(address, size, np.int32)  # a task has less than 2**31 rows
     first = np.zeros(len(address), dtype=bool)
     first[number[number >= 0]] = True
     begins = np.flatnonzero(first)
     number[address[begins]] = np.arange(len(begins))
-    return number[address], begins
+    for block in _blocks(len(address)):
+        address[block] = number[address[block]]
+    return address, begins
 
 
 def dense(values: Array) -> tuple[Array, Array]:
@@ -123,9 +161,12 @@ def dense(values: Array) -> tuple[Array, Array]:
     least, greatest = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     if greatest - least < _FEW:
         seen = np.zeros(greatest - least + 1, dtype=bool)
-        codes = values - least
-        seen[codes] = True
-        places = np.flatnonzero(seen)
-        return codes if seen.all() else (np.cumsum(seen) - 1)[codes], places + least
+        for block in _blocks(len(values)):
+            seen[values[block] - least] = True
+        code = (np.cumsum(seen) - 1).astype(np.int16)
+        codes = np.empty(len(values), dtype=np.int16)
+        for block in _blocks(len(values)):
+            codes[block] = code[values[block] - least]
+        return codes, np.flatnonzero(seen) + least
     encoded = pa.array(values).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy()

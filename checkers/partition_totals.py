@@ -40,12 +40,12 @@ class PartitionTotals:
             counts=counts,
             doubts=tuple(dict.fromkeys([*self.doubts, *other.doubts])),
             consumption=(*(self.consumption or ()), *(other.consumption or ())),
-            causes=tuple(_told([*self.causes, *other.causes])),
+            causes=tuple(few([*self.causes, *other.causes])),
         )
 
 
-def _told(causes: Sequence[Cause]) -> Iterator[Cause]:
-    """Of each anomaly no more than one task tells."""
+def few(causes: Sequence[Cause]) -> Iterator[Cause]:
+    """Of each anomaly of a partition no more than are told of what is judged together."""
     for anomaly in dict.fromkeys(one.anomaly for one in causes):
         mine = [one for one in causes if one.anomaly == anomaly]
         yield from mine if len(mine) <= TOLD_MAX + 1 else told(mine)

@@ -25,7 +25,8 @@ from checkers.consumption import Counted
 from checkers.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS, Doubt
 from checkers.indexes import PartitionHistory
 from checkers.loading import Loaded, load
-from checkers.partition_totals import PartitionTotals
+from checkers.partition_totals import PartitionTotals, few
+from checkers.parts import CAUSES_EACH, RARE_MAX, REPEATED_MAX, parts, renumbered
 from checkers.reads.anomalies import Found
 from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
@@ -106,19 +107,33 @@ def ruled(
     doubts: list[Doubt],
 ) -> Iterator[pa.Table]:
     """What one rule finds, with autopsies where it has them; what it counts, explains and lacks
-    goes into ``counts``, ``causes`` and ``doubts``. Nothing where it throws."""
+    goes into ``counts``, ``causes`` and ``doubts``. Nothing more where it throws."""
+    explained: list[Cause] = []
     try:
-        found = CHECKERS[name].rule(history)
-        if not len(found):
-            counts[name] += 0
-            return
-        counts.update(tally.of_rule(item, history, name, found))
-        if name in _PERFORMED:
-            performed = partial(_PERFORMED[name], history, item.scene, item.terms, item.run)
-            found = _autopsied(found, performed, causes, doubts)
-        yield padded(item, found)
+        for number, part in enumerate(_parts(name, history)):
+            found = CHECKERS[name].rule(part)
+            if not len(found):
+                counts[name] += 0
+                return
+            counts.update(tally.of_rule(item, part, name, found))
+            before = number * CAUSES_EACH
+            if name in _PERFORMED:
+                performed = partial(_PERFORMED[name], part, item.scene, item.terms, item.run)
+                mine: list[Cause] = []
+                found = _autopsied(found, performed, mine, doubts)
+                explained += [replace(one, number=one.number + before) for one in mine]
+            yield renumbered(padded(item, found), before)
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
         doubts.append(failed(name, error))
+    causes += few(explained)
+
+
+def _parts(name: str, history: PartitionHistory) -> Iterator[PartitionHistory]:
+    if name == LOST:
+        return parts(history, history.lost, RARE_MAX)
+    if name == DUPLICATED:
+        return parts(history, history.repeated, REPEATED_MAX)
+    return iter([history])
 
 
 def failed(name: str, error: Exception) -> Doubt:

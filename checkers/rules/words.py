@@ -1,10 +1,14 @@
 """What rules tell of records, in words: a whole column at a time, for there may be millions."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.indexes import NONE, Array, PartitionHistory
+
+_BLOCK = 1 << 18
 
 
 def joined(*parts: str | Array | pa.Array) -> pa.Array:
@@ -14,6 +18,12 @@ def joined(*parts: str | Array | pa.Array) -> pa.Array:
         for part in parts
     ]
     return pc.binary_join_element_wise(*columns, "")
+
+
+def in_blocks(words: Callable[[slice], pa.Array], count: int) -> pa.Array:
+    """Words of so many, made of some at a time: on the way there are several columns of them."""
+    blocks = [words(slice(first, first + _BLOCK)) for first in range(0, count, _BLOCK)]
+    return pa.concat_arrays(blocks) if blocks else pa.array([], pa.string())
 
 
 def names(partition: PartitionHistory, records: Array) -> pa.Array:

@@ -97,8 +97,7 @@ def index_slice(task: SliceTask) -> Told | None:
 
 
 def _few(history: PartitionHistory, own: Range, most: int) -> Iterator[Few]:
-    often = np.bincount(history.log_record[history.log_record != NONE], minlength=len(history.fate))
-    rare = np.concatenate([history.lost, np.flatnonzero(often > 1)])
+    rare = np.concatenate([history.lost, history.repeated])
     sequences = np.sort(history.sequence[rare])
     begun = own.first
     for first in range(0, len(sequences), most):

@@ -36,6 +36,10 @@ class Piece:
         """Whether it may have a row with a value from ``first`` to ``last``."""
         return self.least <= last and self.greatest >= first
 
+    def within(self, first: int, last: int) -> bool:
+        """Whether each of its rows has a value from ``first`` to ``last``."""
+        return not self.nulls and first <= self.least and self.greatest <= last
+
     def read(self, names: Sequence[str]) -> pa.Table:
         """Some of its columns. Raises DamagedFiles."""
         return columns.read_file(self.table, located(self.file), names, self.row_group)

@@ -27,6 +27,7 @@ from checkers.indexes import (
 )
 from checkers.indexing import Unindexed, index
 from checkers.numbering import first_positions
+from checkers.parts import RARE_MAX
 from checkers.reach import FaultWindows
 from checkers.splitting.pieces import Piece
 from checkers.splitting.ranges import Range
@@ -45,9 +46,6 @@ _BY_RECORD = (*_OF_HISTORY, "first_offset", "stands", "epoch")
 _BY_ROW = ("log_offset", "log_epoch", "log_record")
 _NARROW = {"fate": np.int8, "untold": np.int8, "contradicted": np.int8, "stands": np.int8}
 _PRODUCER_BITS = 32
-
-RARE_MAX = 300_000
-"""Rare records that are judged together: each takes a thousand bytes, with its autopsy."""
 
 _RECORDS, _LOG = "records.arrow", "log.arrow"
 
@@ -201,6 +199,9 @@ def _own_rows(table: str, pieces: Sequence[Piece], columns: Sequence[str], own: 
     for piece in pieces:
         if piece.nulls or piece.holds(own.first, own.last):
             rows = piece.read(columns)
+            if piece.within(own.first, own.last):
+                found.append(rows)
+                continue
             named = rows["sequence"].is_valid().to_numpy()
             mine = own.holds(numbers_of(rows["sequence"]), numbers_of(rows["offset"]), named)
             found.append(rows.filter(pa.array(mine)))

@@ -227,7 +227,7 @@ def test_slices_give_what_the_whole_gives(
         moment_ends=[6_000_000],
         unpromised_before=data.draw(st.sampled_from([0, 9_000_000])),
     )
-    sliced = in_slices(given_item, directory, data.draw(st.integers(1, 20)))
+    sliced = in_slices(given_item, directory, data.draw(st.integers(1, 12)))
     if sliced is None:
         return
     rows, totals = whole(given_item)
@@ -239,7 +239,7 @@ def test_slices_give_what_the_whole_gives(
 
 
 @SLOW
-@given(partition=partitions(), rare_max=st.integers(1, 4), slice_rows=st.integers(5, 20))
+@given(partition=partitions(), rare_max=st.integers(1, 4), slice_rows=st.integers(3, 12))
 def test_what_is_rare_may_be_judged_part_by_part(
     tmp_path_factory: pytest.TempPathFactory,
     item: WorkItem,
@@ -287,7 +287,7 @@ def planted() -> Partition:
     return Partition(sends=sends, log=log, end=66)
 
 
-@pytest.mark.parametrize("slice_rows", [1, 3, 10, 40, 80])
+@pytest.mark.parametrize("slice_rows", [1, 3, 10, 40, 60])
 def test_every_rule_finds_what_it_finds_in_the_whole(
     tmp_path: Path, item: WorkItem, slice_rows: int
 ) -> None:
