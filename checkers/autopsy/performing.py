@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from checkers.arrays import NONE, Array
 from checkers.autopsy.attribution import Lost, groups
 from checkers.autopsy.causes import Place, cause, told
 from checkers.autopsy.copies import LOOKED_FOR_MAX, copies
@@ -14,10 +15,10 @@ from checkers.autopsy.explaining import Around, Story, story
 from checkers.autopsy.rows import AUTOPSY, autopsies
 from checkers.autopsy.scene import Reign, Scene
 from checkers.autopsy.shown import Shown, seen_columns, watermark
-from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.partition.indexes import PartitionHistory
+from checkers.promises.standing import standings
+from checkers.promises.terms import Terms
 from checkers.reads.anomalies import Found
-from checkers.standing import standings
-from checkers.terms import Terms
 from checkers.verdict import Cause
 from history.payload import Identity
 from history.storage import located

@@ -3,7 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Array, Fate, PartitionHistory
+from checkers.arrays import NONE, Array
+from checkers.partition.indexes import Fate, PartitionHistory
 from checkers.rules.rows import NOTHING, rows
 from checkers.rules.words import chosen, in_blocks, joined, names, standing_at
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import PartitionHistory
+from checkers.partition.indexes import PartitionHistory
 from checkers.rules.rows import NOTHING, rows
 from checkers.rules.words import in_blocks, joined, names
 

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.arrays import NONE, Array
+from checkers.partition.indexes import PartitionHistory
 
 _BLOCK = 1 << 18
 
@@ -27,7 +28,7 @@ def in_blocks(words: Callable[[slice], pa.Array], count: int) -> pa.Array:
 
 
 def names(partition: PartitionHistory, records: Array) -> pa.Array:
-    """Each as :meth:`checkers.indexes.PartitionHistory.name` has it."""
+    """Each as :meth:`checkers.partition.indexes.PartitionHistory.name` has it."""
     words = joined(
         "producer ", partition.producer[records], " sequence ", partition.sequence[records]
     )

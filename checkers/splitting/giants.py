@@ -8,18 +8,16 @@ from functools import partial
 from itertools import count
 from typing import Protocol, TypeVar
 
-from pyspark import SparkContext
-
-from checkers import latency
-from checkers.groups import bytes_of
-from checkers.partition_totals import PartitionTotals
-from checkers.parts import CAUSES_EACH
-from checkers.reconcile import metrics
+from checkers.measures import latency
+from checkers.reconciling.groups import bytes_of
+from checkers.reconciling.partition_totals import PartitionTotals
+from checkers.reconciling.parts import CAUSES_EACH
+from checkers.reconciling.reconcile import metrics
+from checkers.reconciling.work_item import WorkItem
 from checkers.splitting.judging import SliceTask, Told, index_slice, judge_slice, split_of
 from checkers.splitting.ranges import SLICE_ROWS, WHOLE_SLICES
 from checkers.splitting.rare import RareTask, Whole, judge_rare, together_judged
 from checkers.splitting.slices import Split
-from checkers.work_item import WorkItem
 from history.storage import AnyPath, remove_tree
 
 _Task = TypeVar("_Task")
@@ -33,15 +31,6 @@ class Run(Protocol):
     def __call__(
         self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]
     ) -> list[_Result]: ...
-
-
-def on(context: SparkContext) -> Run:
-    """On Spark, a task each. Raises what Spark raises when one dies."""
-
-    def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        return context.parallelize(tasks, len(tasks)).map(function).collect()
-
-    return run
 
 
 def giants(run: Run, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS) -> dict[int, Split]:

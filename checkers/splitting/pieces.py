@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers import columns
+from checkers.partition import columns
 from history import storage
 from history.errors import DamagedFiles
 from history.names import CLOSED_SUFFIX

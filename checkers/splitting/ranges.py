@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.indexes import NONE, Array, numbers_of
+from checkers.arrays import NONE, Array, numbers_of
 from checkers.splitting.pieces import GREATEST, LEAST, Piece
 
 SLICE_ROWS = 1_700_000
-"""Of ``sends`` and ``log`` together, about 700,000 records: a task that indexes and judges them
+"""Of ``sends`` and ``log`` together, about 570,000 records: a task that indexes and judges them
 stays well below 1 GB, be it that a rule finds each of them."""
 
 WHOLE_SLICES = 3

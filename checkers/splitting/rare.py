@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers import outages, tally
-from checkers.doubts import Doubt
-from checkers.indexes import NONE, Array, PartitionHistory
-from checkers.loading import contradictions, incomplete
-from checkers.outages import Asked
-from checkers.partition_totals import PartitionTotals
-from checkers.parts import renumbered
-from checkers.reconcile import (
+from checkers.arrays import NONE, Array
+from checkers.measures import outages
+from checkers.measures.outages import Asked
+from checkers.partition.indexes import PartitionHistory
+from checkers.reconciling import tally
+from checkers.reconciling.doubts import Doubt
+from checkers.reconciling.loading import contradictions, incomplete
+from checkers.reconciling.partition_totals import PartitionTotals
+from checkers.reconciling.parts import renumbered
+from checkers.reconciling.reconcile import (
     consumption,
     divergent,
     metrics,
@@ -23,11 +25,11 @@ from checkers.reconcile import (
     ruled,
     sessions,
 )
+from checkers.reconciling.task import written
 from checkers.splitting.judging import Few, Told
 from checkers.splitting.pieces import pieces
 from checkers.splitting.scan import at, scan
 from checkers.splitting.slices import Part, Slice, Split, nothing, taken, together
-from checkers.task import written
 from checkers.verdict import Cause
 from history.storage import located
 

@@ -14,24 +14,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import schema_of
-from checkers.indexes import (
-    LOG_COLUMNS,
-    NONE,
-    SEND_COLUMNS,
-    Array,
-    Fate,
-    FinalRead,
-    PartitionHistory,
-    numbers_of,
-)
-from checkers.indexing import Unindexed, index
-from checkers.numbering import first_positions
-from checkers.parts import RARE_MAX
-from checkers.reach import FaultWindows
+from checkers.arrays import NONE, Array, numbers_of
+from checkers.cluster.reach import FaultWindows
+from checkers.evidence.final_read import FinalRead
+from checkers.partition.columns import schema_of
+from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
+from checkers.partition.indexing import Unindexed, index
+from checkers.partition.numbering import first_positions
+from checkers.reconciling.parts import RARE_MAX
+from checkers.reconciling.work_item import WorkItem
 from checkers.splitting.pieces import Piece
 from checkers.splitting.ranges import Range
-from checkers.work_item import WorkItem
 from history import storage
 from history.aside import whole
 from history.storage import AnyPath
@@ -157,8 +150,8 @@ class Slice(Part):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """What all slices of a partition have to know of the whole. ``sends``, ``log``: their pieces,
-    by sequence; ``last_recorded``: as for :func:`checkers.indexes.index`; ``rare_max``: so many
-    rare records are judged together."""
+    by sequence; ``last_recorded``: as for :func:`checkers.partition.indexes.index`; ``rare_max``:
+    so many rare records are judged together."""
 
     item: WorkItem
     ranges: Sequence[Range]

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_histories import Made, entry, indexed, send
 
-from checkers.indexes import Array, PartitionHistory
-from checkers.parts import parts
+from checkers.arrays import Array
+from checkers.partition.indexes import PartitionHistory
+from checkers.reconciling.parts import parts
 from checkers.rules.loss import lost
 from checkers.rules.order import duplicated
 

@@ -37,16 +37,16 @@ from pyspark.sql import SparkSession
 from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
 from checkers.catalogue import CHECKERS
 from checkers.check import evidence
-from checkers.items import work_items
-from checkers.partition_totals import PartitionTotals
+from checkers.reconciling.items import work_items
+from checkers.reconciling.partition_totals import PartitionTotals
+from checkers.reconciling.task import rows_of
+from checkers.reconciling.work_item import WorkItem
+from checkers.spark.jobs import reconcile_all
 from checkers.splitting.giants import reconcile_giant
 from checkers.splitting.judging import split_of
 from checkers.splitting.ranges import SLICE_ROWS
 from checkers.splitting.slices import RARE_MAX
-from checkers.task import rows_of
 from checkers.timeline.known import Timeline, Told
-from checkers.totals import reconcile_all
-from checkers.work_item import WorkItem
 from history.schema import LOG, SENDS
 
 SLOW = settings(
@@ -362,8 +362,8 @@ judging.with_witnesses = killed_at
 """
 RECONCILE = """
 import pathlib, pickle, sys
-from checkers.session import session
-from checkers.totals import reconcile_all
+from checkers.spark.session import session
+from checkers.spark.jobs import reconcile_all
 items, rows = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes()), pathlib.Path(sys.argv[2])
 with session(rows / "spark") as spark:
     totals = reconcile_all(spark, items, rows, slice_rows=1)
