@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from checkers.indexes import PartitionHistory
+from checkers.partition.indexes import PartitionHistory
 from checkers.reads.anomalies import (
     COMMIT_LOST,
     COMMIT_REGRESSED,
@@ -16,6 +16,7 @@ from checkers.reads.anomalies import (
     UNSEEN,
     VANISHED,
 )
+from checkers.replicas.divergence import DIVERGENT
 from checkers.rules.acks import (
     acked_below_min_isr,
     nonmonotonic_send,
@@ -78,9 +79,6 @@ CHECKERS: Mapping[str, Checker] = {
         summary="acked by all in sync while these were fewer than min.insync.replicas",
     ),
 }
-
-DIVERGENT = "divergent-replicas"
-"""The checker of replicas' raw logs, which is no rule: its input is not the history."""
 
 CONSUMPTION: Mapping[str, str] = {
     VANISHED: "shown to a consumer, and the final log has no record at that offset",

@@ -14,14 +14,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.autopsy.rows import AUTOPSIES
-from checkers.evidence import RunEvidence, gather
-from checkers.items import work_items
-from checkers.judge import campaign_result
-from checkers.session import session
-from checkers.totals import Totals, anomalies, autopsies, reconcile_all
+from checkers.evidence.run import RunEvidence, gather
+from checkers.judging.judge import campaign_result
+from checkers.reconciling.items import work_items
+from checkers.reconciling.partition_totals import Totals
+from checkers.reconciling.work_item import WorkItem
+from checkers.spark.jobs import anomalies, autopsies, reconcile_all
+from checkers.spark.session import session
 from checkers.transactions.looking import CellTransactions, look_at_all
 from checkers.verdict import ANOMALIES, CampaignResult
-from checkers.work_item import WorkItem
 from history import manifest
 from history.aside import whole
 from history.errors import DamagedFiles
@@ -47,8 +48,8 @@ def check(
             store, where everything is written, too.
         only: The number of the one run to check; without it, all that the manifest plans.
         spark: A session to use; without one, one is started and ended.
-        master: Spark's URL of the cluster to start it on (:func:`checkers.session.session`). Its
-            workers must reach the directory by the same name.
+        master: Spark's URL of the cluster to start it on (:func:`checkers.spark.session.session`).
+            Its workers must reach the directory by the same name.
         progress: Is told, in a line each, what is being done.
 
     Raises:

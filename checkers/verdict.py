@@ -10,7 +10,7 @@ from history.cell import Cell, Value
 
 
 class Verdict(StrEnum):
-    """See ``checkers.guarantees`` for how they are reached."""
+    """See ``checkers.judging.guarantees`` for how they are reached."""
 
     PASS = "pass"
     """The guarantee held, on enough evidence."""
@@ -41,9 +41,9 @@ ANOMALIES = pa.schema(
 """One row an anomaly. ``partition``: -1 of what is about no single one. ``time``: of the ack where
 there was one, else of the invoke, nanoseconds of the Unix epoch; of what consumers were shown, or
 read back, when that was; of a transaction, of its commit. ``fault``: the faults within whose reach
-that is (``kill#1``, comma-separated; see ``checkers.reach``), or null: no fault was on. ``seen``:
-of a lost record, whether a consumer was shown it before; null where nobody knows, and of other
-anomalies."""
+that is (``kill#1``, comma-separated; see ``checkers.cluster.reach``), or null: no fault was on.
+``seen``: of a lost record, whether a consumer was shown it before; null where nobody knows, and of
+other anomalies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Outages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """For how long a cell was asked and acknowledged nothing (``checkers.outages``).
+    """For how long a cell was asked and acknowledged nothing (``checkers.measures.outages``).
 
     Attributes:
         longest_ms: The longest outage of any of its partitions.
@@ -103,7 +103,7 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """How long records of a cell took (:mod:`checkers.latency`).
+    """How long records of a cell took (:mod:`checkers.measures.latency`).
 
     Attributes:
         records: How many are in it: a record that two readers were shown is two.
@@ -248,7 +248,7 @@ class RunResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCounts:
     """What a consumer of a cell was shown, over all its partitions: each count as
-    :mod:`checkers.shown` has it.
+    :mod:`checkers.reads.shown` has it.
 
     Attributes:
         member: Whether it is of a group; else it is a tail reader.
@@ -275,7 +275,7 @@ class ClientCounts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounts:
     """What the members of a group of a cell committed, over all its partitions: each count as
-    :mod:`checkers.commits` has it."""
+    :mod:`checkers.reads.commits` has it."""
 
     run: int
     cell: str

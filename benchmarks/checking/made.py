@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.steps import STEPS
+from checkers.evidence.steps import STEPS
 from history.cell import Cell
 from history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun, PlannedWriter
 from history.names import Stem

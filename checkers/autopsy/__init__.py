@@ -5,7 +5,7 @@
 - What is gone, lost or shown: ``attribution`` says in which leader epoch each record was acked and
   which leader came without it, ``explaining`` what follows of that, ``telling`` says it in a
   sentence; ``performing`` does it, and ``shown`` has what is of reads alone.
-- What stands more than once: ``repeats``, ``repeats_told``, ``repeated``, likewise.
+- What stands more than once: ``repeats``, likewise.
 - Replicas that differ: ``partings``.
 
 All of it is told, none of it is judged: no verdict rests on an autopsy.

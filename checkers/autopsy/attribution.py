@@ -31,8 +31,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from checkers.arrays import NONE, Array
 from checkers.autopsy.scene import FaultSeen, Reign
-from checkers.indexes import NONE, Array
 
 UNTOLD = -2
 """A later leader may have come without it: where its log ended is not told."""

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from checkers.arrays import Array
 from checkers.autopsy.attribution import Lost
 from checkers.autopsy.copies import Copies
 from checkers.autopsy.explaining import Story
 from checkers.autopsy.kinds import EXPECTED, Kind
 from checkers.autopsy.telling import sentence
-from checkers.indexes import Array
 from checkers.verdict import Cause
 
 TOLD_MAX = 20

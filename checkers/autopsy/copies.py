@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from checkers.indexes import NONE, Array
-from checkers.replicas.records import Undecodable, contents
-from checkers.replicas.segments import Batch, OtherFormat, RawLog
+from checkers.arrays import NONE, Array
+from checkers.raw_logs.records import Undecodable, contents
+from checkers.raw_logs.segments import Batch, OtherFormat, RawLog
 from history.payload import Identity
 from history.storage import AnyPath
 

@@ -6,10 +6,10 @@ explains.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from checkers.arrays import NONE, Array
 from checkers.autopsy.attribution import UNTOLD, Group, Lost
 from checkers.autopsy.kinds import Kind
 from checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene
-from checkers.indexes import NONE, Array
 from checkers.timeline.cuts import Cut
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene, Sender
-from checkers.faults import FOREVER, FaultFacts, Partition
-from checkers.observed import Absence, Observed, Span, State
-from checkers.terms import Surroundings, clean, strike
+from checkers.cluster.faults import FOREVER, FaultFacts, Partition
+from checkers.cluster.observed import Absence, Observed, Span, State
+from checkers.promises.terms import Surroundings, clean, strike
 from checkers.timeline.cuts import Cut
 from checkers.timeline.known import Timeline
 from checkers.timeline.words import Word

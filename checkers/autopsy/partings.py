@@ -16,8 +16,7 @@ from checkers.autopsy.performing import Autopsies
 from checkers.autopsy.rows import of_rows
 from checkers.autopsy.scene import FaultSeen, Scene
 from checkers.autopsy.telling import cut_words, labels
-from checkers.catalogue import DIVERGENT
-from checkers.replicas.divergence import Parting
+from checkers.replicas.divergence import DIVERGENT, Parting
 from checkers.timeline.cuts import Cut
 from checkers.verdict import Cause
 

@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from checkers.arrays import NONE, Array
 from checkers.autopsy.attribution import Lost, groups
 from checkers.autopsy.causes import Place, cause, told
-from checkers.autopsy.copies import copies
+from checkers.autopsy.copies import LOOKED_FOR_MAX, copies
 from checkers.autopsy.explaining import Around, Story, story
 from checkers.autopsy.rows import AUTOPSY, autopsies
 from checkers.autopsy.scene import Reign, Scene
 from checkers.autopsy.shown import Shown, seen_columns, watermark
-from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.partition.indexes import PartitionHistory
+from checkers.promises.standing import standings
+from checkers.promises.terms import Terms
 from checkers.reads.anomalies import Found
-from checkers.standing import standings
-from checkers.terms import Terms
 from checkers.verdict import Cause
 from history.payload import Identity
 from history.storage import located
@@ -134,22 +135,25 @@ def _copies(
     history: PartitionHistory, scene: Scene, lost: Lost, records: Array
 ) -> Mapping[int, Sequence[int]] | None:
     """``records``: whose each of ``lost`` is, NONE for nobody's of whom the history tells."""
+    named = np.flatnonzero((lost.offset != NONE) & (records != NONE))
+    # To name them all, for nobody, would take longer and more memory than all else.
+    if not scene.brokers or len(np.unique(lost.offset[named])) > LOOKED_FOR_MAX:
+        return None
     return copies(
         list(zip(scene.brokers, map(located, scene.directories), strict=True)),
-        _wanted(history, lost.offset, records),
+        _wanted(history, lost.offset[named], records[named]),
         dict(zip(lost.offset.tolist(), lost.stands.tolist(), strict=True)),
     )
 
 
 def _wanted(history: PartitionHistory, offsets: Array, records: Array) -> Mapping[int, Identity]:
-    named = np.flatnonzero((offsets != NONE) & (records != NONE))
     return {
-        int(offsets[place]): Identity(
-            history.cell_names[history.cell_of[records[place]]],
-            int(history.producer[records[place]]),
-            int(history.sequence[records[place]]),
+        int(offset): Identity(
+            history.cell_names[history.cell_of[record]],
+            int(history.producer[record]),
+            int(history.sequence[record]),
         )
-        for place in named
+        for offset, record in zip(offsets, records, strict=True)
     }
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from checkers.arrays import NONE, Array
 from checkers.autopsy.attribution import Lost
 from checkers.autopsy.copies import Copies
 from checkers.autopsy.explaining import Story
 from checkers.autopsy.scene import Scene
-from checkers.indexes import NONE, Array
 from checkers.verdict import ANOMALIES
 
 _BROKERS = pa.list_(pa.int32())

@@ -7,7 +7,7 @@ for what nobody knows.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from checkers.observed import Absence
+from checkers.cluster.observed import Absence
 from checkers.timeline.cuts import Cut
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.arrays import NONE, Array
 from checkers.autopsy.attribution import Lost
 from checkers.autopsy.explaining import Story
 from checkers.autopsy.scene import Reign, Scene
-from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.partition.indexes import PartitionHistory
 from checkers.reads.anomalies import Found
 from checkers.reads.claims import ACK
 

@@ -1,9 +1,9 @@
 """What is wrong with what consumers were shown and committed of a partition, as rows of anomalies,
 and how each stands to what was promised.
 
-A read is promised to stay from some time on (:func:`checkers.terms.shown_terms`). When it was read
-from the log is not known: not before the record was sent, and not after it was shown; a client
-library may have held it for a while.
+A read is promised to stay from some time on (:func:`checkers.promises.terms.shown_terms`). When it
+was read from the log is not known: not before the record was sent, and not after it was shown; a
+client library may have held it for a while.
 """
 
 from collections import Counter
@@ -13,18 +13,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from checkers import standing
-from checkers.faults import FOREVER
-from checkers.indexes import Array, PartitionHistory
-from checkers.reach import NO_FAULTS, FaultWindows
+from checkers.arrays import Array
+from checkers.cluster.faults import FOREVER
+from checkers.cluster.reach import NO_FAULTS, FaultWindows
+from checkers.partition.indexes import PartitionHistory
+from checkers.promises import standing
+from checkers.promises.standing import Standing
+from checkers.promises.terms import ALL_PROMISED, Terms
 from checkers.reads import claims
 from checkers.reads.claims import ACK, Claims
 from checkers.reads.offsets import Committed, Furthest, ReadBack
 from checkers.reads.polls import Passed, Steps
 from checkers.reads.seen import Records, Seen
 from checkers.rules.rows import rows
-from checkers.standing import Standing
-from checkers.terms import ALL_PROMISED, Terms
 
 VANISHED = "vanished-read"
 INCONSISTENT = "inconsistent-read"

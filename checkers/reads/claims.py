@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.indexes import NONE, Array, Fate, PartitionHistory
+from checkers.arrays import NONE, Array
+from checkers.partition.indexes import Fate, PartitionHistory
 from checkers.reads.seen import Records, Seen
 
 ACK = -1

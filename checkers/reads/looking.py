@@ -1,10 +1,10 @@
 """What consumers were shown and committed of one partition: what is wrong with it, and counts.
 
-The checkers are :mod:`checkers.reads`; what each count is stands in :mod:`checkers.shown` (of a
-client) and :mod:`checkers.commits` (of a group). Here the files of one partition are read, one
-client at a time, next to its reconciliation. What is kept of a client, when the next one is read,
-is what disagrees with the final log, which records its group was shown, and what it committed. What
-cannot be read is told, and what it would have told is unknown.
+The checkers are :mod:`checkers.reads`; what each count is stands in :mod:`checkers.reads.shown` (of
+a client) and :mod:`checkers.reads.commits` (of a group). Here the files of one partition are read,
+one client at a time, next to its reconciliation. What is kept of a client, when the next one is
+read, is what disagrees with the final log, which records its group was shown, and what it
+committed. What cannot be read is told, and what it would have told is unknown.
 """
 
 from collections import Counter
@@ -17,11 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers import commits, latency, shown
-from checkers.commits import OfGroup
-from checkers.consumption import Consumer, Counted
-from checkers.indexes import NONE, Array, Fate, PartitionHistory
-from checkers.reads import claims, polls
+from checkers.arrays import NONE, Array
+from checkers.measures import latency
+from checkers.partition.indexes import Fate, PartitionHistory
+from checkers.reads import claims, commits, polls, shown
 from checkers.reads.anomalies import (
     COMMIT_LOST,
     COMMIT_REGRESSED,
@@ -36,12 +35,14 @@ from checkers.reads.anomalies import (
     Promises,
 )
 from checkers.reads.claims import Claims
+from checkers.reads.commits import OfGroup
+from checkers.reads.consumers import Consumer, Counted
 from checkers.reads.offsets import COLUMNS as OFFSETS_COLUMNS
 from checkers.reads.offsets import Committed
 from checkers.reads.seen import COLUMNS as SHOWN_COLUMNS
 from checkers.reads.seen import Records, Seen
+from checkers.reads.shown import Shown
 from checkers.reads.spans import Event
-from checkers.shown import Shown
 from history import reader
 from history.errors import DamagedFiles
 from history.storage import located
@@ -61,7 +62,7 @@ class Consumed:
         looked: The checkers that could look at everything.
         seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
             none was, NONE where nobody knows.
-        latencies: Of tail readers, as :mod:`checkers.latency` counts them.
+        latencies: Of tail readers, as :mod:`checkers.measures.latency` counts them.
         problems: What could not be read.
     """
 
@@ -176,7 +177,7 @@ class _Looking:
             self._members.append(_Member(group=left.group, committed=committed, shown=records))
         else:
             self._readers.append(counted)
-            self._latencies.append(latency.of_reader(history, seen))
+            self._latencies.append(latency.of_reader(history, seen.record, seen.time))
 
     def result(self) -> Consumed:
         """What was found, when all have been looked at."""

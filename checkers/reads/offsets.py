@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from checkers.faults import FOREVER
-from checkers.indexes import NONE, Array
+from checkers.arrays import NONE, Array
+from checkers.cluster.faults import FOREVER
 from checkers.reads.spans import Event
 from history.schema import SendType
 

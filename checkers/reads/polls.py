@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.indexes import NONE, Array, Fate, PartitionHistory
+from checkers.arrays import NONE, Array
+from checkers.partition.indexes import Fate, PartitionHistory
 from checkers.reads.seen import Seen
 from checkers.reads.spans import Span
 

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.indexes import NONE, Array, PartitionHistory, numbers_of
-from checkers.numbering import record_numbers
+from checkers.arrays import NONE, Array, numbers_of
+from checkers.partition.indexes import PartitionHistory
+from checkers.partition.numbering import record_numbers
 
 COLUMNS = ("poll", "time", "offset", "leader_epoch", "cell", "producer", "sequence")
 """Of ``polls``."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.indexes import NONE, Array
+from checkers.arrays import NONE, Array
 from checkers.reads.seen import Seen
 
 BEGINS = ("assigned", "out-of-range")

@@ -17,9 +17,9 @@ cannot be seen: copies that are all wrong in the same way, and those of brokers 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from checkers.evidence import RunEvidence
-from checkers.faults import FOREVER, Partition
-from checkers.observed import OBSERVATION_LAG_NS, Span
+from checkers.cluster.faults import FOREVER, Partition
+from checkers.cluster.observed import OBSERVATION_LAG_NS, Span
+from checkers.evidence.run import RunEvidence
 from history.cell import Cell
 from history.storage import AnyPath
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from checkers.replicas.records import Undecodable, contents, holds
-from checkers.replicas.segments import Batch, RawLog
+from checkers.raw_logs.records import Undecodable, contents, holds
+from checkers.raw_logs.segments import Batch, RawLog
 from history.payload import Identity
 
 
@@ -66,7 +66,7 @@ class Difference:
 def differences(one: RawLog, other: RawLog, start: int, end: int) -> Iterator[Difference]:
     """The differences of two logs from ``start`` to ``end`` (exclusive), in their order.
 
-    Raises what :meth:`checkers.replicas.segments.RawLog.batches` raises.
+    Raises what :meth:`checkers.raw_logs.segments.RawLog.batches` raises.
     """
     found: Difference | None = None
     for difference in _differences(one.batches(start, end), other.batches(start, end), start, end):

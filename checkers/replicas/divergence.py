@@ -6,11 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.catalogue import DIVERGENT
+from checkers.raw_logs.segments import RawLog
 from checkers.replicas.comparison import Difference, Kind, differences
-from checkers.replicas.segments import RawLog
 from checkers.rules.rows import ROWS
 from history.storage import AnyPath
+
+DIVERGENT = "divergent-replicas"
+"""This checker, which is no rule: its input is not the history."""
 
 _ROWS_AT_ONCE = 1_000
 

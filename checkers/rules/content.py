@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.indexes import NONE, Fate, PartitionHistory
+from checkers.arrays import NONE
+from checkers.partition.indexes import Fate, PartitionHistory
 from checkers.rules.rows import NOTHING, rows
 from checkers.rules.words import joined, names
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, PartitionHistory
+from checkers.arrays import NONE
+from checkers.partition.indexes import PartitionHistory
 from checkers.rules.rows import rows
 
 

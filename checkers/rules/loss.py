@@ -3,9 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Array, Fate, PartitionHistory
+from checkers.arrays import NONE, Array
+from checkers.partition.indexes import Fate, PartitionHistory
 from checkers.rules.rows import NOTHING, rows
-from checkers.rules.words import chosen, joined, names, standing_at
+from checkers.rules.words import chosen, in_blocks, joined, names, standing_at
 
 
 def lost(partition: PartitionHistory) -> pa.Table:
@@ -43,8 +44,10 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
     if not len(records):
         return NOTHING
     ascending = np.argsort(records)
-    told = [_moved_words(partition, moved), _shared_words(partition, others, owners)]
-    details = pa.concat_arrays(told).take(pa.array(ascending))
+    details = in_blocks(lambda some: _moved_words(partition, moved[some]), len(moved))
+    if len(others):  # the moved ones are ascending by themselves
+        told = _shared_words(partition, others, owners)
+        details = pa.concat_arrays([details, told]).take(pa.array(ascending))
     records = records[ascending]
     offsets = partition.acked_offset[records]
     return rows(partition, "offset-mismatch", records=records, offsets=offsets, details=details)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import PartitionHistory
+from checkers.partition.indexes import PartitionHistory
 from checkers.rules.rows import NOTHING, rows
-from checkers.rules.words import joined, names
+from checkers.rules.words import in_blocks, joined, names
 
 
 def duplicated(partition: PartitionHistory) -> pa.Table:
@@ -41,6 +41,11 @@ def reordered(partition: PartitionHistory) -> pa.Table:
     if not len(behind):
         return NOTHING
     above = partition.first_offset(ahead)
-    details = joined("stands behind ", names(partition, ahead), " at offset ", above)
+    details = in_blocks(
+        lambda some: joined(
+            "stands behind ", names(partition, ahead[some]), " at offset ", above[some]
+        ),
+        len(behind),
+    )
     offsets = partition.first_offset(behind)
     return rows(partition, "reordered", records=behind, offsets=offsets, details=details)

@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.indexes import NONE, Array, PartitionHistory
-from checkers.reach import FaultWindows
+from checkers.arrays import NONE, Array
+from checkers.cluster.reach import FaultWindows
+from checkers.partition.indexes import PartitionHistory
 from checkers.verdict import ANOMALIES
 
 ROWS = pa.schema([field for field in ANOMALIES if field.name != "run"])

@@ -1,10 +1,15 @@
 """What rules tell of records, in words: a whole column at a time, for there may be millions."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.arrays import NONE, Array
+from checkers.partition.indexes import PartitionHistory
+
+_BLOCK = 1 << 18
 
 
 def joined(*parts: str | Array | pa.Array) -> pa.Array:
@@ -16,8 +21,14 @@ def joined(*parts: str | Array | pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*columns, "")
 
 
+def in_blocks(words: Callable[[slice], pa.Array], count: int) -> pa.Array:
+    """Words of so many, made of some at a time: on the way there are several columns of them."""
+    blocks = [words(slice(first, first + _BLOCK)) for first in range(0, count, _BLOCK)]
+    return pa.concat_arrays(blocks) if blocks else pa.array([], pa.string())
+
+
 def names(partition: PartitionHistory, records: Array) -> pa.Array:
-    """Each as :meth:`checkers.indexes.PartitionHistory.name` has it."""
+    """Each as :meth:`checkers.partition.indexes.PartitionHistory.name` has it."""
     words = joined(
         "producer ", partition.producer[records], " sequence ", partition.sequence[records]
     )

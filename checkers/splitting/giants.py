@@ -8,21 +8,17 @@ from functools import partial
 from itertools import count
 from typing import Protocol, TypeVar
 
-from pyspark import SparkContext
-
-from checkers import latency
-from checkers.groups import bytes_of
-from checkers.partition_totals import PartitionTotals
-from checkers.reconcile import metrics
+from checkers.measures import latency
+from checkers.reconciling.groups import bytes_of
+from checkers.reconciling.partition_totals import PartitionTotals
+from checkers.reconciling.parts import CAUSES_EACH
+from checkers.reconciling.reconcile import metrics
+from checkers.reconciling.work_item import WorkItem
 from checkers.splitting.judging import SliceTask, Told, index_slice, judge_slice, split_of
-from checkers.splitting.ranges import SLICE_ROWS
+from checkers.splitting.ranges import SLICE_ROWS, WHOLE_SLICES
 from checkers.splitting.rare import RareTask, Whole, judge_rare, together_judged
 from checkers.splitting.slices import Split
-from checkers.work_item import WorkItem
 from history.storage import AnyPath, remove_tree
-
-_CAUSES_EACH = 10_000
-"""More than there are stories of what is judged together."""
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -37,24 +33,15 @@ class Run(Protocol):
     ) -> list[_Result]: ...
 
 
-def on(context: SparkContext) -> Run:
-    """On Spark, a task each. Raises what Spark raises when one dies."""
-
-    def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        return context.parallelize(tasks, len(tasks)).map(function).collect()
-
-    return run
-
-
 def giants(run: Run, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS) -> dict[int, Split]:
     """How those are split that are to be, by their places among the items. Raises what ``run``
     raises."""
-    # No row of sends or log takes less than a byte: who has fewer than fill two slices is not
-    # asked for his rows.
+    # No row of sends or log takes less than a byte: who has fewer bytes than rows are too many is
+    # not asked for his rows.
     large = [
         place
         for place, (item, held) in enumerate(zip(items, bytes_of(items), strict=True))
-        if held > 2 * slice_rows and not _at_once(item)
+        if held > WHOLE_SLICES * slice_rows and not _at_once(item)
     ]
     if not large:
         return {}
@@ -104,7 +91,7 @@ def _tasks(
             aside=slices[0].aside,
             rows=next(files),
             whole=whole if number == 0 else None,
-            causes_before=number * _CAUSES_EACH,
+            causes_before=number * CAUSES_EACH,
         )
     for one in slices:
         yield replace(one, begun=whole.begun, rows=next(files))

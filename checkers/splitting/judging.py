@@ -8,20 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers import latency, outages, tally
+from checkers.arrays import NONE, Array, numbers_of
 from checkers.catalogue import CHECKERS
-from checkers.doubts import Doubt
-from checkers.indexes import NONE, Array, PartitionHistory, numbers_of
-from checkers.loading import last_recorded
-from checkers.outages import Asked
-from checkers.partition_totals import PartitionTotals
-from checkers.reconcile import failed, metrics, padded
+from checkers.measures import latency, outages
+from checkers.measures.outages import Asked
+from checkers.partition.indexes import PartitionHistory
+from checkers.reconciling import tally
+from checkers.reconciling.doubts import Doubt
+from checkers.reconciling.loading import last_recorded
+from checkers.reconciling.partition_totals import PartitionTotals
+from checkers.reconciling.reconcile import failed, metrics, padded
+from checkers.reconciling.task import written
+from checkers.reconciling.work_item import WorkItem
 from checkers.splitting.pieces import pieces
 from checkers.splitting.ranges import Range, ranges
 from checkers.splitting.slices import Part, Split, indexed, put_aside, taken, together
 from checkers.splitting.witnesses import witnesses
-from checkers.task import written
-from checkers.work_item import WorkItem
 from history.errors import DamagedFiles
 from history.storage import located
 
@@ -97,8 +99,7 @@ def index_slice(task: SliceTask) -> Told | None:
 
 
 def _few(history: PartitionHistory, own: Range, most: int) -> Iterator[Few]:
-    often = np.bincount(history.log_record[history.log_record != NONE], minlength=len(history.fate))
-    rare = np.concatenate([history.lost, np.flatnonzero(often > 1)])
+    rare = np.concatenate([history.lost, history.repeated])
     sequences = np.sort(history.sequence[rare])
     begun = own.first
     for first in range(0, len(sequences), most):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers import columns
+from checkers.partition import columns
 from history import storage
 from history.errors import DamagedFiles
 from history.names import CLOSED_SUFFIX
@@ -35,6 +35,10 @@ class Piece:
     def holds(self, first: int, last: int) -> bool:
         """Whether it may have a row with a value from ``first`` to ``last``."""
         return self.least <= last and self.greatest >= first
+
+    def within(self, first: int, last: int) -> bool:
+        """Whether each of its rows has a value from ``first`` to ``last``."""
+        return not self.nulls and first <= self.least and self.greatest <= last
 
     def read(self, names: Sequence[str]) -> pa.Table:
         """Some of its columns. Raises DamagedFiles."""

@@ -6,12 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.indexes import NONE, Array, numbers_of
+from checkers.arrays import NONE, Array, numbers_of
 from checkers.splitting.pieces import GREATEST, LEAST, Piece
 
-SLICE_ROWS = 2_000_000
-"""Of ``sends`` and ``log`` together, about 700,000 records: a task that indexes and judges them
+SLICE_ROWS = 1_700_000
+"""Of ``sends`` and ``log`` together, about 570,000 records: a task that indexes and judges them
 stays well below 1 GB, be it that a rule finds each of them."""
+
+WHOLE_SLICES = 3
+"""A partition that fills no more than so many is not split: a task that has all of its rows stays
+below 1 GB, too, and splitting costs as much again."""
 
 _SAMPLES = 200_000
 """So many sequence numbers tell where to cut, to a half of a thousandth of the rows."""
@@ -35,10 +39,10 @@ class Range:
 
 def ranges(pieces: Sequence[Piece], slice_rows: int) -> list[Range]:
     """Ranges with about so many rows each at the most, which cover every number there can be; one
-    where rows do not fill two: it costs less than what splitting takes. Raises DamagedFiles."""
+    where rows do not fill more than WHOLE_SLICES. Raises DamagedFiles."""
     rows = sum(piece.rows for piece in pieces)
     wanted = -(-rows // slice_rows)
-    if wanted < 3:
+    if wanted <= WHOLE_SLICES:
         return _between([])
     sampled = np.sort(np.concatenate([*_samples(pieces, max(rows // _SAMPLES, 1))]))
     places = np.arange(1, wanted) * len(sampled) // wanted

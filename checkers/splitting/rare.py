@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from checkers import outages, tally
-from checkers.autopsy.rows import AUTOPSY
-from checkers.doubts import Doubt
-from checkers.indexes import NONE, Array, PartitionHistory
-from checkers.loading import contradictions, incomplete
-from checkers.outages import Asked
-from checkers.partition_totals import PartitionTotals
-from checkers.reconcile import (
+from checkers.arrays import NONE, Array
+from checkers.measures import outages
+from checkers.measures.outages import Asked
+from checkers.partition.indexes import PartitionHistory
+from checkers.reconciling import tally
+from checkers.reconciling.doubts import Doubt
+from checkers.reconciling.loading import contradictions, incomplete
+from checkers.reconciling.partition_totals import PartitionTotals
+from checkers.reconciling.parts import renumbered
+from checkers.reconciling.reconcile import (
     consumption,
     divergent,
     metrics,
@@ -24,11 +25,11 @@ from checkers.reconcile import (
     ruled,
     sessions,
 )
+from checkers.reconciling.task import written
 from checkers.splitting.judging import Few, Told
 from checkers.splitting.pieces import pieces
 from checkers.splitting.scan import at, scan
 from checkers.splitting.slices import Part, Slice, Split, nothing, taken, together
-from checkers.task import written
 from checkers.verdict import Cause
 from history.storage import located
 
@@ -99,7 +100,7 @@ def judge_rare(task: RareTask) -> PartitionTotals:
     with written(located(task.rows)) as found:
         for name in ("lost", "duplicated"):
             for rows in ruled(name, item, history, counts, causes, doubts):
-                found.write(_renumbered(rows, task.causes_before))
+                found.write(renumbered(rows, task.causes_before))
         causes = [replace(one, number=one.number + task.causes_before) for one in causes]
         if task.whole is not None:
             doubts += incomplete(item, sum(piece.rows for piece in task.split.log))
@@ -113,22 +114,6 @@ def judge_rare(task: RareTask) -> PartitionTotals:
             for rows in divergent(item, counts, causes, doubts):
                 found.write(rows)
     return metrics(item, counts, doubts, consumed, causes)
-
-
-def _renumbered(rows: pa.Table, before: int) -> pa.Table:
-    """Rows with autopsies, whose causes have so many before them."""
-    if not before:
-        return rows
-    place = rows.schema.get_field_index("autopsy")
-    told = rows["autopsy"].combine_chunks()
-    columns = dict(zip(AUTOPSY.names, told.flatten(), strict=True))
-    columns["cause"] = pc.add(columns["cause"], before).cast(AUTOPSY.field("cause").type)
-    made = pa.StructArray.from_arrays(
-        [columns[field.name] for field in AUTOPSY.fields],
-        fields=AUTOPSY.fields,
-        mask=told.is_null(),
-    )
-    return rows.set_column(place, rows.schema.field(place), made)
 
 
 def _of_log(task: RareTask, counts: Counter[str], doubts: list[Doubt]) -> Iterator[pa.Table]:

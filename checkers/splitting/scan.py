@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Array, FinalRead, PartitionHistory, numbers_of
+from checkers.arrays import NONE, Array, numbers_of
+from checkers.evidence.final_read import FinalRead
+from checkers.partition.indexes import PartitionHistory
 from checkers.rules.content import offset_gap
 from checkers.splitting.pieces import LEAST, Piece
 from checkers.splitting.slices import Split, nothing

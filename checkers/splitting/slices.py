@@ -14,23 +14,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import schema_of
-from checkers.indexes import (
-    LOG_COLUMNS,
-    NONE,
-    SEND_COLUMNS,
-    Array,
-    Fate,
-    FinalRead,
-    PartitionHistory,
-    numbers_of,
-)
-from checkers.indexing import Unindexed, index
-from checkers.numbering import first_positions
-from checkers.reach import FaultWindows
+from checkers.arrays import NONE, Array, numbers_of
+from checkers.cluster.reach import FaultWindows
+from checkers.evidence.final_read import FinalRead
+from checkers.partition.columns import schema_of
+from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
+from checkers.partition.indexing import Unindexed, index
+from checkers.partition.numbering import first_positions
+from checkers.reconciling.parts import RARE_MAX
+from checkers.reconciling.work_item import WorkItem
 from checkers.splitting.pieces import Piece
 from checkers.splitting.ranges import Range
-from checkers.work_item import WorkItem
 from history import storage
 from history.aside import whole
 from history.storage import AnyPath
@@ -45,9 +39,6 @@ _BY_RECORD = (*_OF_HISTORY, "first_offset", "stands", "epoch")
 _BY_ROW = ("log_offset", "log_epoch", "log_record")
 _NARROW = {"fate": np.int8, "untold": np.int8, "contradicted": np.int8, "stands": np.int8}
 _PRODUCER_BITS = 32
-
-RARE_MAX = 300_000
-"""Rare records that are judged together: each takes a thousand bytes, with its autopsy."""
 
 _RECORDS, _LOG = "records.arrow", "log.arrow"
 
@@ -159,8 +150,8 @@ class Slice(Part):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """What all slices of a partition have to know of the whole. ``sends``, ``log``: their pieces,
-    by sequence; ``last_recorded``: as for :func:`checkers.indexes.index`; ``rare_max``: so many
-    rare records are judged together."""
+    by sequence; ``last_recorded``: as for :func:`checkers.partition.indexes.index`; ``rare_max``:
+    so many rare records are judged together."""
 
     item: WorkItem
     ranges: Sequence[Range]
@@ -201,6 +192,9 @@ def _own_rows(table: str, pieces: Sequence[Piece], columns: Sequence[str], own: 
     for piece in pieces:
         if piece.nulls or piece.holds(own.first, own.last):
             rows = piece.read(columns)
+            if piece.within(own.first, own.last):
+                found.append(rows)
+                continue
             named = rows["sequence"].is_valid().to_numpy()
             mine = own.holds(numbers_of(rows["sequence"]), numbers_of(rows["offset"]), named)
             found.append(rows.filter(pa.array(mine)))

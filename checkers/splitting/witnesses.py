@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from checkers.indexes import NONE, Array
+from checkers.arrays import NONE, Array
 from checkers.splitting.slices import Bounds, Slice
 from checkers.timeline.known import Timeline
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.faults import Partition
+from checkers.cluster.faults import Partition
 from checkers.timeline.words import object_in, said
 from history.storage import AnyPath
 

@@ -1,7 +1,7 @@
 """What follows from a partition's observed timeline, before any ack is looked at.
 
-The observation tells a state late, up to :data:`checkers.observed.OBSERVATION_LAG_NS`, and not
-while its connection to ZooKeeper was broken. Nor while a fault was on one of several servers of
+The observation tells a state late, up to :data:`checkers.cluster.observed.OBSERVATION_LAG_NS`, and
+not while its connection to ZooKeeper was broken. Nor while a fault was on one of several servers of
 ZooKeeper's: the one that it is connected to may be cut off from the others, and go on telling what
 was. So of a state that was seen it is certain that it had come by then, and not when; and a state
 held until that lag before the next one was seen, but for the blind times between.
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from checkers.faults import FOREVER, KEEPERS, FaultFacts, Partition
-from checkers.observed import OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, State
-from checkers.terms import Surroundings, settled, strike
+from checkers.cluster.faults import FOREVER, KEEPERS, FaultFacts, Partition
+from checkers.cluster.observed import OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, State
+from checkers.promises.terms import Surroundings, settled, strike
 from checkers.timeline.known import Timeline, Told
 from checkers.timeline.words import Word
 from history.cell import Cell

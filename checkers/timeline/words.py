@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from checkers.faults import Partition
+from checkers.cluster.faults import Partition
 from history.storage import AnyPath, matching
 
 _ROLES = frozenset({"LeaderAndIsr", "LeaderChange"})

@@ -21,7 +21,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
-from checkers.indexes import NONE, Array
+from checkers.arrays import NONE, Array
 from checkers.transactions.anomalies import G0, G1C, Offence
 from checkers.transactions.histories import TransactionalHistory
 

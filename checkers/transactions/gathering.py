@@ -11,20 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers import columns
-from checkers.evidence import RunEvidence
-from checkers.faults import Partition
-from checkers.indexes import (
-    LOG_COLUMNS,
-    NONE,
-    SEND_COLUMNS,
-    Array,
-    Fate,
-    FinalRead,
-    PartitionHistory,
-    numbers_of,
-)
-from checkers.indexing import Unindexed, index
+from checkers.arrays import NONE, Array, numbers_of
+from checkers.cluster.faults import Partition
+from checkers.evidence.final_read import FinalRead
+from checkers.evidence.run import RunEvidence
+from checkers.partition import columns
+from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
+from checkers.partition.indexing import Unindexed, index
 from checkers.transactions.histories import Inputs, Log, Sent, Shown, TransactionalHistory
 from checkers.transactions.outcomes import transactions_of
 from history import reader

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from checkers.indexes import NONE, Array
+from checkers.arrays import NONE, Array
 from checkers.transactions.outcomes import Membership, Outcome, Transaction, record_keys
 from history.transactional import TRANSFORMERS
 
@@ -33,8 +33,8 @@ class Records:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent(Records):
-    """The sends. ``fate``: :class:`checkers.indexes.Fate`; ``asked``: when each was handed to its
-    producer, NONE where nobody knows."""
+    """The sends. ``fate``: :class:`checkers.partition.indexes.Fate`; ``asked``: when each was
+    handed to its producer, NONE where nobody knows."""
 
     fate: Array
     asked: Array

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from checkers import standing
-from checkers.evidence import RunEvidence
-from checkers.indexes import NONE
-from checkers.promised import transactional_terms_of
-from checkers.reach import FaultWindows, windows
-from checkers.terms import Terms
+from checkers.arrays import NONE
+from checkers.cluster.reach import FaultWindows, windows
+from checkers.evidence.promised import transactional_terms_of
+from checkers.evidence.run import RunEvidence
+from checkers.promises import standing
+from checkers.promises.terms import Terms
 from checkers.transactions.anomalies import SUMMARIES, Offence
 from checkers.transactions.catalogue import RULES
 from checkers.transactions.counted import LOOKED, TRANSACTIONS

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.indexes import NONE, Array
+from checkers.arrays import NONE, Array
 from history.schema import SendType
 from history.transactional import TransactionEvent
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.indexes import NONE, Array
+from checkers.arrays import NONE, Array
 from checkers.transactions.anomalies import OFFSETS_ALONE, RECORDS_ALONE, TWICE, Offence
 from checkers.transactions.histories import TransactionalHistory, of_producers
 

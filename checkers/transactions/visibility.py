@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.indexes import NONE, Array, Fate
+from checkers.arrays import NONE, Array
+from checkers.partition.indexes import Fate
 from checkers.transactions.anomalies import (
     ABORTED_READ,
     LOST_COMMIT,

@@ -7,7 +7,7 @@ dash.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.shown import added
+from checkers.reads.shown import added
 from checkers.verdict import CampaignResult, ClientCounts, GroupCounts
 from harness.report.rows import UNKNOWN, number
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from checkers.guarantees import NO_LOSS
+from checkers.judging.guarantees import NO_LOSS
 from checkers.verdict import Verdict
 from harness.directory import CAMPAIGN_FILE, RESULTS
 from harness.report import PAGE, verdict

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from markupsafe import Markup
 
-from checkers.outages import OUTAGE_MIN_NS
+from checkers.measures.outages import OUTAGE_MIN_NS
 from checkers.verdict import CampaignResult, Verdict
 from harness.report import chance, consumption, figures, losses, transactions
 from harness.report.about import About, lasted, moment

@@ -7,7 +7,7 @@ nothing was lost.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.guarantees import NO_LOSS
+from checkers.judging.guarantees import NO_LOSS
 from checkers.verdict import (
     CampaignResult,
     CellResult,

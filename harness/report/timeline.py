@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from checkers import columns
-from checkers.indexes import NONE, Array, codes_of
+from checkers.arrays import NONE, Array, codes_of
+from checkers.partition import columns
 from history import reader
 from history.manifest import PlannedFault
 from history.schema import SendType

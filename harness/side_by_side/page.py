@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.outages import OUTAGE_MIN_NS
+from checkers.measures.outages import OUTAGE_MIN_NS
 from harness.report.comparison import Comparison
 from harness.report.rendering import templates
 from harness.side_by_side.columns import after_faults, side_by_side

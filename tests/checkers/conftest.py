@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.session import session
+from checkers.spark.session import session
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from checkers.arrays import NONE
 from checkers.autopsy.attribution import UNTOLD, Group, Lost, groups
 from checkers.autopsy.scene import FaultSeen, Reign
-from checkers.faults import FOREVER
-from checkers.indexes import NONE
+from checkers.cluster.faults import FOREVER
 
 
 def lost(

@@ -37,7 +37,7 @@ from reference_checker import findings
 
 from checkers.catalogue import CATALOGUE
 from checkers.check import check, evidence
-from checkers.items import work_items
+from checkers.reconciling.items import work_items
 from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
 from history.manifest import FILE
 
@@ -194,7 +194,7 @@ def test_checking_twice_gives_the_same(tmp_path: Path, spark: SparkSession) -> N
 # the sends to u-0 is killed, as by a kernel that is out of memory.
 KILLER = """
 import os, signal
-from checkers import columns
+from checkers.partition import columns
 read_file = columns.read_file
 
 def killed_at(table, path, names, row_group=None):

@@ -8,9 +8,9 @@ import pytest
 from made_histories import ACKS_0, ACKS_1, ALL, cell
 from made_results import cell_result
 
-from checkers.facts import Facts
-from checkers.guarantees import NO_LOSS, campaign_verdict, judged, verdict
-from checkers.liveness import Living
+from checkers.judging.facts import Facts
+from checkers.judging.guarantees import NO_LOSS, campaign_verdict, judged, verdict
+from checkers.judging.liveness import Living
 from checkers.verdict import Guarantee, Verdict
 
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict

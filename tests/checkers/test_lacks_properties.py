@@ -28,7 +28,7 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.gaps import UNJUDGED
+from checkers.evidence.gaps import UNJUDGED
 from checkers.verdict import CampaignResult, Verdict
 from history.cell import Cell
 from history.manifest import FILE

@@ -13,8 +13,7 @@ from made_consumers import MadeConsumer, left_by, seen
 from made_consumers import given as assigned
 from made_histories import Made, MadeRun, Send, at, entry, indexed, send, write_campaign
 
-from checkers.indexes import PartitionHistory
-from checkers.latency import (
+from checkers.measures.latency import (
     ACK,
     BIN,
     SHOWN,
@@ -24,6 +23,7 @@ from checkers.latency import (
     of_reader,
     together,
 )
+from checkers.partition.indexes import PartitionHistory
 from checkers.reads.seen import Records
 from checkers.verdict import CampaignResult, Latency
 
@@ -94,7 +94,7 @@ def test_a_reader_counts_the_first_time_and_what_it_was_not_meant_to_see_not_at_
         seen(2, 3, None, None, at(9)),
     ]
     shown = Records(made).seen(left_by(MadeConsumer(polls=rows)).rows)
-    found = latency(SHOWN, [of_reader(made, shown)])
+    found = latency(SHOWN, [of_reader(made, shown.record, shown.time)])
     assert found is not None
     assert (found.records, found.since_due, found.longest_ms) == (2, False, 30)
     assert found.p50_ms == pytest.approx(30, rel=0.01)
@@ -103,7 +103,7 @@ def test_a_reader_counts_the_first_time_and_what_it_was_not_meant_to_see_not_at_
 def test_clocks_that_differ_make_it_nothing_and_not_less() -> None:
     made = history(*record(0, 100, 150, 160))
     shown = Records(made).seen(left_by(MadeConsumer(polls=[seen(1, 0, 1, 0, at(0.09))])).rows)
-    found = latency(SHOWN, [of_reader(made, shown)])
+    found = latency(SHOWN, [of_reader(made, shown.record, shown.time)])
     assert found is not None
     assert (found.p50_ms, found.longest_ms) == (0, 0)
 

@@ -25,7 +25,7 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers import measures
+from checkers.measures import outages
 from checkers.verdict import Failover, Outages, Unavailable, Verdict, ZooKeeperWork
 from history.manifest import PlannedFailover
 
@@ -89,9 +89,9 @@ def test_with_sends_missing_nobody_knows(tmp_path: Path) -> None:
 
 def test_of_a_cell_with_a_partition_that_was_not_counted_nobody_knows() -> None:
     counted = {"unavailable": 5, "unavailable at most": 5}
-    assert measures.unavailable([counted, counted]) is not None
-    assert measures.unavailable([counted, {"acked": 3}]) is None
-    assert measures.unavailable([]) is None
+    assert outages.unavailable([counted, counted]) is not None
+    assert outages.unavailable([counted, {"acked": 3}]) is None
+    assert outages.unavailable([]) is None
 
 
 def test_what_zookeeper_was_asked(tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ print(result.verdict.value)
 IN_SLICES = """
 import pathlib, sys
 from checkers.check import evidence
-from checkers.items import work_items
-from checkers.session import session
-from checkers.totals import reconcile_all
+from checkers.reconciling.items import work_items
+from checkers.spark.session import session
+from checkers.spark.jobs import reconcile_all
 from history.storage import located
 directory = located(sys.argv[1])
 (run,), _ = evidence(directory)
@@ -61,7 +61,7 @@ print([found.counts["lost"] for _, found in sorted(totals.partitions.items())])
 """
 WHERE = """
 import pathlib, sys
-from checkers.session import session
+from checkers.spark.session import session
 def where(_):
     import checkers
     return checkers.__file__

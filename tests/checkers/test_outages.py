@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_histories import Made, Send, at, indexed, send
 
-from checkers.outages import (
+from checkers.cluster.reach import NO_FAULTS, FaultWindows
+from checkers.measures.outages import (
     OUTAGE_MIN_NS,
     Outage,
     asked,
@@ -17,7 +18,6 @@ from checkers.outages import (
     spent,
     together,
 )
-from checkers.reach import NO_FAULTS, FaultWindows
 
 MS = 1_000_000
 

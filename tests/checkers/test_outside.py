@@ -3,11 +3,11 @@ unknown, and nothing else."""
 
 import pytest
 
-from checkers import outside
-from checkers.faults import FOREVER
-from checkers.liveness import Living
-from checkers.observed import UNKNOWN, Observed, State
-from checkers.terms import ALL_PROMISED, Surroundings, terms
+from checkers.cluster.faults import FOREVER
+from checkers.cluster.observed import UNKNOWN, Observed, State
+from checkers.evidence import outside
+from checkers.judging.liveness import Living
+from checkers.promises.terms import ALL_PROMISED, Surroundings, terms
 from history.cell import Cell
 from history.manifest import PlannedRun
 

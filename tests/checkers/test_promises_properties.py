@@ -17,9 +17,9 @@ from reference_checker import (
     led_by_one,
 )
 
-from checkers.faults import FaultFacts
-from checkers.observed import OBSERVATION_LAG_NS, Observed, State
-from checkers.terms import Surroundings, Terms, terms
+from checkers.cluster.faults import FaultFacts
+from checkers.cluster.observed import OBSERVATION_LAG_NS, Observed, State
+from checkers.promises.terms import Surroundings, Terms, terms
 from history.cell import Cell, Value
 
 ANY_MACHINE = settings(

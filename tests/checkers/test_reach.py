@@ -20,8 +20,8 @@ from made_histories import (
 )
 
 from checkers.check import evidence
-from checkers.items import work_items
-from checkers.reach import NO_FAULTS, FaultWindows
+from checkers.cluster.reach import NO_FAULTS, FaultWindows
+from checkers.reconciling.items import work_items
 
 
 def blamed(directory: Path, moment: float, **changes: Any) -> str | None:

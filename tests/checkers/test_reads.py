@@ -28,8 +28,8 @@ from made_histories import (
 )
 
 from checkers.check import evidence
-from checkers.items import work_items
 from checkers.reads import claims
+from checkers.reconciling.items import work_items
 from checkers.verdict import CampaignResult, Guarantee, Verdict
 
 GROUPS = {"t-g": "at-least-once"}

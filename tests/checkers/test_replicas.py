@@ -43,9 +43,9 @@ from pyspark.sql import SparkSession
 from raw_logs import MadeBatch, batches, write_log, write_replicas
 
 from checkers.check import check
+from checkers.raw_logs.records import Content, contents
+from checkers.raw_logs.segments import RawLog
 from checkers.replicas.comparison import differences
-from checkers.replicas.records import Content, contents
-from checkers.replicas.segments import RawLog
 from checkers.verdict import CampaignResult, Guarantee
 from history.manifest import PlannedFault
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_histories import Made, entry, indexed, send
 
-from checkers.indexes import NONE
+from checkers.arrays import NONE
 from checkers.rules.words import names, standing_at
 
 RECORDS = st.tuples(st.integers(0, 2), st.integers(-3, 5)) | st.just((None, None))

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from made_histories import Entry, Made, Send, entry, indexed, send
 
-from checkers.catalogue import CATALOGUE, CHECKERS, CONSUMPTION, DIVERGENT
-from checkers.reach import FaultWindows
-from checkers.replicas.sessions import Written
+from checkers.catalogue import CATALOGUE, CHECKERS, CONSUMPTION
+from checkers.cluster.reach import FaultWindows
+from checkers.raw_logs.sessions import Written
+from checkers.replicas.divergence import DIVERGENT
 from checkers.rules.order import duplicated
 from checkers.rules.rows import ROWS
 from checkers.transactions.anomalies import SUMMARIES

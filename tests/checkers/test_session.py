@@ -10,7 +10,7 @@ import pytest
 from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 from pyspark.sql import SparkSession
 
-from checkers.session import CLASSES, KEPT_MEMORY
+from checkers.spark.session import CLASSES, KEPT_MEMORY
 
 ALONE = """
 import pathlib, sys, psutil
@@ -21,9 +21,9 @@ print([child.name() for child in psutil.Process().children(recursive=True)])
 
 WITHOUT = """
 import pathlib, sys
-import checkers.session
-checkers.session.CLASSES = pathlib.Path(sys.argv[1])
-with checkers.session.session(pathlib.Path(sys.argv[2])) as spark:
+import checkers.spark.session
+checkers.spark.session.CLASSES = pathlib.Path(sys.argv[1])
+with checkers.spark.session.session(pathlib.Path(sys.argv[2])) as spark:
     print(spark.range(10).count())
 """
 
@@ -68,7 +68,7 @@ def test_workers_keep_the_memory_that_they_free(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_sessions_share_their_classes(spark: SparkSession) -> None:
-    assert CLASSES.is_file(), "python -m checkers.class_data"
+    assert CLASSES.is_file(), "python -m checkers.spark.class_data"
     assert str(CLASSES) in Path(f"/proc/{_jvm(spark)}/maps").read_text()
 
 

@@ -37,16 +37,16 @@ from pyspark.sql import SparkSession
 from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
 from checkers.catalogue import CHECKERS
 from checkers.check import evidence
-from checkers.items import work_items
-from checkers.partition_totals import PartitionTotals
+from checkers.reconciling.items import work_items
+from checkers.reconciling.partition_totals import PartitionTotals
+from checkers.reconciling.task import rows_of
+from checkers.reconciling.work_item import WorkItem
+from checkers.spark.jobs import reconcile_all
 from checkers.splitting.giants import reconcile_giant
 from checkers.splitting.judging import split_of
 from checkers.splitting.ranges import SLICE_ROWS
 from checkers.splitting.slices import RARE_MAX
-from checkers.task import rows_of
 from checkers.timeline.known import Timeline, Told
-from checkers.totals import reconcile_all
-from checkers.work_item import WorkItem
 from history.schema import LOG, SENDS
 
 SLOW = settings(
@@ -227,7 +227,7 @@ def test_slices_give_what_the_whole_gives(
         moment_ends=[6_000_000],
         unpromised_before=data.draw(st.sampled_from([0, 9_000_000])),
     )
-    sliced = in_slices(given_item, directory, data.draw(st.integers(1, 20)))
+    sliced = in_slices(given_item, directory, data.draw(st.integers(1, 12)))
     if sliced is None:
         return
     rows, totals = whole(given_item)
@@ -239,7 +239,7 @@ def test_slices_give_what_the_whole_gives(
 
 
 @SLOW
-@given(partition=partitions(), rare_max=st.integers(1, 4), slice_rows=st.integers(5, 20))
+@given(partition=partitions(), rare_max=st.integers(1, 4), slice_rows=st.integers(3, 12))
 def test_what_is_rare_may_be_judged_part_by_part(
     tmp_path_factory: pytest.TempPathFactory,
     item: WorkItem,
@@ -287,7 +287,7 @@ def planted() -> Partition:
     return Partition(sends=sends, log=log, end=66)
 
 
-@pytest.mark.parametrize("slice_rows", [1, 3, 10, 40, 80])
+@pytest.mark.parametrize("slice_rows", [1, 3, 10, 40, 60])
 def test_every_rule_finds_what_it_finds_in_the_whole(
     tmp_path: Path, item: WorkItem, slice_rows: int
 ) -> None:
@@ -362,8 +362,8 @@ judging.with_witnesses = killed_at
 """
 RECONCILE = """
 import pathlib, pickle, sys
-from checkers.session import session
-from checkers.totals import reconcile_all
+from checkers.spark.session import session
+from checkers.spark.jobs import reconcile_all
 items, rows = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes()), pathlib.Path(sys.argv[2])
 with session(rows / "spark") as spark:
     totals = reconcile_all(spark, items, rows, slice_rows=1)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from made_histories import AFTER, BEFORE, DURING, MadeRun, cell, kept, losing, write_campaign
 
 from checkers.check import evidence
-from checkers.groups import ITEM_BYTES, grouped
-from checkers.items import work_items
-from checkers.task import ROWS_AT_ONCE, Task, carry_out, rows_of, written
-from checkers.work_item import WorkItem
+from checkers.reconciling.groups import ITEM_BYTES, grouped
+from checkers.reconciling.items import work_items
+from checkers.reconciling.task import ROWS_AT_ONCE, Task, carry_out, rows_of, written
+from checkers.reconciling.work_item import WorkItem
 
 WELL = kept(BEFORE, DURING, AFTER)
 ANYWHERE = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

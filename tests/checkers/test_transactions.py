@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from made_histories import T0, state
 
-from checkers.evidence import RunEvidence, gather
-from checkers.facts import Facts
-from checkers.guarantees import judged
+from checkers.evidence.run import RunEvidence, gather
+from checkers.judging.facts import Facts
+from checkers.judging.guarantees import judged
 from checkers.transactions.cycles import cycles
 from checkers.transactions.looking import CellTransactions, look_at
 from history.cell import Cell

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from transactional_worlds import READER, InputRow, LogRow, SentRow, ShownRow, World, sound
 
-from checkers.indexes import NONE, Fate
+from checkers.arrays import NONE
+from checkers.partition.indexes import Fate
 from checkers.transactions.anomalies import G0, SUMMARIES, Offence
 from checkers.transactions.catalogue import RULES
 from checkers.transactions.outcomes import Outcome, Transaction, transactions_of

@@ -22,7 +22,7 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.gaps import UNJUDGED
+from checkers.evidence.gaps import UNJUDGED
 from history.manifest import FILE, PlannedFault
 from history.schema import TABLES
 from history.writer import TableWriter

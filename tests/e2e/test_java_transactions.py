@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.replicas.segments import RawLog
+from checkers.raw_logs.segments import RawLog
 from infra.systems import prepare
 
 pytestmark = [pytest.mark.libraries, pytest.mark.e2e]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from checked_in_process import checked
 
-from checkers import commits, shown
+from checkers.reads import commits, shown
 from history import reader
 from history.names import Stem
 from history.schema import TABLES, decoded

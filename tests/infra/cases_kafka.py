@@ -15,7 +15,7 @@ from kafka_clients import create_topic, produce, read_all
 from patience import PATIENCE_S
 from striking import striker
 
-from checkers.replicas.segments import OtherFormat, RawLog
+from checkers.raw_logs.segments import OtherFormat, RawLog
 from infra.admin import Election
 from infra.changes import ChangeKind, ClusterChange
 from infra.interface import ClusterView, Server, System, ViewUnavailable

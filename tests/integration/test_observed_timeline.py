@@ -15,8 +15,8 @@ from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
 from made_histories import Made, Send, entry, send
 from made_timelines import PARTITION, Told
 
-from checkers.replicas.records import contents
-from checkers.replicas.segments import RawLog
+from checkers.raw_logs.records import contents
+from checkers.raw_logs.segments import RawLog
 from checkers.timeline.words import words_of
 from history.payload import Encoder
 from infra.changes import ChangeKind, ClusterChange

@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 from kafka_clients import create_topic, read_all
 from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
 
+from checkers.raw_logs.records import contents
+from checkers.raw_logs.segments import RawLog
 from checkers.replicas.divergence import Divergence
-from checkers.replicas.records import contents
-from checkers.replicas.segments import RawLog
 from history.payload import Encoder, Identity
 
 pytestmark = pytest.mark.integration

@@ -13,7 +13,8 @@ import xmlschema
 import yaml
 from made_results import cell_result, guarantee
 
-from checkers.guarantees import Facts, judged
+from checkers.judging.facts import Facts
+from checkers.judging.guarantees import judged
 from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, RunResult, Verdict
 from harness import report
 from history.cell import Cell

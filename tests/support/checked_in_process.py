@@ -3,14 +3,13 @@
 import pyarrow as pa
 
 from checkers.check import evidence
-from checkers.items import work_items
-from checkers.judge import campaign_result
-from checkers.partition_totals import PartitionTotals
-from checkers.reconcile import FOUND
-from checkers.reconcile import reconcile as found_in
-from checkers.totals import Totals
+from checkers.judging.judge import campaign_result
+from checkers.reconciling.items import work_items
+from checkers.reconciling.partition_totals import PartitionTotals, Totals
+from checkers.reconciling.reconcile import FOUND
+from checkers.reconciling.reconcile import reconcile as found_in
+from checkers.reconciling.work_item import WorkItem
 from checkers.verdict import CampaignResult
-from checkers.work_item import WorkItem
 from history.storage import AnyPath
 
 

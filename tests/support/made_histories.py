@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 from made_consumers import MadeConsumer, write_consumer, writers_of
 
-from checkers.indexes import FinalRead, PartitionHistory
-from checkers.indexing import Unindexed, index
-from checkers.reach import NO_FAULTS, FaultWindows
+from checkers.cluster.reach import NO_FAULTS, FaultWindows
+from checkers.evidence.final_read import FinalRead
+from checkers.partition.indexes import PartitionHistory
+from checkers.partition.indexing import Unindexed, index
 from checkers.timeline.known import UNSEEN, Timeline
 from history.cell import Cell, Value
 from history.manifest import (

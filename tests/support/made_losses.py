@@ -12,9 +12,9 @@ from checkers.autopsy.gathering import Told, scene
 from checkers.autopsy.kinds import Kind
 from checkers.autopsy.performing import Autopsies, perform
 from checkers.autopsy.scene import Scene
-from checkers.faults import faults_of
-from checkers.observed import Observation, absences
-from checkers.terms import ALL_PROMISED, Surroundings
+from checkers.cluster.faults import faults_of
+from checkers.cluster.observed import Observation, absences
+from checkers.promises.terms import ALL_PROMISED, Surroundings
 from checkers.timeline.cuts import Cut
 from checkers.timeline.derived import timeline
 from checkers.timeline.words import Word

@@ -8,11 +8,11 @@ from made_histories import SECOND, Entry, Made, Send, at, entry, indexed, send
 
 from checkers.autopsy.kinds import Kind
 from checkers.autopsy.performing import Autopsies
-from checkers.autopsy.repeated import perform_repeated
+from checkers.autopsy.repeats.performing import perform_repeated
 from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
-from checkers.indexes import PartitionHistory
-from checkers.replicas.sessions import Session, Written
-from checkers.terms import ALL_PROMISED
+from checkers.partition.indexes import PartitionHistory
+from checkers.promises.terms import ALL_PROMISED
+from checkers.raw_logs.sessions import Session, Written
 from checkers.timeline.known import Timeline
 
 ERA_S = 1_000

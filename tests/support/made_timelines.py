@@ -28,9 +28,9 @@ from made_histories import (
 )
 
 from checkers.catalogue import CHECKERS
-from checkers.faults import FaultFacts, Partition, faults_of
-from checkers.observed import Observation
-from checkers.terms import Surroundings
+from checkers.cluster.faults import FaultFacts, Partition, faults_of
+from checkers.cluster.observed import Observation
+from checkers.promises.terms import Surroundings
 from checkers.timeline.derived import timeline
 from checkers.timeline.known import Timeline
 from checkers.timeline.words import Word

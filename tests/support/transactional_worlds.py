@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from checkers.indexes import NONE, Fate
+from checkers.arrays import NONE
+from checkers.partition.indexes import Fate
 from checkers.transactions.histories import Inputs, Log, Sent, Shown, TransactionalHistory
 from checkers.transactions.outcomes import transactions_of
 from history.transactional import SESSIONS_MAX, producer_number

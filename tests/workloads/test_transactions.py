@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from patience import PATIENCE_S
 
-from checkers.indexes import NONE
+from checkers.arrays import NONE
 from checkers.transactions.outcomes import Membership, Outcome, transactions_of
 from history.reader import read
 from infra.waiting import wait_until

@@ -1,0 +1,1 @@
+"""The autopsies of records that stand in a partition's log more than once."""

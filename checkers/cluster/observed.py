@@ -1,0 +1,152 @@
+"""What the observer saw of each partition in ZooKeeper: leader, leader epoch, ISR, and when.
+
+ZooKeeper's watches tell that something changed, not how often: of two changes in quick succession
+the first may go unseen. The leader epoch gives that away, since every election raises it by one.
+While the observer's own connection was broken, or it did not come to look (a hole), nothing was
+seen at all; what changed meanwhile is seen, as one change, when it is back.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from checkers.cluster.faults import FOREVER, Partition
+
+OBSERVATION_LAG_NS = 1_000_000_000
+"""A change is in the table within this time after it took place. Reading the view takes
+milliseconds; a machine at its limit may be slow to begin."""
+
+UNKNOWN = -2
+"""A leader or an epoch that a row does not tell; -1 is Kafka's word for no leader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Of a partition, from ``time`` on until the next one."""
+
+    time: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    version: int | None = None
+    """Of the znode with the ISR, which each write raises by one; None where it is not told."""
+    by_controller: bool = False
+    """Whether a controller wrote it: leader, epoch and ISR in one znode, and so of one moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From ``start`` to ``end``, exclusive; nanoseconds of the Unix epoch."""
+
+    start: int
+    end: int
+
+    def meets(self, other: "Span") -> bool:
+        """Whether they have a moment in common."""
+        return self.start < other.end and other.start < self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One partition's states in the order of time, and the holes of the observation."""
+
+    states: tuple[State, ...] = ()
+    holes: tuple[Span, ...] = ()
+
+    def changes(self) -> Iterator[tuple[State, State]]:
+        """Each state and the one after it."""
+        return pairwise(self.states)
+
+    def spans(self) -> Iterator[tuple[Span, State]]:
+        """Each state with the time for which it was the last that was seen."""
+        ends = (*(state.time for state in self.states[1:]), FOREVER)
+        for state, end in zip(self.states, ends, strict=True):
+            yield Span(state.time, end), state
+
+    def during(self, span: Span) -> list[State]:
+        """The states that were in force at some moment of a span."""
+        return [state for in_force, state in self.spans() if in_force.meets(span)]
+
+    def blind(self, span: Span) -> bool:
+        """Whether it was not seen at some moment of a span."""
+        first = self.states[0].time if self.states else FOREVER
+        return span.start < first or any(hole.meets(span) for hole in self.holes)
+
+    @property
+    def forsaken(self) -> bool:
+        """Whether the observer was lost and did not come back."""
+        return any(hole.end == FOREVER for hole in self.holes)
+
+    @property
+    def brokers(self) -> frozenset[int]:
+        """All that were ever seen to lead it or to be in its ISR: they have replicas of it."""
+        members = {broker for state in self.states for broker in (state.leader, *state.isr)}
+        return frozenset(broker for broker in members if broker >= 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """A broker was seen to have no ZooKeeper session."""
+
+    broker: int
+    since: int
+    until: int
+
+
+class Observation:
+    """All partitions of a run, from the rows of its table ``cluster``."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        rows = sorted(rows, key=lambda row: row["time"])
+        self._holes = tuple(_holes(rows))
+        self._states: dict[Partition, list[State]] = {}
+        for row in rows:
+            if row["kind"] == "partition":
+                self._states.setdefault((row["topic"], row["partition"]), []).append(_state(row))
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions of a topic were seen."""
+        return sum(name == topic for name, _ in self._states)
+
+    def of(self, partition: Partition) -> Observed:
+        """What was seen of a partition."""
+        return Observed(states=tuple(self._states.get(partition, ())), holes=self._holes)
+
+
+def _state(row: Mapping[str, Any]) -> State:
+    leader, epoch = row["leader"], row["leader_epoch"]
+    return State(
+        time=row["time"],
+        leader=UNKNOWN if leader is None else leader,
+        leader_epoch=UNKNOWN if epoch is None else epoch,
+        isr=tuple(broker for broker in row["isr"] or () if broker is not None),
+        version=row["version"],
+        by_controller=(row["controller_epoch"] or 0) > 0,
+    )
+
+
+def _holes(rows: Sequence[Mapping[str, Any]]) -> Iterator[Span]:
+    since = None
+    for row in rows:
+        if row["kind"] == "zookeeper-lost" and since is None:
+            since = row["time"]
+        elif row["kind"] == "zookeeper-back" and since is not None:
+            yield Span(since, row["time"])
+            since = None
+    if since is not None:
+        yield Span(since, FOREVER)
+
+
+def absences(rows: Sequence[Mapping[str, Any]]) -> list[Absence]:
+    """Of all brokers, from the rows of a run's table ``cluster``."""
+    since: dict[int, int] = {}
+    found = []
+    for row in sorted(rows, key=lambda row: row["time"]):
+        if row["kind"] == "broker-down":
+            since.setdefault(row["broker"], row["time"])
+        elif row["kind"] == "broker-up" and row["broker"] in since:
+            began = since.pop(row["broker"])
+            found.append(Absence(broker=row["broker"], since=began, until=row["time"]))
+    left = [Absence(broker=one, since=time, until=FOREVER) for one, time in since.items()]
+    return [*found, *left]

@@ -1,0 +1,296 @@
+"""The evidence of one run: what the manifest planned of it, and what its history tells.
+
+What cannot be read, or is not there, is a gap of the cells that it concerns, and a finding for the
+reader. Nothing in here raises because of what a history holds or lacks.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from checkers.cluster.faults import FOREVER, FaultFacts, Partition, faults_of
+from checkers.cluster.observed import Absence, Observation, Span, absences
+from checkers.evidence import costs, gaps, outside, steps
+from checkers.evidence.clocks import Clocks
+from checkers.evidence.crashes import came, crashes_of, told_apart
+from checkers.evidence.final_read import FinalRead
+from checkers.evidence.gaps import UNJUDGED, Gap
+from checkers.evidence.writers import Writers
+from checkers.raw_logs.directories import Logs, logs_of
+from checkers.timeline.cuts import Cut, cuts_of
+from checkers.timeline.words import Word, words_of
+from history import reader
+from history.cell import Cell
+from history.errors import DamagedFiles
+from history.manifest import PlannedRun
+from history.reader import Listed
+from history.schema import MEASURES
+from history.storage import AnyPath
+
+SMALL_TABLES = (
+    "reads",
+    "faults",
+    "cluster",
+    "phases",
+    "servers",
+    "clients",
+    "recovery",
+    "clocks",
+    "closings",
+    *sorted(MEASURES),
+)
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvidence:
+    """One run.
+
+    Attributes:
+        planned: What the manifest says of it.
+        baseline: Whether the campaign says that it breaks nothing, and plans nothing.
+        history: Directory of its tables.
+        reads: The final reads and how many records each got.
+        faults: Those that the history tells of, planned or not.
+        words: What brokers said of each partition in their own logs.
+        cuts: And of truncations.
+        absences: When brokers were seen to have no ZooKeeper session.
+        recovery, servers, zookeeper, failovers: Rows of these tables.
+        logs: The brokers' logs that were collected; None where there is no such directory.
+        collected: When the brokers' logs were copied; None where that did not end well.
+        flushed: Whether the clients are known to have closed their histories.
+        infrastructure_failed: See :func:`checkers.evidence.steps.infrastructure_failed`.
+        gaps: What the evidence lacks, and of which cells.
+        findings: What else a reader must know.
+    """
+
+    planned: PlannedRun
+    baseline: bool
+    history: AnyPath
+    reads: Mapping[Partition, "ReadFacts"]
+    faults: tuple[FaultFacts, ...]
+    observation: Observation
+    clocks: Clocks
+    writers: Writers
+    words: Mapping[Partition, Sequence[Word]]
+    cuts: Mapping[Partition, Sequence[Cut]]
+    absences: Sequence[Absence]
+    recovery: Sequence[Row]
+    servers: Sequence[Row]
+    zookeeper: Sequence[Row]
+    failovers: Sequence[Row]
+    logs: Logs | None
+    collected: Span | None
+    flushed: bool
+    infrastructure_failed: bool
+    gaps: tuple[Gap, ...]
+    findings: tuple[str, ...]
+
+    @property
+    def number(self) -> int:
+        """The run's number."""
+        return self.planned.number
+
+    @property
+    def zookeepers(self) -> int:
+        """How many ZooKeeper servers were watched; 0 where that is not known."""
+        names = {str(row["server"]) for row in self.servers}
+        return sum(name.startswith("zookeeper") for name in names)
+
+    def clock_bound_ns(self, partition: Partition, *tables: str) -> int | None:
+        """Of those who send to a partition, or write these tables of it; None where that is not
+        known."""
+        nodes = (self.writers.nodes(partition, table) for table in tables or ("sends",))
+        return self.clocks.bound(set().union(*nodes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFacts:
+    """The final read of a partition, how many records it reported, and why it broke off.
+
+    ``listed_end``: the end that ListOffsets gave.
+    """
+
+    read: FinalRead
+    records: int
+    listed_end: int | None
+    error: str | None
+
+
+def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
+    """The evidence of one run from the directory of its tables."""
+    listed = reader.listed_by_table(history)
+    tables, damaged = _tables(listed)
+    faults = faults_of(tables["faults"], planned.faults)
+    clocks = Clocks(tables["clocks"])
+    collected = steps.span(tables["phases"], "collect")
+    replicas = history.parent / "replicas"
+    logs = logs_of(replicas) if replicas.is_dir() else None
+    crashes = crashes_of(tables["clients"], faults)
+    planned = came(planned, crashes)
+    faults = told_apart(faults, crashes, planned)
+    writers = Writers(planned, listed, tables["closings"], crashes, tables["clients"])
+    reads = _reads(tables["reads"])
+    found = (
+        *damaged,
+        *writers.gaps(),
+        *gaps.of_all(steps.gaps(tables["phases"])),
+        *_fault_gaps(planned, faults),
+        *_read_gaps(planned, reads),
+        *_clock_gaps(planned, clocks),
+    )
+    if not history.is_dir():
+        # All of that follows from this.
+        found = (Gap(words=f"{history} is not there"),)
+    findings = (
+        *(gap.words for gap in found),
+        *steps.failures(tables["phases"]),
+        *writers.findings(),
+        *_unplanned_faults(planned, faults),
+        *_ends_that_differ(reads),
+        *clocks.findings(),
+        *_unmeasured(planned, tables),
+        *_uncollected(planned, logs, collected),
+        *outside.findings(planned),
+    )
+    return RunEvidence(
+        planned=planned,
+        baseline=baseline,
+        history=history,
+        reads=reads,
+        faults=faults,
+        observation=Observation(tables["cluster"]),
+        clocks=clocks,
+        writers=writers,
+        words=words_of(history.parent / "logs"),
+        cuts=cuts_of(history.parent / "logs"),
+        absences=absences(tables["cluster"]),
+        recovery=tables["recovery"],
+        servers=tables["servers"],
+        zookeeper=tables["zookeeper"],
+        failovers=tables["failovers"],
+        logs=logs,
+        collected=collected,
+        flushed="flush" in steps.ended(tables["phases"]),
+        infrastructure_failed=steps.infrastructure_failed(tables["phases"]),
+        gaps=found,
+        findings=tuple(dict.fromkeys(findings)),
+    )
+
+
+def _tables(listed: Mapping[str, Listed]) -> tuple[dict[str, list[Row]], tuple[Gap, ...]]:
+    tables: dict[str, list[Row]] = {}
+    damaged = []
+    for name in SMALL_TABLES:
+        try:
+            files = [path for paths in reader.sound(listed[name]).values() for path in paths]
+            tables[name] = reader.read_files(name, files).to_pylist()
+        except (DamagedFiles, ValueError, pa.ArrowException) as error:
+            tables[name] = []
+            concerned: frozenset[str] | None = frozenset() if name in UNJUDGED else None
+            damaged.append(Gap(words=f"table {name}: {error}", cells=concerned))
+    return tables, tuple(damaged)
+
+
+def _unmeasured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """Of a manifest that plans these tables: one from before there were any measured nothing."""
+    if {writer.table for writer in planned.writers} >= MEASURES:
+        yield from costs.findings(planned, tables["failovers"], tables["zookeeper"])
+
+
+def _uncollected(planned: PlannedRun, logs: Logs | None, collected: Span | None) -> Iterator[str]:
+    """Of a manifest that plans it: one from former days says nothing of it."""
+    if planned.replicas and collected is None:
+        yield "replicas not compared: the step collect did not end well"
+    elif planned.replicas and logs is None:
+        yield "replicas not compared: their logs were not collected"
+
+
+def _reads(rows: Sequence[Row]) -> dict[Partition, ReadFacts]:
+    by_partition: dict[Partition, list[Row]] = {}
+    for row in rows:
+        by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
+    return {partition: _read(rows) for partition, rows in by_partition.items()}
+
+
+def _read(rows: Sequence[Row]) -> ReadFacts:
+    """A partition that was read in several goes was read completely if each go was complete."""
+    starts = [row["log_start_offset"] for row in rows if row["log_start_offset"] is not None]
+    listed = [row["log_end_offset"] for row in rows if row["log_end_offset"] is not None]
+    met = [row["read_end_offset"] for row in rows if row["read_end_offset"] is not None]
+    return ReadFacts(
+        read=FinalRead(
+            complete=all(row["complete"] for row in rows),
+            start=min(starts, default=None),
+            # ListOffsets tells a high watermark that may lag behind, or be of a leader before.
+            end=max(met or listed, default=None),
+        ),
+        records=sum(row["records"] for row in rows),
+        listed_end=max(listed, default=None),
+        error=next((row["error"] for row in rows if row["error"]), None),
+    )
+
+
+def _fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Gap]:
+    told = {(fault.fault_id, fault.name) for fault in faults}
+    for plan in planned.faults:
+        if (plan.fault_id, plan.fault) not in told:
+            label = f"{plan.fault}#{plan.fault_id}"
+            yield Gap(words=f"{label} on {plan.target}: the history has nothing of it")
+    cells = [planned_cell.cell for planned_cell in planned.cells]
+    for fault in faults:
+        # What was not injected did not happen, what has not bitten neither; but the cells that it
+        # was to touch have not lived through it. Others lose nothing.
+        touched = frozenset(c.name for c in cells if any(map(fault.touches, c.topic_partitions)))
+        for words in _unproven(fault):
+            yield Gap(words=f"{fault.label} on {fault.target} {words}", cells=touched)
+
+
+def _unproven(fault: FaultFacts) -> Iterator[str]:
+    if fault.injected is None:
+        yield "was not injected"
+    elif not fault.bit:
+        yield "is not proven to have bitten"
+    if fault.end == FOREVER:
+        yield "is not proven healed"
+
+
+def _read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Iterator[Gap]:
+    for cell in _cells(planned):
+        for partition in cell.topic_partitions:
+            name = f"{partition[0]}-{partition[1]}"
+            facts = reads.get(partition)
+            if facts is None:
+                yield Gap(words=f"{name}: no final read", cells=frozenset({cell.name}))
+            elif not facts.read.complete:
+                words = f"{name}: final read incomplete ({facts.error or 'no reason'})"
+                yield Gap(words=words, cells=frozenset({cell.name}))
+
+
+def _clock_gaps(planned: PlannedRun, clocks: Clocks) -> Iterator[Gap]:
+    senders = [writer for writer in planned.writers if writer.table == "sends"]
+    for writer, words in clocks.missing(senders):
+        topics = {topic for topic, _ in writer.partitions}
+        cells = frozenset(cell.name for cell in _cells(planned) if cell.topic in topics)
+        yield Gap(words=words, cells=cells or None)
+
+
+def _unplanned_faults(planned: PlannedRun, faults: Iterable[FaultFacts]) -> Iterator[str]:
+    plans = {(plan.fault_id, plan.fault) for plan in planned.faults}
+    for fault in faults:
+        if (fault.fault_id, fault.name) not in plans:
+            yield f"{fault.label} on {fault.target}: the manifest plans no such fault"
+
+
+def _ends_that_differ(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
+    for (topic, number), facts in sorted(reads.items()):
+        if None not in (facts.listed_end, facts.read.end) and facts.listed_end != facts.read.end:
+            told = f"ListOffsets told the end {facts.listed_end}"
+            yield f"{topic}-{number}: {told}, the final read met it at {facts.read.end}"
+
+
+def _cells(planned: PlannedRun) -> list[Cell]:
+    return [planned_cell.cell for planned_cell in planned.cells]

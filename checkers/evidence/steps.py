@@ -1,0 +1,85 @@
+"""What the steps of a run mean for evidence: the one place that says so.
+
+A step that recorded ``failed`` has not ended well, whether or not it went on to its ``end``: that
+is how a step tells of what it found.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.cluster.observed import Span
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """Of a step.
+
+    Attributes:
+        evidence: Without its end, and with a failure of it, the experiment is incomplete.
+        ours: It does nothing to the system under test: its failure is the infrastructure's.
+        last: Without its end the run did not come to its own.
+    """
+
+    evidence: bool = True
+    ours: bool = False
+    last: bool = False
+
+
+STEPS: Mapping[str, Meaning] = {
+    "deploy": Meaning(ours=True),
+    "ready": Meaning(ours=True),
+    "workload": Meaning(),
+    "faults": Meaning(),
+    "heal": Meaning(),
+    "recover": Meaning(),
+    "flush": Meaning(),
+    "final-read": Meaning(),
+    "failover": Meaning(evidence=False),
+    "collect": Meaning(evidence=False, ours=True),
+    "teardown": Meaning(evidence=False, ours=True, last=True),
+}
+"""By the names in :data:`history.schema.PHASES`. A step that is not here is taken for evidence."""
+
+
+def failures(rows: Sequence[Row]) -> Iterator[str]:
+    """What the steps told of, all of them."""
+    for row in rows:
+        if row["event"] == "failed":
+            yield f"the step {row['phase']} failed: {row['detail'] or 'no detail'}"
+
+
+def gaps(rows: Sequence[Row]) -> Iterator[str]:
+    """What the evidence of every cell lacks for the steps' sake."""
+    yield from failures([row for row in rows if _meaning(row).evidence])
+    told = {row["phase"] for row in rows if row["event"] == "failed"} | ended(rows)
+    for step, meaning in STEPS.items():
+        if meaning.evidence and step not in told:
+            yield f"the step {step} did not end"
+
+
+def infrastructure_failed(rows: Sequence[Row]) -> bool:
+    """Whether the run did not come to its end, or a step that is ours alone failed."""
+    return any(row["event"] == "failed" and _meaning(row).ours for row in rows) or not all(
+        step in ended(rows) for step, meaning in STEPS.items() if meaning.last
+    )
+
+
+def span(rows: Sequence[Row], step: str) -> Span | None:
+    """From when to when a step was on; None where it did not end well."""
+    mine = [row for row in rows if row["phase"] == step]
+    times = {row["event"]: row["time"] for row in mine}
+    if times.keys() != {"start", "end"}:
+        return None
+    return Span(times["start"], times["end"])
+
+
+def ended(rows: Sequence[Row]) -> set[str]:
+    """The steps that came to their end, well or not."""
+    return {row["phase"] for row in rows if row["event"] == "end"}
+
+
+def _meaning(row: Row) -> Meaning:
+    return STEPS.get(row["phase"], Meaning())

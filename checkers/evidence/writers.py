@@ -1,0 +1,254 @@
+"""Who should have written, who did, and how much: manifest, closings and files side by side.
+
+Two producers write to a partition, and the file of one is missing: its records are in nobody's
+``sends``, and those of them that are lost are in no log either. What is left agrees with itself.
+Only the plan knows that there were two.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from checkers.cluster.faults import FaultFacts, Partition
+from checkers.evidence import crashes
+from checkers.evidence.gaps import UNJUDGED, Gap
+from history import reader
+from history.errors import DamagedFiles
+from history.manifest import PlannedRun, PlannedWriter
+from history.reader import Listed
+from history.schema import CONSUMPTION, TABLES
+from history.sessions import LIBRARY, in_words
+from history.storage import AnyPath, StoredPath, each
+
+File = tuple[str, str, Partition | None]
+"""Table, writer and, of a partitioned table, topic and partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a writer left: its files, whether they are all that was planned (but for the last
+    moments of who was crashed), and whether it was crashed before it closed them."""
+
+    files: Sequence[AnyPath]
+    whole: bool
+    cut: bool
+
+
+class Writers:
+    """A run's.
+
+    Args:
+        run: Planned.
+        history: What there is of each of its tables.
+        closings: Rows of the table ``closings``.
+        crashed: The faults that crashed clients, by client (:mod:`checkers.evidence.crashes`).
+        ends: Rows of the table ``clients``.
+    """
+
+    def __init__(
+        self,
+        run: PlannedRun,
+        history: Mapping[str, Listed],
+        closings: Sequence[Mapping[str, Any]],
+        crashed: Mapping[str, FaultFacts],
+        ends: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self._run = run
+        by_themselves = [row for row in ends if row["fault_id"] is None]
+        self._ends = [row for row in by_themselves if row["session"] is None]
+        self._sessions = [row for row in by_themselves if row["session"] is not None]
+        self._files, self._misnamed = _files(history)
+        self._rows = {_named(row): row["rows"] for row in closings}
+        self._closed = {file[:2] for file in self._rows}
+        self._owner = {
+            partition: planned.cell.name
+            for planned in run.cells
+            for partition in planned.cell.topic_partitions
+        }
+        self._planned = {file: writer for writer in run.writers for file in _written_by(writer)}
+        self._cut = {
+            file: crashed[writer.client]
+            for file, writer in self._planned.items()
+            if writer.client and writer.client in crashed and file not in self._rows
+        }
+        """What was not closed for the sake of a fault."""
+        self._planned_of = _by_partition(self._planned)
+        self._files_of = _by_partition(self._files)
+        files = list(self._planned)
+        paths = chain.from_iterable(self._files.values())
+        stored = any(isinstance(path, StoredPath) for path in paths)
+        lacks = each(self._lack, files, stored=stored)
+        self._lacking = {
+            file: words for file, words in zip(files, lacks, strict=True) if words is not None
+        }
+
+    def gaps(self) -> Iterator[Gap]:
+        """What of the plan is not there, as it was when its writer closed."""
+        for words, table in self._misnamed.items():
+            yield Gap(words=words, cells=frozenset() if table in UNJUDGED else None)
+        cells: dict[str, list[frozenset[str] | None]] = {}
+        for file, words in self._lacking.items():
+            cells.setdefault(words, []).append(self._cells(file))
+        for words, concerned in cells.items():
+            yield Gap(words=words, cells=_joined(concerned))
+        for row in self._ends:
+            how = row["detail"] or "did not end as it was told to"
+            # Of who only read there is no cell whose evidence ends with it.
+            mine = [file for file, who in self._planned.items() if who.client == row["client"]]
+            mine_alone = _joined([self._cells(file) for file in mine])
+            yield Gap(words=f"the client {row['client']} {how}", cells=mine_alone)
+        for planned in self._run.cells:
+            yield from self._unplanned_partitions(planned.cell.name, planned.cell.topic_partitions)
+            yield from self._silenced(planned.cell.name, planned.cell.topic_partitions)
+
+    def findings(self) -> Iterator[str]:
+        """Files and closings of writers that are not planned, what crashes cut off, and sessions
+        that ended before their clients did."""
+        yield from map(_ended, self._sessions)
+        for file, fault in self._cut.items():
+            if file not in self._lacking:
+                yield f"{file[0]} by {file[1]}: recorded until {fault.label} crashed its client"
+        closings = {("closings", *file[1:]) for file in self._files if file[0] == "closings"}
+        for file in sorted(
+            (self._files.keys() | self._rows.keys()) - self._planned.keys(), key=str
+        ):
+            if file not in closings:
+                yield f"{_words(file)}: the manifest plans no such writer"
+
+    def fatal(self, cell: str) -> Iterator[str]:
+        """The sessions of a cell's producers that ended by a fatal error, a sentence each."""
+        for row in self._sessions:
+            theirs = {who.cell for who in self._planned.values() if who.client == row["client"]}
+            if cell in theirs and row["detail"] not in LIBRARY:
+                yield _ended(row)
+
+    def whole(self, table: str, partition: Partition) -> bool:
+        """Whether everything that was planned to be written of a partition's table is there, but
+        for the last moments of who was crashed (:meth:`cut`)."""
+        mine = self._planned_of.get((table, partition), ())
+        return bool(mine) and not any(file in self._lacking for file in mine)
+
+    def files(self, table: str, partition: Partition | None = None) -> list[AnyPath]:
+        """The files of a table, or of a partition's, whoever wrote them."""
+        mine = self._files_of.get((table, partition), ())
+        return [path for file in mine for path in self._files[file]]
+
+    def cut(self, table: str, partition: Partition) -> list[AnyPath]:
+        """Those of them whose writers were crashed."""
+        mine = self._planned_of.get((table, partition), ())
+        return [path for file in mine if file in self._cut for path in self._files.get(file, ())]
+
+    def left(self, writer: PlannedWriter, partition: Partition | None) -> Left:
+        """What one of those who are planned left, of a partitioned table of one partition."""
+        file = (writer.table, writer.writer, partition)
+        return Left(
+            files=tuple(self._files.get(file, ())),
+            whole=file in self._planned and file not in self._lacking,
+            cut=file in self._cut,
+        )
+
+    def nodes(self, partition: Partition, table: str = "sends") -> set[str]:
+        """Whose clock the rows of a partition's table carry."""
+        mine = self._planned_of.get((table, partition), ())
+        return {self._planned[file].node for file in mine}
+
+    def _lack(self, file: File) -> str | None:
+        """What is wrong with a planned file first of all, a sentence."""
+        return next(self._lacks(file), None)
+
+    def _lacks(self, file: File) -> Iterator[str]:
+        rows, paths = self._rows.get(file), self._files.get(file, ())
+        if file in self._cut:
+            # A consumer may have had nothing of a partition, or committed nothing yet.
+            silent = file[0] in CONSUMPTION and not paths
+            if not silent and (lack := crashes.lack(paths)) is not None:
+                yield f"{_words(file)}: {lack} by {self._cut[file].label}"
+        elif rows is None:
+            closed = self._closed & {file[:2]}
+            told = _words(file) if closed else f"{file[0]} by {file[1]}"
+            yield f"{told}: not closed by its writer"
+        elif rows and not paths:
+            yield f"{_words(file)} is missing; its writer closed it with {rows} rows"
+        elif paths:
+            yield from _other_than(rows, file, paths)
+
+    def _cells(self, file: File) -> frozenset[str] | None:
+        writer, (_, _, partition) = self._planned[file], file
+        if file[0] in UNJUDGED:
+            return frozenset()
+        if partition in self._owner:
+            return frozenset({self._owner[partition]})
+        return None if writer.cell is None else frozenset({writer.cell})
+
+    def _unplanned_partitions(self, cell: str, partitions: Iterable[Partition]) -> Iterator[Gap]:
+        for partition in partitions:
+            if not self.nodes(partition):
+                words = f"the manifest plans nobody who sends to {_dashed(partition)}"
+                yield Gap(words=words, cells=frozenset({cell}))
+
+    def _silenced(self, cell: str, partitions: Sequence[Partition]) -> Iterator[Gap]:
+        """That all who send to a cell were crashed: of what came later it tells nothing."""
+        senders = [file for one in partitions for file in self._planned_of.get(("sends", one), ())]
+        if senders and all(file in self._cut for file in senders):
+            last = max((self._cut[file] for file in senders), key=lambda fault: fault.start)
+            words = f"nobody sends to this cell after {last.label}, which crashed its last client"
+            yield Gap(words=words, cells=frozenset({cell}))
+
+
+def _ended(session: Mapping[str, Any]) -> str:
+    return in_words(session["client"], session["session"], session["detail"])
+
+
+def _joined(cells: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+    """All of them; every cell of the run, None, where one is that, or there is none."""
+    known = [names for names in cells if names is not None]
+    return frozenset().union(*known) if cells and len(known) == len(cells) else None
+
+
+def _files(history: Mapping[str, Listed]) -> tuple[dict[File, Sequence[AnyPath]], dict[str, str]]:
+    """What is there; and what of it has a name that tells nobody whose it is, by table."""
+    found: dict[File, Sequence[AnyPath]] = {}
+    misnamed: dict[str, str] = {}
+    for table in TABLES:
+        stems, wrong = history[table]
+        found |= {(s.table, s.writer, s.partition): paths for s, paths in stems.items()}
+        misnamed |= {f"{path}: {why}": table for path, why in wrong.items()}
+    return found, misnamed
+
+
+def _by_partition(files: Iterable[File]) -> dict[tuple[str, Partition | None], list[File]]:
+    found: dict[tuple[str, Partition | None], list[File]] = {}
+    for file in files:
+        found.setdefault((file[0], file[2]), []).append(file)
+    return found
+
+
+def _written_by(writer: PlannedWriter) -> Iterator[File]:
+    for partition in writer.partitions or (None,):
+        yield writer.table, writer.writer, partition
+
+
+def _named(row: Mapping[str, Any]) -> File:
+    partition = None if row["topic"] is None else (row["topic"], row["partition"])
+    return row["table"], row["writer"], partition
+
+
+def _other_than(rows: int, file: File, paths: Sequence[AnyPath]) -> Iterator[str]:
+    try:
+        held = reader.count_rows(paths)
+    except DamagedFiles as error:
+        yield str(error)
+        return
+    if held != rows:
+        yield f"{_words(file)} holds {held} rows, its writer closed it with {rows}"
+
+
+def _words(file: File) -> str:
+    """E.g. ``sends of t-0 by c-0``."""
+    table, writer, partition = file
+    return f"{table}{f' of {_dashed(partition)}' if partition else ''} by {writer}"
+
+
+def _dashed(partition: Partition) -> str:
+    return f"{partition[0]}-{partition[1]}"

@@ -1,0 +1,57 @@
+"""All that a cell is judged by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from checkers.judging.liveness import Living
+from checkers.promises.standing import Standing, name
+from history.cell import Cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    """Whether anybody was to read a cell; tail readers, groups, at-least-once groups."""
+
+    any: bool = False
+    tail: bool = False
+    groups: bool = False
+    at_least_once: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that a cell is judged by.
+
+    Attributes:
+        counts: The sums of its partitions, as in :func:`checkers.reconciling.reconcile.metrics`.
+        why: Why acks in it are not promised to be kept, or perhaps not; a sentence each.
+        apart: Why replicas of it are not promised to agree, or perhaps not; a sentence each.
+        withdrawn: Likewise why what consumers were shown of it need not stay.
+        uncommitted: Likewise why what groups committed of it need not be kept.
+        transactional: Whether it is written in transactions.
+        undecided: Likewise why what these committed, or aborted, need not stay so.
+        crashed: Checkers that threw while they looked at this cell.
+        gaps: What the evidence lacks, one sentence each.
+        recovers, stays_up: What became of the liveness guarantees.
+        readers: Who was to read it.
+        baseline: Whether nothing was to be broken.
+    """
+
+    cell: Cell
+    counts: Mapping[str, int]
+    why: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    withdrawn: tuple[str, ...] = ()
+    uncommitted: tuple[str, ...] = ()
+    transactional: bool = False
+    undecided: tuple[str, ...] = ()
+    crashed: frozenset[str] = frozenset()
+    gaps: tuple[str, ...] = ()
+    recovers: Living = field(default_factory=Living)
+    stays_up: Living = field(default_factory=Living)
+    readers: Readers = Readers()
+    baseline: bool = False
+
+    def count(self, what: str, standing: Standing | None = None) -> int:
+        """One of the counts; absent is 0."""
+        return self.counts.get(what if standing is None else name(what, standing), 0)

@@ -1,0 +1,290 @@
+"""From evidence and totals to the result of a campaign.
+
+Joins what the runs' small tables tell with what reconciling found; what follows from that is
+decided in ``checkers.judging.guarantees`` alone.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from checkers.autopsy.causes import in_order
+from checkers.catalogue import CATALOGUE
+from checkers.cluster import coverage
+from checkers.evidence import costs, gaps
+from checkers.evidence.promised import agreement_of, committed_terms_of, shown_terms_of, terms_of
+from checkers.evidence.run import RunEvidence
+from checkers.judging import liveness
+from checkers.judging.consumption import consumption
+from checkers.judging.facts import Facts, Readers
+from checkers.judging.guarantees import campaign_verdict, judged, verdict
+from checkers.measures import latency, outages
+from checkers.promises.standing import Standing, name
+from checkers.reads.planned import AT_LEAST_ONCE, consumers_of
+from checkers.reconciling.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
+from checkers.reconciling.partition_totals import PartitionTotals, Totals
+from checkers.transactions.looking import CellTransactions
+from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
+from history.cell import Cell
+from history.manifest import PlannedCell
+
+
+def campaign_result(
+    runs: Sequence[RunEvidence],
+    totals: Totals,
+    transactions: Mapping[tuple[int, str], CellTransactions] | None = None,
+    *,
+    gaps: tuple[str, ...],
+    findings: tuple[str, ...] = (),
+) -> CampaignResult:
+    """The result of a campaign.
+
+    Args:
+        runs: The evidence of each run of the manifest.
+        totals: What reconciling found.
+        transactions: What was found of those of cells that have any, by run and cell.
+        gaps: What the campaign as a whole lacks, one sentence each.
+        findings: What else is to be told of the campaign as a whole.
+    """
+    of_cells = transactions or {}
+    cells = tuple(
+        _cell(run, planned, totals, of_cells.get((run.number, planned.cell.name)))
+        for run in runs
+        for planned in run.planned.cells
+    )
+    counted: Counter[str] = Counter()
+    for found in totals.partitions.values():
+        counted.update(found.counts)
+    for told in of_cells.values():
+        counted.update(told.counts)
+    return CampaignResult(
+        verdict=campaign_verdict((cell.counts_as for cell in cells), gaps),
+        cells=cells,
+        anomalies={name: counted[name] for name in CATALOGUE},
+        findings=gaps + findings + tuple(_findings(runs, totals)),
+        baseline=bool(runs) and all(run.baseline for run in runs),
+        skipped=tuple(dict.fromkeys(one for run in runs for one in run.planned.skipped)),
+        runs=tuple(_run(run) for run in runs),
+        consumption=consumption(runs, totals),
+        causes=tuple(in_order(c for one in totals.partitions.values() for c in one.causes)),
+    )
+
+
+def _run(run: RunEvidence) -> RunResult:
+    senders = {writer.node for writer in run.planned.writers if writer.table == "sends"}
+    return RunResult(
+        number=run.number,
+        clock_bound_ns=run.clocks.bound(senders),
+        infrastructure_failed=run.infrastructure_failed,
+        cluster=run.planned.cluster,
+        zookeeper=costs.zookeeper_work(run.zookeeper),
+        failovers=costs.failovers(run.planned.failovers, run.failovers, run.zookeeper),
+    )
+
+
+def _findings(runs: Sequence[RunEvidence], totals: Totals) -> Iterator[str]:
+    for run in runs:
+        told = list(run.findings)
+        for (number, _), found in sorted(totals.partitions.items(), key=lambda item: item[0]):
+            told += [doubt.message for doubt in found.doubts if number == run.number]
+        yield from (f"run {run.number}: {finding}" for finding in dict.fromkeys(told))
+
+
+def _cell(
+    run: RunEvidence,
+    planned: PlannedCell,
+    totals: Totals,
+    transactions: CellTransactions | None,
+) -> CellResult:
+    cell = planned.cell
+    told = transactions or CellTransactions()
+    found = [totals.partitions.get((run.number, partition)) for partition in cell.topic_partitions]
+    counts: Counter[str] = Counter()
+    for each in found:
+        counts.update(each.counts if each else {})
+    counts.update(told.counts)
+    facts = Facts(
+        cell=cell,
+        counts=counts,
+        why=tuple(_why(run, cell, totals)),
+        apart=tuple(_apart(run, cell)),
+        withdrawn=tuple(_withdrawn(run, cell)),
+        uncommitted=tuple(_uncommitted(run, planned)),
+        readers=_readers(run, planned),
+        transactional=planned.transactional,
+        undecided=told.why,
+        crashed=frozenset((*_crashed(found), *told.crashed)),
+        gaps=tuple(dict.fromkeys([*_cell_gaps(run, planned, found, counts), *told.gaps])),
+        recovers=liveness.recovers(run.planned, cell, run.faults, run.recovery, run.observation),
+        stays_up=_stays_up(run, cell),
+        baseline=run.baseline,
+    )
+    guarantees, doubtful = judged(facts)
+    conclusion, reasons = verdict(facts, guarantees, doubtful)
+    return CellResult(
+        run=run.number,
+        settings=cell,
+        sent=counts["sent"],
+        acked=counts["acked"],
+        failed=counts["failed"],
+        indeterminate=counts["indeterminate"],
+        lost=_known(run, cell, "lost", found, counts),
+        duplicated=_known(run, cell, "duplicated", found, counts),
+        reordered=_known(run, cell, "reordered", found, counts),
+        guarantees=guarantees,
+        verdict=conclusion,
+        expected=_expected(planned),
+        unavailable=_unavailable(run, cell, found),
+        **_speed(run, cell, found),
+        transactions=told.summed if planned.transactional else None,
+        reasons=reasons,
+    )
+
+
+def _stays_up(run: RunEvidence, cell: Cell) -> liveness.Living:
+    if run.planned.external:
+        return liveness.Living(looked=False)
+    return liveness.stays_up(cell, run.servers, run.recovery, run.observation)
+
+
+def _known(
+    run: RunEvidence,
+    cell: Cell,
+    what: str,
+    found: Sequence[PartitionTotals | None],
+    counts: Mapping[str, int],
+) -> int | None:
+    """What was found; None where that is nothing, and not everything was looked at."""
+    looked = all(
+        totals is not None
+        and what in totals.counts
+        and not any(doubt.checker == HISTORY for doubt in totals.doubts)
+        for totals in found
+    )
+    whole = all(
+        run.writers.whole("sends", partition)
+        and run.writers.whole("log", partition)
+        and (read := run.reads.get(partition)) is not None
+        and read.read.complete
+        for partition in cell.topic_partitions
+    )
+    return counts[what] if counts.get(what) or (looked and whole) else None
+
+
+def _unavailable(
+    run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]
+) -> Unavailable | None:
+    whole = all(
+        run.writers.whole("sends", partition) and not run.writers.cut("sends", partition)
+        for partition in cell.topic_partitions
+    )
+    if cell.acks == "0" or not whole or not all(found):
+        return None
+    return outages.unavailable(totals.counts for totals in found if totals)
+
+
+def _speed(
+    run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]
+) -> Mapping[str, Any]:
+    """How many acks a second, and the latencies, as far as they are known. What a client did in its
+    last moments, before it was crashed, is not in it."""
+
+    def told(table: str) -> bool:
+        return all(run.writers.whole(table, partition) for partition in cell.topic_partitions)
+
+    counts = [totals.counts for totals in found if totals]
+    if len(counts) < len(found) or not told("sends"):
+        return {}
+    return {
+        "acks_per_second": latency.acks_per_second(counts),
+        "ack_latency": latency.latency(latency.ACK, counts),
+        "shown_latency": latency.latency(latency.SHOWN, counts) if told("polls") else None,
+    }
+
+
+def _why(run: RunEvidence, cell: Cell, totals: Totals) -> Iterator[str]:
+    """Why acks of a cell are not promised to be kept, or perhaps not: of the partitions that have
+    such acks."""
+    for partition in cell.topic_partitions:
+        found = totals.partitions.get((run.number, partition))
+        concerned = (name("acked", standing) for standing in Standing if standing != "promised")
+        if found and any(found.counts[what] for what in concerned):
+            for why in terms_of(run, cell, partition).why:
+                yield f"{partition[0]}-{partition[1]}: {why}"
+
+
+def _apart(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    """Why replicas of a cell need not agree, or perhaps not."""
+    for partition in cell.topic_partitions:
+        for why in agreement_of(run, cell, partition).why:
+            yield f"{partition[0]}-{partition[1]}: {why}"
+
+
+def _withdrawn(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    """Why what consumers were shown of a cell need not stay, or perhaps not."""
+    for partition in cell.topic_partitions:
+        for why in shown_terms_of(run, cell, partition).why:
+            yield f"{partition[0]}-{partition[1]}: {why}"
+
+
+def _uncommitted(run: RunEvidence, planned: PlannedCell) -> Iterator[str]:
+    """Why what groups of a cell committed need not be kept, or perhaps not."""
+    for group in planned.groups:
+        read = planned.cell.topic_partitions[0]
+        yield from (f"{group.name}: {why}" for why in committed_terms_of(run, group, read).why)
+
+
+def _readers(run: RunEvidence, planned: PlannedCell) -> Readers:
+    consumers = consumers_of(run, planned.cell.topic_partitions[0])
+    return Readers(
+        any=bool(consumers),
+        tail=any(not one.member for one in consumers),
+        groups=any(one.member for one in consumers),
+        at_least_once=any(group.delivery == AT_LEAST_ONCE for group in planned.groups),
+    )
+
+
+def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:
+    for totals in found:
+        # What of consumers could not be read, or of replicas not compared, is told elsewhere.
+        doubts = totals.doubts if totals else ()
+        told = (HISTORY, CONSUMPTION, REPLICAS, AUTOPSY_DOUBT)
+        yield from (doubt.checker for doubt in doubts if doubt.checker not in told)
+
+
+def _cell_gaps(
+    run: RunEvidence,
+    planned: PlannedCell,
+    found: Sequence[PartitionTotals | None],
+    counts: Mapping[str, int],
+) -> Iterator[str]:
+    """What the evidence of a cell lacks."""
+    cell = planned.cell
+    yield from gaps.concerning(run.gaps, cell.name)
+    for totals in found:
+        doubts = totals.doubts if totals else ()
+        yield from (doubt.message for doubt in doubts if doubt.checker == HISTORY)
+    if not all(found):
+        yield "not all of this cell was reconciled"
+    acked, needed = counts["acked"], max(1, planned.acked_min)
+    if acked < needed:
+        yield f"{acked} acked records, at least {needed} are needed"
+    if not run.baseline:
+        yield from _untouched(run, cell)
+    # A log that has lost no acked record knows its producers' sessions, too.
+    if counts[name("partitions", Standing.PROMISED)] == len(found):
+        yield from run.writers.fatal(cell.name)
+    yield from coverage.lacking(cell, run.faults, run.observation, counts)
+    for strange in sorted(set(planned.expect) - set(_expected(planned))):
+        yield f"expect: {strange!r} is no verdict, there are {', '.join(Verdict)}"
+
+
+def _untouched(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    if not run.planned.faults:
+        yield "no fault was planned, and the campaign does not say that it is a baseline"
+    elif not any(fault.bit for fault in coverage.touching(run.faults, cell)):
+        yield "no fault that is proven touched a partition of this cell"
+
+
+def _expected(planned: PlannedCell) -> tuple[Verdict, ...]:
+    return tuple(Verdict(name) for name in planned.expect if name in set(Verdict))

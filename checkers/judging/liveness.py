@@ -1,0 +1,153 @@
+"""What a cluster owes beside the records: to serve again, and that no server ends by itself.
+
+Safety alone is kept by a cluster that answers nobody. Both guarantees are for every configuration,
+counted per cell by the partitions and servers that broke them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.cluster.faults import FOREVER, FaultFacts, Partition
+from checkers.cluster.observed import OBSERVATION_LAG_NS, Observation
+from history.cell import Cell
+from history.manifest import PlannedRun
+
+Row = Mapping[str, Any]
+
+_NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Living:
+    """What became of a liveness guarantee in one cell.
+
+    Attributes:
+        broken: What broke it, a sentence each.
+        untold: What is missing to say that it held, a sentence each.
+        suspended: Why it is not promised, a sentence each.
+        looked: Whether anybody could look; where nobody could, nothing is missing.
+    """
+
+    broken: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
+    suspended: tuple[str, ...] = ()
+    looked: bool = True
+
+
+def recovers(
+    run: PlannedRun,
+    cell: Cell,
+    faults: Iterable[FaultFacts],
+    rows: Sequence[Row],
+    observation: Observation,
+) -> Living:
+    """Whether every partition of a cell was led, with a full ISR, within ``recovery_ms`` after the
+    last heal. ``rows``: of the table ``recovery``.
+
+    A fault of which nothing is left is over, whatever the system made of that: a broker that was
+    killed, runs again and never registers is no excuse for a partition that waits for it.
+    """
+    faults = tuple(faults)
+    if open_ := tuple(_unhealed(run, cell, faults)):
+        return Living(suspended=open_)
+    healed = max((end for end in map(_over, faults) if end < FOREVER), default=None)
+    due = FOREVER if healed is None else healed + run.recovery_ms * _NS_PER_MS
+    by_partition = {(row["topic"], row["partition"]): row for row in rows}
+    broken: list[str] = []
+    untold: list[str] = []
+    for partition in cell.topic_partitions:
+        name = f"{partition[0]}-{partition[1]}"
+        row = by_partition.get(partition)
+        if row is None:
+            untold.append(f"{name}: nobody looked whether it recovered")
+        elif healed is not None and row["time"] < healed:
+            untold.append(f"{name}: nobody looked whether it recovered after the last heal")
+        elif not row["whole"] and row["time"] + OBSERVATION_LAG_NS < due < FOREVER:
+            # Ctrl-C half a second after the heal: it had no time to recover yet.
+            untold.append(f"{name}: not whole when last looked at, before its time was up")
+        elif not row["whole"]:
+            broken.append(f"{name} {_state(row)}")
+        elif (late := _late(cell, partition, row, due, observation)) is not None:
+            (broken if late else untold).append(f"{name}: {late or 'seen whole, too late to tell'}")
+    return Living(broken=tuple(broken), untold=tuple(untold))
+
+
+def stays_up(
+    cell: Cell, rows: Sequence[Row], recovery: Sequence[Row], observation: Observation
+) -> Living:
+    """Whether no server that a cell rests on ended by itself. ``rows``: of the table ``servers``.
+
+    A broker's end concerns the cells that have replicas on it, which are those that were seen in
+    an ISR or leading; any other server's end (ZooKeeper's) concerns all.
+    """
+    if not any(row["event"] == "started" for row in rows):
+        return Living(untold=("nobody watched the servers' processes",))
+    hosts = _hosts(cell, recovery, observation)
+    broken: list[str] = []
+    untold: list[str] = []
+    for row in rows:
+        if row["event"] != "ended" or row["fault_id"] is not None:
+            continue
+        words = f"{row['server']} ended by itself, {_status(row['exit_code'])}"
+        kind, _, number = row["server"].rpartition("-")
+        if kind != "broker" or not number.isdecimal() or int(number) in hosts:
+            broken.append(words)
+        elif len(hosts) < cell.replication_factor:
+            untold.append(f"{words}; whether it held a replica of this cell was not seen")
+    return Living(broken=tuple(broken), untold=tuple(untold))
+
+
+def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iterator[str]:
+    """Faults that may still be on a cell's partitions, a sentence each."""
+    told = {fault.fault_id for fault in faults}
+    for plan in run.faults:
+        if plan.fault_id not in told:
+            yield f"nothing is known of {plan.fault}#{plan.fault_id}"
+    for fault in faults:
+        if _over(fault) == FOREVER and any(map(fault.touches, cell.topic_partitions)):
+            yield f"{fault.label} is not proven healed"
+
+
+def _over(fault: FaultFacts) -> int:
+    return fault.end if fault.lifted is None else fault.lifted
+
+
+def _late(
+    cell: Cell, partition: Partition, row: Row, due: int, observation: Observation
+) -> str | None:
+    """None where it was whole in time, else in words how late; empty where nobody knows.
+
+    The look itself may be late: it comes after whatever the steps in between took. What was seen
+    of the partition says when it became whole.
+    """
+    if row["time"] <= due:
+        return None
+    since = None
+    for state in observation.of(partition).states:
+        whole = state.leader >= 0 and len(state.isr) >= cell.replication_factor
+        if state.time <= row["time"]:
+            since = (since or state.time) if whole else None
+    if since is None:
+        return ""
+    late = since - due - OBSERVATION_LAG_NS
+    return f"whole only {late // _NS_PER_MS:,} ms after its time was up" if late > 0 else None
+
+
+def _hosts(cell: Cell, recovery: Sequence[Row], observation: Observation) -> set[int]:
+    partitions = set(cell.topic_partitions)
+    hosts = {broker for partition in partitions for broker in observation.of(partition).brokers}
+    for row in recovery:
+        if (row["topic"], row["partition"]) in partitions:
+            hosts |= {broker for broker in (row["leader"], *row["isr"]) if broker is not None}
+    return hosts - {-1}
+
+
+def _state(row: Row) -> str:
+    return "has no leader" if row["leader"] < 0 else f"has the ISR {list(row['isr'])}"
+
+
+def _status(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "nobody knows how"
+    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"

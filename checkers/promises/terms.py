@@ -1,0 +1,281 @@
+"""From what time on the acked records of a partition are promised to be kept (docs/guarantees.md).
+
+Whatever ends the promise (an election outside the ISR, a change of leader under acks=1, data taken
+from every member of the ISR) ends it for all records acked before. So the terms of a partition are
+two times: what was acked before the one is not promised, what was acked before the other may or
+may not have been, and all later acks are promised.
+
+Acks carry a client's clock, and are compared with what the harness did and saw, a moment early or
+late. An ack that was given just before the event, and recorded just after it, must not become a
+broken promise: every boundary is moved later by the clock bound, that of a loss by the
+observation's lag, that of an election by the time until a deposed leader has heard of it.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from checkers.cluster.faults import FOREVER, SILENTLY, UNCLEANLY, UNSYNCED, FaultFacts, Partition
+from checkers.cluster.observed import OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, State
+from checkers.promises.survivors import voided
+from history.cell import Cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What was acked before ``before`` is not promised (``certain``), or perhaps not."""
+
+    before: int
+    certain: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Of a partition; nanoseconds of the Unix epoch.
+
+    Attributes:
+        unpromised_before: What was acked earlier is not promised.
+        unknown_before: Of what was acked earlier, and not earlier than that, nobody knows.
+        why: The reasons for the two, a sentence each.
+    """
+
+    unpromised_before: int = 0
+    unknown_before: int = 0
+    why: tuple[str, ...] = ()
+
+
+ALL_PROMISED = Terms()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the terms of a partition follow from, beside its cell.
+
+    Attributes:
+        observed: What was seen of it.
+        faults: Of the run.
+        settle_ns: Session timeout and replica lag: within this time after whatever kept a deposed
+            leader from hearing of it is over, it has heard.
+        clock_bound_ns: Of those who sent to it; None where that is not known.
+    """
+
+    observed: Observed
+    faults: tuple[FaultFacts, ...]
+    settle_ns: int
+    clock_bound_ns: int | None
+
+
+def terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
+    """The terms of one partition."""
+    limits = [limit for limit in _limits(cell, partition, around) if limit.before > 0]
+    if limits and around.clock_bound_ns is None:
+        why = "the clocks of its clients are not known, so nobody knows what was acked before that"
+        limits.append(Limit(before=FOREVER, certain=False, why=why))
+    certain = [limit for limit in limits if limit.certain]
+    decisive = [max(some, key=lambda limit: limit.before) for some in (certain, limits) if some]
+    return Terms(
+        unpromised_before=max((limit.before for limit in certain), default=0),
+        unknown_before=max((limit.before for limit in limits), default=0),
+        why=tuple(dict.fromkeys(limit.why for limit in decisive)),
+    )
+
+
+def shown_terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
+    """Likewise of what consumers were shown: whatever acks ask for, that is what is below the high
+    watermark, and so what every member of the ISR had. ``around``: with the clocks of those who
+    were shown it."""
+    return terms(replace(cell, settings={**cell.settings, "acks": "all"}), partition, around)
+
+
+def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[Limit]:
+    faults = tuple(fault for fault in around.faults if fault.touches(partition))
+    # What takes the unsynced takes nothing where everything is synced before it is acknowledged.
+    spared = UNSYNCED if cell.flushes_every_record else None
+    not_from_disks = (None, SILENTLY, spared, UNCLEANLY)
+    taking = tuple(fault for fault in faults if fault.destroys not in not_from_disks)
+    if cell.acks == "0":
+        why = "acks=0: the client does not wait for an answer"
+        yield Limit(before=FOREVER, certain=True, why=why)
+    elif cell.acks == "1":
+        yield from _silent_damage(around, faults)
+        yield from _unseen(around.observed)
+        yield from _leader_changes(around, faults)
+        yield from _leaders_data(around, taking)
+    else:
+        yield from _silent_damage(around, faults)
+        if cell.unclean_leader_election:
+            yield from _unseen(around.observed)
+            yield from unclean_elections(around, faults, Span(0, FOREVER))
+        else:
+            yield from ordered_elections(around, faults)
+        yield from _survivors(around, taking)
+
+
+def _unseen(observed: Observed) -> Iterator[Limit]:
+    """A promise that ends with an election is unknown where elections could not be seen: before
+    the first state, and for ever once the observer did not come back."""
+    if not observed.states or observed.forsaken:
+        why = "nobody watched who led it until the end"
+        yield Limit(before=FOREVER, certain=False, why=why)
+    elif all(state.leader_epoch == UNKNOWN for state in observed.states):
+        # A leads, then B, then A, between two looks: without epochs nothing shows that.
+        why = "leader epochs were not told, so that a change of leader may have gone unseen"
+        yield Limit(before=FOREVER, certain=False, why=why)
+    else:
+        why = "nobody watched who led it in the beginning"
+        yield Limit(before=observed.states[0].time, certain=False, why=why)
+
+
+def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Span]:
+    """When a leader that was deposed may have gone on telling what it knew, as if nothing had been
+    written since: from each change of leader until it had settled."""
+    faults = [fault for fault in around.faults if fault.touches(partition)]
+    for before, after in around.observed.changes():
+        if after.leader != before.leader or after.leader_epoch - before.leader_epoch > 1:
+            start = max(before.time, after.time - OBSERVATION_LAG_NS)
+            if around.observed.blind(Span(before.time, after.time)):
+                start = before.time
+            start = max(start - (around.clock_bound_ns or 0), 0)
+            yield Span(start, settled(after.time, around, faults))
+
+
+def _leader_changes(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+    for before, after in around.observed.changes():
+        raised = after.leader_epoch - before.leader_epoch
+        # The controller raises the epoch by one, too, when it takes a dead follower out of the
+        # ISR: the same leader and one epoch more is no change of leader. Two more, and somebody
+        # else (or nobody) led in between.
+        if after.leader == before.leader >= 0 and raised <= 1:
+            continue
+        # New, and led for the first time: nobody led before who could go on acking. Epoch 1 at
+        # first sight is another matter: whoever led in epoch 0 may.
+        if (before.leader, before.leader_epoch, after.leader_epoch) == (-1, -1, 0):
+            continue
+        why = f"its leader changed from {before.leader} to {after.leader} (acks=1)"
+        yield Limit(before=settled(after.time, around, faults), certain=True, why=why)
+
+
+def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+    """A killed leader has what it acked in the page cache; one that lost its disk has not."""
+    for fault in faults:
+        struck = strike(fault)
+        if struck is None:
+            continue
+        leaders = {state.leader for state in around.observed.during(struck)}
+        if fault.brokers is None or around.observed.blind(struck):
+            certain = False
+        elif leaders & fault.brokers:
+            certain = proven(fault)
+        else:
+            continue
+        why = f"{fault.label} took data from its leader's disk (acks=1)"
+        yield Limit(before=_widened(struck.end, around), certain=certain, why=why)
+
+
+def ordered_elections(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+    """Where unclean.leader.election.enable is off, an administrator who orders an unclean election
+    has chosen the loss. One that came before the order, or long after it, is the brokers' own."""
+    for fault in faults:
+        if fault.destroys != UNCLEANLY or not fault.begun:
+            continue
+        end = min(fault.end + around.settle_ns + OBSERVATION_LAG_NS, FOREVER)
+        ordered = Span(fault.start, end)
+        if around.observed.blind(ordered):
+            why = f"nobody watched who led it when {fault.label} let anybody lead"
+            yield Limit(before=settled(end, around, faults), certain=False, why=why)
+        yield from unclean_elections(around, faults, ordered)
+
+
+def unclean_elections(
+    around: Surroundings, faults: Iterable[FaultFacts], within: Span
+) -> Iterator[Limit]:
+    for before, after in around.observed.changes():
+        is_clean = clean(before, after, around.observed)
+        if is_clean is True or not within.start <= after.time < within.end:
+            continue
+        kind = "was elected outside" if is_clean is False else "may have been elected outside"
+        who = after.leader if after.leader >= 0 else f"one of {list(after.isr)}"
+        why = f"{who} {kind} the ISR {list(before.isr)} in epoch {after.leader_epoch}"
+        when = settled(after.time, around, faults)
+        yield Limit(before=when, certain=is_clean is False, why=why)
+
+
+def clean(before: State, after: State, observed: Observed) -> bool | None:
+    """Whether all elections between two states were of members of the ISR; None: nobody knows."""
+    # Epoch 5 leader 1, epoch 7 leader 1: in epoch 6 a replica outside the ISR may have led, and 1
+    # has then cut its log to that one's. An epoch that was not told may be any.
+    if after.leader_epoch - before.leader_epoch > 1 or before.leader_epoch < 0:
+        return None
+    # Without a controller an unclean election is two writes: epoch 5, nobody leads, the ISR is 1;
+    # still 5, still nobody, the ISR is 2; then 2 leads, being the ISR. Nobody who has caught up
+    # comes into an ISR that nobody leads.
+    unled = before.leader == after.leader == -1 and before.leader_epoch == after.leader_epoch
+    if unled and set(after.isr) - set(before.isr):
+        return False
+    if after.leader in (before.leader, -1):
+        return True
+    # The ISR may have shrunk unseen before the election that was seen.
+    if observed.blind(Span(before.time, after.time)):
+        return None
+    return after.leader in before.isr
+
+
+def _survivors(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+    strikes = [(span, fault) for fault in faults if (span := strike(fault)) is not None]
+    for void in voided(around.observed, strikes):
+        why = f"{void.fault.label} took data from the last of the ISR {list(void.isr)} that had it"
+        certain = void.certain and proven(void.fault)
+        yield Limit(before=_widened(void.before, around), certain=certain, why=why)
+
+
+def _silent_damage(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+    """A replica whose synced data was damaged does not know it: it leads, is read from and followed
+    as before, and to leave the ISR and come back mends nothing below its log end. It matters as
+    soon as it leads, and for good."""
+    for fault in faults:
+        struck = strike(fault)
+        if struck is None or fault.destroys != SILENTLY:
+            continue
+        since = Span(struck.start, FOREVER)
+        leaders = {state.leader for state in around.observed.during(since)}
+        if fault.brokers is not None and leaders & fault.brokers:
+            certain = proven(fault)
+        elif fault.brokers is None or around.observed.blind(since):
+            certain = False
+        else:
+            continue
+        why = f"{fault.label} damaged what one that led it had synced"
+        yield Limit(before=_widened(struck.end, around), certain=certain, why=why)
+
+
+def strike(fault: FaultFacts) -> Span | None:
+    """When a fault took data from disks, as far as observations tell it; None: it did not.
+
+    One that never got to ``injected`` may have done so until its last row.
+    """
+    if fault.destroys is None:
+        return None
+    struck = fault.last if fault.injected is None else fault.injected
+    return Span(fault.start - OBSERVATION_LAG_NS, struck + OBSERVATION_LAG_NS)
+
+
+def proven(fault: FaultFacts) -> bool:
+    """Whether it is known to have happened at all."""
+    return fault.bit and fault.injected is not None
+
+
+def settled(change: int, around: Surroundings, faults: Iterable[FaultFacts]) -> int:
+    """By when a leader deposed at ``change`` no longer acks, or knows of another ISR.
+
+    Cut off from ZooKeeper and the others, a deposed leader goes on acking whoever reaches it until
+    the links are healed and it hears who leads now: it loses all that, and is not asked to keep it.
+    """
+    settled = change + around.settle_ns
+    for fault in sorted(faults, key=lambda fault: fault.start):
+        if fault.start <= settled and fault.end > change:
+            settled = max(settled, fault.end + around.settle_ns)
+    return _widened(settled, around)
+
+
+def _widened(time: int, around: Surroundings) -> int:
+    return min(time + (around.clock_bound_ns or 0), FOREVER)

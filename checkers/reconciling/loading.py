@@ -1,0 +1,117 @@
+"""The histories of partitions, read of their files and indexed; and what that leaves open."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.arrays import numbers_of
+from checkers.cluster.reach import FaultWindows
+from checkers.evidence.final_read import FinalRead
+from checkers.partition import columns
+from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, PartitionHistory
+from checkers.partition.indexing import Unindexed, index
+from checkers.reconciling.doubts import HISTORY, Doubt
+from checkers.reconciling.work_item import WorkItem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A partition; ``history``: None where it could not be indexed. To ``doubts`` may be added."""
+
+    item: WorkItem
+    history: PartitionHistory | None
+    doubts: list[Doubt]
+
+
+def load(items: Sequence[WorkItem]) -> list[Loaded]:
+    """At least one, all in memory at once. What is wrong with one of them is a doubt about that one
+    alone."""
+    doubts: list[list[Doubt]] = [[] for _ in items]
+    histories: Sequence[PartitionHistory | None]
+    try:
+        indexed = index(_read(*one) for one in zip(items, doubts, strict=True))
+        histories = [_looked_at(*one) for one in zip(items, indexed, doubts, strict=True)]
+    except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
+        if len(items) > 1:
+            return [loaded for item in items for loaded in load([item])]
+        doubts[0].append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
+        histories = [None]
+    return [
+        Loaded(item=item, history=history, doubts=mine)
+        for item, history, mine in zip(items, histories, doubts, strict=True)
+    ]
+
+
+def _read(item: WorkItem, doubts: list[Doubt]) -> Unindexed:
+    problems: list[str] = []
+    sends, sends_whole = columns.read("sends", item.sends, SEND_COLUMNS, problems)
+    log, log_whole = columns.read("log", item.log, LOG_COLUMNS, problems)
+    doubts += (Doubt(checker=HISTORY, message=problem) for problem in problems)
+    short = incomplete(item, len(log))
+    doubts += short
+    # A record is lost only if the log is there from end to end: with a file of it gone, every
+    # record of that file would be called lost.
+    complete = item.complete and item.log_whole and log_whole and not short
+    return Unindexed(
+        cell=item.cell,
+        topic=item.topic,
+        partition=item.partition,
+        sends=sends,
+        log=log,
+        read=FinalRead(complete=complete, start=item.start, end=item.end),
+        sends_whole=item.sends_whole and sends_whole,
+        last_recorded=last_recorded(item.cut),
+        deleted_before=item.deleted_before,
+        faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
+        timeline=item.timeline,
+    )
+
+
+def _looked_at(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> PartitionHistory:
+    history = replace(
+        history,
+        transactional=item.transactional,
+        visible=_visible(item, history, doubts),
+    )
+    doubts += contradictions(history.contradictory)
+    if unknown := history.lost_or_deleted:
+        message = f"{unknown} records without an offset were lost, or deleted by order"
+        doubts.append(Doubt(checker=HISTORY, message=message))
+    return history
+
+
+def _visible(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> np.ndarray | None:
+    """By position in the log: whether it is committed; None where that is not asked."""
+    if item.committed is None:
+        return None
+    problems: list[str] = []
+    rows, _ = columns.read("committed", item.committed, ("offset",), problems)
+    doubts += (Doubt(checker=HISTORY, message=problem) for problem in problems)
+    return np.isin(history.log_offset, numbers_of(rows["offset"]))
+
+
+def contradictions(records: int) -> list[Doubt]:
+    """What so many of them leave open."""
+    message = f"{records} records with contradictory events"
+    return [Doubt(checker=HISTORY, message=message)] if records else []
+
+
+def incomplete(item: WorkItem, rows: int) -> list[Doubt]:
+    """What it leaves open where the files of the final log do not hold what it got."""
+    message = f"the final read got {item.records} records, its files hold {rows}"
+    told = item.complete and item.records != rows
+    return [Doubt(checker=HISTORY, message=message)] if told else []
+
+
+def last_recorded(files: Sequence[str]) -> dict[tuple[str, int], int]:
+    """The highest sequence number of each producer, by cell and number, in files of ``sends`` that
+    can be read."""
+    if not files:
+        return {}
+    rows, _ = columns.read("sends", files, ("cell", "producer", "sequence"), [])
+    # Each file has a dictionary of its own, which cannot be grouped by.
+    plain = rows.set_column(0, "cell", rows["cell"].cast(pa.string()))
+    last = plain.group_by(["cell", "producer"]).aggregate([("sequence", "max")]).to_pylist()
+    return {(row["cell"], row["producer"]): row["sequence_max"] for row in last}

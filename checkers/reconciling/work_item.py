@@ -1,0 +1,88 @@
+"""A partition to reconcile, as Spark hands it to a task: all that is to be known of it."""
+
+from dataclasses import dataclass
+
+from checkers.autopsy.scene import Scene
+from checkers.cluster.faults import Partition
+from checkers.promises.terms import Terms
+from checkers.reads.anomalies import Promises
+from checkers.reads.consumers import Consumer, Group
+from checkers.timeline.known import Timeline
+
+Key = tuple[int, Partition]
+"""A run, and a partition of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkItem:
+    """One partition to reconcile. ``sends``, ``log``: files, and whether they are all that was
+    written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
+    none; ``complete`` to ``end``: what the final read reports; ``deleted_before``: the offset below
+    which records were deleted by order; ``unpromised_before`` and ``unknown_before``:
+    :class:`checkers.promises.terms.Terms`; ``moments``: when acks are counted
+    (:class:`checkers.cluster.coverage.Moment`); ``shown_unpromised_before``,
+    ``shown_unknown_before``: the terms of what consumers were shown; ``compacted``: whether its log
+    is; ``consumers``: who was to read it; ``groups``: what is promised to them; ``brokers`` to
+    ``uncompared``: :class:`checkers.replicas.collected.Copies`; ``agreement``: how it stands to the
+    promise that replicas agree; ``timeline``: what was observed of its leaders, epochs and ISR;
+    ``scene``: what is known around its losses; ``transactional``: whether it was written in
+    transactions; ``committed``: files of what of it is committed, None where its consumers do not
+    ask."""
+
+    run: int
+    cell: str
+    topic: str
+    partition: int
+    sends: list[str]
+    cut: list[str]
+    log: list[str]
+    sends_whole: bool
+    log_whole: bool
+    complete: bool
+    records: int | None
+    start: int | None
+    end: int | None
+    deleted_before: int
+    fault_bounds: list[int]
+    fault_labels: list[str | None]
+    unpromised_before: int
+    unknown_before: int
+    moments: list[str]
+    moment_starts: list[int]
+    moment_ends: list[int]
+    shown_unpromised_before: int
+    shown_unknown_before: int
+    compacted: bool
+    consumers: list[Consumer]
+    groups: list[Group]
+    brokers: list[int]
+    copies: list[str]
+    uncompared: list[str]
+    agreement: str
+    timeline: Timeline
+    scene: Scene
+    transactional: bool = False
+    committed: list[str] | None = None
+
+    @property
+    def key(self) -> Key:
+        """Which it is."""
+        return self.run, (self.topic, self.partition)
+
+    @property
+    def terms(self) -> Terms:
+        """What is promised of it."""
+        return Terms(unpromised_before=self.unpromised_before, unknown_before=self.unknown_before)
+
+    @property
+    def promises(self) -> Promises:
+        """What is promised of it, and to those who read it."""
+        return Promises(
+            acked=self.terms,
+            shown=Terms(
+                unpromised_before=self.shown_unpromised_before,
+                unknown_before=self.shown_unknown_before,
+            ),
+            groups={group.name: group.coordinated for group in self.groups},
+            compacted=self.compacted,
+        )

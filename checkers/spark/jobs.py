@@ -1,0 +1,152 @@
+"""Running the reconciliation on Spark and adding up what it finds, partition by partition."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from checkers.autopsy.rows import AUTOPSIES
+from checkers.reconciling.doubts import HISTORY, Doubt
+from checkers.reconciling.groups import grouped
+from checkers.reconciling.partition_totals import PartitionTotals, Totals
+from checkers.reconciling.reconcile import FOUND
+from checkers.reconciling.task import Task, carry_out, rows_of
+from checkers.reconciling.work_item import Key, WorkItem
+from checkers.splitting.giants import Run, giants, reconcile_giant
+from checkers.splitting.ranges import SLICE_ROWS
+from checkers.splitting.slices import Split
+from history.storage import AnyPath
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+_TASKS_A_CORE = 4
+"""So many that one that takes longer than the others keeps the other cores waiting a quarter of the
+time at the most."""
+
+_REASON_MAX = 300
+"""Characters of an error of Spark's that are told."""
+
+
+def reconcile_all(
+    spark: SparkSession, items: Sequence[WorkItem], rows: AnyPath, slice_rows: int = SLICE_ROWS
+) -> Totals:
+    """Reconcile all items, in groups or, the giants, in slices, and leave the resulting rows
+    (FOUND) in directories below ``rows``, one a job. ``slice_rows``: of ``sends`` and ``log``
+    that a slice holds at the most.
+
+    A task that dies takes Spark's job with it, whoever else had work in it. Then each half of the
+    items is a job of its own, and so on, until the item that is to blame is alone: it becomes a
+    doubt, and all others count. Raises nothing for what happens in Spark.
+    """
+    jobs = _Jobs(spark, rows)
+    split = _split(spark, items, slice_rows)
+    whole = [item for place, item in enumerate(items) if place not in split]
+    whole += [one.item for place, one in split.items() if not jobs.in_slices(one, place)]
+    if whole:
+        jobs.reconcile(whole)
+    return Totals(partitions={**jobs.given_up, **jobs.told}, rows=tuple(jobs.directories))
+
+
+def _split(spark: SparkSession, items: Sequence[WorkItem], slice_rows: int) -> dict[int, Split]:
+    try:
+        return giants(_on(spark.sparkContext), items, slice_rows)
+    except Exception:  # noqa: BLE001 - who dies of it is named where it is reconciled
+        return {}
+
+
+def _on(context: SparkContext) -> Run:
+    """On Spark, a task each. Raises what Spark raises when one dies."""
+
+    def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        return context.parallelize(tasks, len(tasks)).map(function).collect()
+
+    return run
+
+
+def anomalies(directory: AnyPath, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The anomalies among the rows that one job left."""
+    for batch in rows_of(directory):
+        yield batch.select(list(columns))
+
+
+def autopsies(directory: AnyPath) -> Iterator[pa.RecordBatch]:
+    """The autopsies among them (AUTOPSIES)."""
+    named = [name for name in AUTOPSIES.names if name in FOUND.names]
+    for batch in rows_of(directory):
+        performed = batch.filter(batch["autopsy"].is_valid())
+        columns = [performed[name] for name in named]
+        columns += performed["autopsy"].flatten()
+        yield pa.record_batch(columns, schema=AUTOPSIES)
+
+
+@dataclass(slots=True)
+class _Jobs:
+    """The jobs that it took: the directories of rows, in the order of the items, what they told,
+    and what stands for items that could not be reconciled."""
+
+    spark: SparkSession
+    rows: AnyPath
+    directories: list[AnyPath] = field(default_factory=list)
+    told: dict[Key, PartitionTotals] = field(default_factory=dict)
+    given_up: dict[Key, PartitionTotals] = field(default_factory=dict)
+
+    def reconcile(self, items: Sequence[WorkItem], first: int = 0) -> None:
+        directory = self.rows / f"{first}-{first + len(items)}"
+        try:
+            found = _job(self.spark, items, directory)
+        except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
+            if len(items) == 1:
+                self._give_up(items[0], error)
+                return
+            middle = len(items) // 2
+            self.reconcile(items[:middle], first)
+            self.reconcile(items[middle:], first + middle)
+        else:
+            self.directories.append(directory)
+            self.told.update(found)
+
+    def in_slices(self, split: Split, place: int) -> bool:
+        """Reconcile a giant; False where it is to be reconciled as a whole, so that the file that
+        cannot be read is told."""
+        item = split.item
+        directory = self.rows / f"giant-{place}"
+        try:
+            aside = self.rows / f"aside-{place}"
+            found = reconcile_giant(_on(self.spark.sparkContext), split, directory, aside)
+        except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
+            self._give_up(item, error)
+            return True
+        if found is None:
+            return False
+        self.directories.append(directory)
+        self.told[item.key] = reduce(PartitionTotals.and_, found)
+        return True
+
+    def _give_up(self, item: WorkItem, error: Exception) -> None:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        why = f"{type(error).__name__}: {' '.join(lines)[:_REASON_MAX]}"
+        message = f"{item.topic}-{item.partition}: could not be reconciled: {why}"
+        self.given_up[item.key] = PartitionTotals(
+            counts=Counter(), doubts=(Doubt(checker=HISTORY, message=message),)
+        )
+
+
+def _job(
+    spark: SparkSession, items: Sequence[WorkItem], directory: AnyPath
+) -> list[tuple[Key, PartitionTotals]]:
+    """The totals of each item. Tasks of core Spark, not of its SQL: there is nothing to plan, and a
+    session starts in half the time when the SQL engine is never asked."""
+    directory.mkdir(parents=True)
+    context = spark.sparkContext
+    groups = grouped(items, context.defaultParallelism * _TASKS_A_CORE)
+    tasks = [
+        Task(handfuls=group, rows=str(directory / f"{number:09}.arrows"))
+        for number, group in enumerate(groups)
+    ]
+    return context.parallelize(tasks, len(tasks)).flatMap(carry_out).collect()
