@@ -17,7 +17,7 @@ from broker.server.replication.replica_manager import ReplicaManager
 from broker.types import TopicPartition
 from simulation.loop.ownership import PROCESS, State
 from simulation.machines.disk import MemoryDisk
-from simulation.observer import flushed, handing_over
+from simulation.observer import handing_over
 from simulation.observer.coverage import (
     CONTROLLER_EFFECT,
     CONTROLLER_EVENT,
@@ -29,6 +29,7 @@ from simulation.observer.coverage import (
     REPLICA_EVENT,
     Coverage,
 )
+from simulation.observer.logs import flushed
 from simulation.observer.observer import Observer
 from simulation.violation import Violation
 

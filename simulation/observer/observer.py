@@ -29,8 +29,8 @@ from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from broker.wire.batch import CorruptBatch, parse_batches
 from simulation.machines.node import BEGINNING_WALL_MS
-from simulation.observer import epochs, retention
 from simulation.observer.coverage import Coverage
+from simulation.observer.logs import epochs, retention
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
 from simulation.partition.shadow import Extent, Shadow

@@ -23,7 +23,8 @@ from broker.types import (
     ZkVersion,
 )
 from simulation.machines.disk import MemoryDisk
-from simulation.observer import epochs, flushed, handing_over
+from simulation.observer import handing_over
+from simulation.observer.logs import epochs, flushed
 from simulation.observer.observer import read_shadow
 from simulation.violation import Violation
 
