@@ -12,7 +12,7 @@ from broker.server.groups.offsets_topic import partition_for
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from simulation.clients.window import Window
-from simulation.observer import retention
+from simulation.observer.logs import retention
 from simulation.observer.consumed import Consumed
 from simulation.observer.generations import Generations
 from simulation.observer.history import Sent

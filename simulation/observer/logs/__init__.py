@@ -1,1 +1,1 @@
-"""What must hold of a log, whoever writes it: what it keeps, what it vouches for, and its epochs."""
+"""What must hold of a log, whoever writes it: what it keeps, vouches for, and tells of epochs."""
