@@ -12,10 +12,10 @@ from broker.server.groups.offsets_topic import partition_for
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from simulation.clients.window import Window
-from simulation.observer.logs import retention
 from simulation.observer.consumed import Consumed
 from simulation.observer.generations import Generations
 from simulation.observer.history import Sent
+from simulation.observer.logs import retention
 from simulation.observer.observer import Observer, Topic
 from simulation.partition.shadow import Extent
 from simulation.verdict import numbered
