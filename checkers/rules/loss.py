@@ -28,7 +28,8 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
     """Records whose acks name an offset that is not theirs: one row a record.
 
     - It stands in the log, but only at other offsets. E.g. one acked copy was truncated away and an
-      earlier attempt's copy stayed.
+      earlier attempt's copy stayed. What was acked below where records were deleted by order may
+      have stood there, and another attempt's copy is what is left of it.
     - Another record was acked at the same offset. It is the one of them that does not stand there;
       where none does, or the log was not read so far, all but the one that was acked last: it was
       theirs before.
@@ -55,6 +56,7 @@ def _moved(partition: PartitionHistory) -> Array:
         (partition.fate == Fate.ACKED)
         & (partition.acked_offset != NONE)
         & (partition.first != NONE)
+        & (partition.acked_offset >= partition.deleted_before)
     )
     elsewhere = named[partition.first_offset(named) != partition.acked_offset[named]]
     moved: Array = elsewhere[partition.at_acked_offset[elsewhere] == NONE]

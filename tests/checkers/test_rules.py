@@ -179,6 +179,14 @@ def test_offset_mismatch_tells_who_stands_there_now() -> None:
     ]
 
 
+def test_of_what_was_deleted_by_order_a_second_copy_may_be_left() -> None:
+    """Sent twice, acked at 0; up to there all was deleted, and the copy at 1 stands."""
+    sends = [send("invoke", 1, 0, 1), send("ok", 1, 0, 3, 0)]
+    left = made(sends, [entry(1, 1, 0)], 2, start=1)
+    assert found(left, deleted_before=1) == []
+    assert [row[:2] for row in found(left)] == [("offset-mismatch", 0)]
+
+
 def test_offset_gaps_at_the_start_in_the_middle_and_at_the_end() -> None:
     sends = [send("invoke", 1, 0, 10), send("invoke", 1, 1, 12)]
     assert found(made(sends, [entry(6, 1, 0), entry(8, 1, 1)], 12, start=4)) == [
