@@ -191,7 +191,6 @@ def test_offset_mismatch_tells_who_stands_there_now() -> None:
     ]
 
 
-
 def test_offset_gaps_at_the_start_in_the_middle_and_at_the_end() -> None:
     sends = [send("invoke", 1, 0, 10), send("invoke", 1, 1, 12)]
     assert found(made(sends, [entry(6, 1, 0), entry(8, 1, 1)], 12, start=4)) == [
