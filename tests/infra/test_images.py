@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.systems.kafka import archives, images
+from infra.systems.metadata_quorum import MetadataQuorum, quorum_of
 from infra.systems.names import parse, pinned
 
 DIGEST = f"sha256:{'5e' * 32}"
@@ -157,7 +158,7 @@ def test_by_its_digest_an_image_is_known_without_an_engine(cache: Path, name: st
     libs = here(cache, "kafka_2.13-4.1.1.jar")
     found = parse(f"kafka:image:{name}@{DIGEST}")
     assert found.text == pinned(found.text) == f"kafka:image:{name}@{DIGEST}"
-    assert found.kraft
+    assert quorum_of(found.text) is MetadataQuorum.ISOLATED_KRAFT
     assert found.kafka is not None
     assert found.kafka.directory == libs
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from harness.campaign.model.campaign import Campaign, Limits
 from harness.campaign.model.cells import expand
+from harness.campaign.model.clusters import ClusterSpec
 from harness.campaign.model.failover import FailoverSpec
 from harness.campaign.model.schedule import FaultEntry
 from harness.campaign.plan.faults import ScheduledFault
@@ -145,10 +146,9 @@ def test_duration(campaign: Campaign) -> None:
     [(2_000, None, 30_000), (60_000, None, 105_000), (60_000, 20_000, 20_000)],
 )
 def test_the_limit_of_a_proof_follows_from_the_session(
-    campaign: Campaign, session_ms: int, given_ms: int | None, expected_ms: int
+    session_ms: int, given_ms: int | None, expected_ms: int
 ) -> None:
-    properties = {"zookeeper.session.timeout.ms": session_ms}
-    cluster = campaign.cluster.model_copy(update={"properties": properties})
+    cluster = ClusterSpec(properties={"zookeeper.session.timeout.ms": session_ms})
     limits = Limits.model_construct(fault=given_ms)
     assert fault_limit_ms(limits, CampaignTimings(cluster)) == expected_ms
 
@@ -164,10 +164,9 @@ def test_the_limit_of_a_proof_follows_from_the_session(
     ],
 )
 def test_with_kraft_a_session_is_the_brokers_with_the_controller(
-    campaign: Campaign, system: str, properties: dict[str, int], session_ms: int
+    system: str, properties: dict[str, int], session_ms: int
 ) -> None:
-    given = {"system": system, "properties": properties}
-    timings = CampaignTimings(campaign.cluster.model_copy(update=given))
+    timings = CampaignTimings(ClusterSpec(system=system, properties=properties))
     assert timings.zookeeper_session_timeout_ms == session_ms
 
 
