@@ -54,6 +54,18 @@ class Lost:
     epoch: Array | None = None
     behind: Array | None = None
 
+    def at(self, places: Array) -> "Lost":
+        """Some of them."""
+        return Lost(
+            producer=self.producer[places],
+            sequence=self.sequence[places],
+            offset=self.offset[places],
+            time=self.time[places],
+            stands=self.stands[places],
+            epoch=None if self.epoch is None else self.epoch[places],
+            behind=None if self.behind is None else self.behind[places],
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:

@@ -37,6 +37,8 @@ class Story:
         let_in_by: The reign in which it did.
         shown: Whether consumers were shown them, and the times are of that; else they were acked.
         committed: The reign whose leader had a high watermark beyond them when it began.
+        purged: Whether their client is known to give the numbers of what it purges, when it aborts
+            a transaction, to what it sends next.
     """
 
     kind: Kind
@@ -56,6 +58,7 @@ class Story:
     let_in_by: Reign | None = None
     shown: bool = False
     committed: Reign | None = None
+    purged: bool = False
 
     @property
     def leaders(self) -> list[int]:

@@ -24,6 +24,9 @@ class Kind(StrEnum):
     sync, had not fetched them yet."""
     UNANSWERED = "unanswered"
     """No broker answered for them (acks=0): nobody knows whether one ever had them."""
+    DEDUPLICATED = "deduplicated"
+    """Their leader took them for what their producer had sent before and given up, acked them at
+    the offsets of that, and never appended them."""
     BELOW_LOG_START = "below-log-start"
     """The log starts above them: retention, or DeleteRecords."""
 

@@ -11,6 +11,7 @@ from checkers.arrays import NONE, Array
 from checkers.autopsy.attribution import Lost, groups
 from checkers.autopsy.causes import Place, cause, told
 from checkers.autopsy.copies import LOOKED_FOR_MAX, copies
+from checkers.autopsy.deduplication import deduplicated
 from checkers.autopsy.explaining import Around, Story, story
 from checkers.autopsy.rows import AUTOPSY, autopsies
 from checkers.autopsy.scene import Reign, Scene
@@ -47,8 +48,9 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
         behind=_behind(history, records),
     )
     scene = replace(scene, reigns=_with_ends(scene.reigns, history))
-    stories = _stories(history, scene, lost, acks=history.timeline.acks)
     found = _copies(history, scene, lost, records)
+    never = list(deduplicated(history, records, lost, scene, held=found or ()))
+    stories = [*never, *_stories(history, scene, lost, acks=history.timeline.acks, but=never)]
     place = Place(run, history.cell, LOST, history.topic, history.partition)
     promised = ~np.logical_or(*standings(lost.time, terms))
     causes = [
@@ -98,8 +100,15 @@ def perform_shown(
 
 
 def _stories(
-    history: PartitionHistory, scene: Scene, lost: Lost, acks: str, *, shown: bool = False
+    history: PartitionHistory,
+    scene: Scene,
+    lost: Lost,
+    acks: str,
+    *,
+    shown: bool = False,
+    but: Sequence[Story] = (),
 ) -> list[Story]:
+    """``but``: those that some of them have already."""
     bound = history.timeline.clock_bound_ns
     if shown:
         bound = None if scene.readers_bound == NONE else scene.readers_bound
@@ -109,7 +118,14 @@ def _stories(
         bound=bound,
         log_start=NONE if history.read.start is None else history.read.start,
     )
-    return [story(group, lost, scene, around) for group in groups(lost, scene.reigns, scene.faults)]
+    left = np.ones(len(lost.time), dtype=bool)
+    for one in but:
+        left[one.records] = False
+    places = np.flatnonzero(left)
+    return [
+        story(replace(group, records=places[group.records]), lost, scene, around)
+        for group in groups(lost.at(places) if but else lost, scene.reigns, scene.faults)
+    ]
 
 
 def _behind(history: PartitionHistory, records: Array) -> Array:

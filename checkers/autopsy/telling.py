@@ -34,6 +34,11 @@ def _parts(story: Story) -> Iterator[str]:
             yield f"broker-{story.next.leader} had {cut_words(story.cut_before)} before it led"
         case Kind.LET_IN_TOO_EARLY:
             yield from _let_in(story)
+        case Kind.DEDUPLICATED if story.purged:
+            yield (
+                "librdkafka gives the numbers of what it purges with an aborted transaction to "
+                "what it sends next: confluentinc/librdkafka#5423"
+            )
         case _:
             pass
     if story.next and story.next.clean is False and len(story.leaders) == 1:
@@ -58,6 +63,8 @@ def _let_in(story: Story) -> Iterator[str]:
 def _acked(story: Story) -> str:
     if story.kind is Kind.BELOW_LOG_START:
         return "the log starts above these: its beginning was deleted"
+    if story.kind is Kind.DEDUPLICATED:
+        return _deduplicated(story)
     if story.kind is Kind.UNANSWERED:
         return f"no broker answered for these (acks=0){_while_led(story)}"
     if story.shown:
@@ -66,6 +73,12 @@ def _acked(story: Story) -> str:
         return "who acked these is not known"
     leaders, epochs = brokers(story.leaders), _epochs(story)
     return f"{leaders} acked these as leader of {epochs}{_late(story)}"
+
+
+def _deduplicated(story: Story) -> str:
+    others = "others that their producer had sent before and given up"
+    acked = f"acked them at the offsets of those, as leader of {_epochs(story)}"
+    return f"{brokers(story.leaders)} took these for {others}, and {acked}; no broker ever had them"
 
 
 def _appended(story: Story) -> str:

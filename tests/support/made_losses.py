@@ -5,7 +5,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from made_histories import ACKS_1, ALL, Entry, Made, Send, a_fault, cell, entry, indexed, state
+from made_histories import (
+    ACKS_1,
+    ALL,
+    Entry,
+    Made,
+    Send,
+    a_fault,
+    at,
+    cell,
+    entry,
+    indexed,
+    send,
+    state,
+)
 from made_timelines import MOMENT, PARTITION, SETTLE_NS, acked
 
 from checkers.autopsy.gathering import Told, scene
@@ -72,9 +85,25 @@ class World:
             self.words.append(word)
 
     def ack(self, seconds: float, offset: int) -> None:
-        moment = self.rows[0]["time"] + int(seconds * 1_000_000_000)
+        moment = at(seconds)
         self.sends += acked(1, self.sequence, moment - MOMENT, moment, offset)
         self.sequence += 1
+
+    def give_up(self, count: int, seconds: float = 0) -> range:
+        """Records of which the client has the last word, and it is not an ack."""
+        moment = at(self.now + seconds)
+        given_up = range(self.sequence, self.sequence + count)
+        for sequence in given_up:
+            self.sends.append(send("invoke", 1, sequence, moment - MOMENT))
+            self.sends.append(send("info", 1, sequence, moment))
+        self.sequence += count
+        return given_up
+
+    def write(self, sequences: range) -> None:
+        """They are appended, whatever the client knows."""
+        for sequence in sequences:
+            self.log.append(entry(self.end, 1, sequence, self.epoch))
+            self.end += 1
 
     def append(self, count: int) -> None:
         """Records that are acked and kept, from a moment on when nothing is wrong."""
@@ -133,9 +162,11 @@ class World:
         return perform(indexed(self.made(), timeline=known), around, ALL_PROMISED)
 
 
-def lose(world: World, kind: Kind, count: int, appended: int) -> None:
-    """So many records are acked and lost; then so many are appended by the next leader."""
+def lose(world: World, kind: Kind, count: int, appended: int, late: int = 0) -> None:
+    """So many records are acked and lost; then so many are appended by the next leader, behind so
+    many that came ``late``: they were given up before."""
     world.now += ERA_S
+    given_up = world.give_up(late, -100)
     leader, epoch, begins = world.leader, world.epoch, world.end
     other = leader % 3 + 1
     sequences = range(world.sequence, world.sequence + count)
@@ -150,6 +181,7 @@ def lose(world: World, kind: Kind, count: int, appended: int) -> None:
         due_to=f"leader epoch {epoch} and offset {begins}",
     )
     world.cuts += [cut] if world.speaks else []
+    world.write(given_up)
     world.append(appended)
     world.see(world.now + 90, other, (1, 2, 3))
     world.planted.append(
@@ -162,9 +194,27 @@ def lose(world: World, kind: Kind, count: int, appended: int) -> None:
             next_offset=begins,
             fault=fault,
             cut_by=[leader] if world.speaks else [],
-            rewritten=appended >= count,
+            rewritten=late + appended >= count,
         )
     )
+
+
+def deduplicate(world: World, count: int, elected: int = 0) -> range:
+    """So many records are acked at the offsets of others, which were given up, so many elections
+    before; they are nowhere. Each leader appends a record."""
+    world.now += ERA_S
+    begin = world.end
+    world.write(world.give_up(count))
+    for _ in range(elected):
+        world.now += ERA_S
+        world.elect((world.leader % 3 + 1, world.leader))
+        world.append(1)
+    world.now += ERA_S
+    sequences = range(world.sequence, world.sequence + count)
+    for number in range(count):
+        world.ack(world.now + number, begin + number)
+    world.append(1)
+    return sequences
 
 
 def _lost(world: World, count: int, seconds: float) -> None:

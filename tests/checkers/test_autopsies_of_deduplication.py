@@ -1,0 +1,280 @@
+"""Records that were acked at the offsets of others, which their producer had given up: told as that
+where nobody who may have acked them can have appended them there, and nowhere else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from made_histories import at, connection, entry, indexed
+from made_losses import World, deduplicate, lose
+
+from checkers.autopsy.attribution import Lost
+from checkers.autopsy.deduplication import deduplicated
+from checkers.autopsy.kinds import Kind
+from checkers.autopsy.performing import perform
+from checkers.autopsy.scene import Scene
+from checkers.partition.indexes import PartitionHistory
+from checkers.promises.terms import ALL_PROMISED
+from checkers.verdict import Cause
+from history.cell import LIBRDKAFKA
+
+ANY_MACHINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+
+LOSSES = (
+    Kind.DEPOSED_LEADER,
+    Kind.UNCLEAN_ELECTION,
+    Kind.LOST_FROM_DISK,
+    Kind.CUT_BEFORE_LEADING,
+    Kind.LET_IN_TOO_EARLY,
+    Kind.UNEXPLAINED,
+)
+COUNT = st.integers(1, 5)
+LOSS = st.tuples(st.sampled_from(LOSSES), COUNT, st.integers(0, 8))
+"""How they are lost, how many, and how many that were given up come late to their offsets."""
+TAKEN = st.tuples(st.just(Kind.DEDUPLICATED), COUNT, st.integers(0, 3))
+"""How many, and how many elections after the others were appended."""
+
+
+@ANY_MACHINE
+@given(st.lists(LOSS | TAKEN, min_size=1, max_size=4), st.booleans())
+@example([(kind, 2, 2) for kind in (Kind.DEDUPLICATED, *LOSSES, Kind.DEDUPLICATED)], True)
+def test_it_is_found_exactly_where_it_was_planted(
+    planted: list[tuple[Kind, int, int]], speaks: bool
+) -> None:
+    """What was lost with its leader is not taken for it, though its offset is another's, of the
+    same producer, which that had given up before."""
+    world = World(speaks=speaks)
+    taken: set[int] = set()
+    for kind, count, others in planted:
+        if kind is Kind.DEDUPLICATED:
+            taken.update(deduplicate(world, count, elected=others))
+        else:
+            lose(world, kind, count, appended=1, late=others)
+    history, scene = known(world)
+    performed = perform(history, scene, ALL_PROMISED)
+    rows = zip(history.sequence[history.lost], performed.of_records.to_pylist(), strict=True)
+    assert {n for n, row in rows if row["kind"] == Kind.DEDUPLICATED} == taken
+    causes = [one for one in performed.causes if one.kind == Kind.DEDUPLICATED]
+    assert sum(one.records for one in causes) == len(taken)
+
+
+def known(world: World) -> tuple[PartitionHistory, Scene]:
+    scene, timeline = world.scene()
+    return indexed(world.made(), timeline=timeline), scene
+
+
+def only(world: World) -> Cause:
+    (cause,) = world.autopsies().causes
+    return cause
+
+
+GIVEN_UP, TAKEN_FOR_IT, OFFSET = 5, 7, 5
+"""Of :func:`one_taken`: the sequence numbers, and where the first stands, from 1,000 s on. The
+second leader is elected at 2,005 s, and acks at 3,000 s what stands nowhere."""
+
+
+def one_taken() -> World:
+    """Acked by the second leader, who has what was given up under the first."""
+    world = World()
+    world.strike("cut", 1, until=1_050)
+    assert deduplicate(world, 1, elected=1) == range(TAKEN_FOR_IT, TAKEN_FOR_IT + 1)
+    return world
+
+
+def test_it_is_told_in_one_sentence() -> None:
+    world = one_taken()
+    cause = only(world)
+    assert cause.sentence == (
+        "broker-2 took these for others that their producer had sent before and given up, and "
+        "acked them at the offsets of those, as leader of epoch 1; no broker ever had them; "
+        "cut#1 was on broker-1."
+    )
+    assert (cause.kind, cause.epochs, cause.leaders) == (Kind.DEDUPLICATED, (1,), (2,))
+    (row,) = world.autopsies().of_records.to_pylist()
+    assert (row["epochs"], row["next_leader"], row["cut_by"]) == ([1], None, [])
+
+
+def test_of_an_aborted_transaction_librdkafka_is_named() -> None:
+    history, scene = known(one_taken())
+    history = replace(history, transactional=True)
+    for client, named in ((LIBRDKAFKA, True), ("java", False)):
+        scene = replace(scene, sender=replace(scene.sender, client=client))
+        (cause,) = perform(history, scene, ALL_PROMISED).causes
+        assert ("purges with an aborted transaction" in cause.sentence) == named
+
+
+def test_several_leaders_that_may_have_acked_it_are_told() -> None:
+    """Cut off, the first one may not have heard of the second; the record stands in its epoch."""
+    world = World()
+    world.strike("cut", 1, until=4_000)
+    deduplicate(world, 1, elected=1)
+    cause = only(world)
+    assert (cause.kind, cause.leaders) == (Kind.DEDUPLICATED, (1, 2))
+
+
+def test_an_earlier_leader_that_may_have_acked_it_had_another_log() -> None:
+    """As in the first example of ``checkers.autopsy.deduplication``: whoever acked the record is
+    not known, and what stands there came to the second leader."""
+    world = World()
+    world.strike("cut", 1, until=100)
+    late = world.give_up(1, 1)
+    world.elect((2, 3))
+    world.write(late)
+    world.ack(50, OFFSET)
+    world.see(99, 2, (1, 2, 3))
+    assert only(world).kind != Kind.DEDUPLICATED
+
+
+def test_a_later_leader_that_may_have_acked_it_had_another_log() -> None:
+    """As in the second: what stands there was cut off when the record was acked."""
+    world = World()
+    world.strike("isolate", 1, until=30)
+    world.write(world.give_up(1, 1))
+    world.elect((2, 3))
+    world.words[-1] = replace(world.words[-1], log_end=OFFSET)
+    world.ack(1_000, OFFSET)
+    world.now = 2_000
+    world.elect((1,))
+    assert only(world).kind != Kind.DEDUPLICATED
+
+
+def after(world: World) -> None:
+    """It was given up only when the other one had been acked."""
+    world.sends = [
+        replace(one, time=at(3_001)) if one.type == "info" else one for one in world.sends
+    ]
+
+
+def unanswered(world: World) -> None:
+    world.sends = [one for one in world.sends if one.type != "info"]
+
+
+def of_another(world: World) -> None:
+    """Another producer's record of that number."""
+    world.sends = [
+        replace(one, producer=2) if one.sequence == GIVEN_UP else one for one in world.sends
+    ]
+    world.log[OFFSET] = entry(OFFSET, 2, GIVEN_UP, 0)
+
+
+def above(world: World) -> None:
+    """It stands an offset further on, and nobody's record where the ack says."""
+    world.log = [
+        replace(one, offset=one.offset + 1) if one.offset >= OFFSET else one for one in world.log
+    ]
+    world.log.append(entry(OFFSET, leader_epoch=0))
+    world.end += 1
+
+
+def untold_epochs(world: World) -> None:
+    """The brokers say nothing, nor does the log."""
+    world.words.clear()
+    world.log = [replace(one, leader_epoch=None) for one in world.log]
+
+
+def not_idempotent(world: World) -> None:
+    world.acks = "1"
+
+
+def another_epoch(world: World) -> None:
+    """One came and went before the record was acked, and nobody saw who led in it."""
+    world.epoch = 3
+    world.see(2_500, 2, (1, 2, 3))
+
+
+def forsaken(world: World) -> None:
+    """The observer was lost before the record was acked."""
+    world.rows.append(connection(2_500, "zookeeper-lost"))
+
+
+def from_disk(world: World, broker: int = 2, since: float = 2_990) -> None:
+    """Whoever acked it may have lost it, and have been given the other one then."""
+    world.now = since
+    world.strike("power-failure", broker, until=since + 50, destroys="unsynced")
+
+
+def from_disk_before(world: World) -> None:
+    """It may have lost the other one, and have had it again of another broker when that led."""
+    from_disk(world, since=2_700)
+
+
+def from_disk_after(world: World) -> None:
+    """Nothing tells that the other one stood there before."""
+    world.sends = [one for one in world.sends if one.sequence <= TAKEN_FOR_IT]
+    world.sends = [one for one in world.sends if one.sequence != GIVEN_UP + 1]
+    from_disk(world, since=3_200)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *(after, unanswered, of_another, above, untold_epochs, not_idempotent),
+        *(another_epoch, forsaken, from_disk, from_disk_before, from_disk_after),
+    ],
+)
+def test_it_takes_each_of_these(changed: Callable[[World], None]) -> None:
+    world = one_taken()
+    changed(world)
+    assert only(world).kind != Kind.DEDUPLICATED
+
+
+def back_in_time(world: World) -> None:
+    """What the observer did not see it would have seen afterwards."""
+    world.rows += [connection(2_500, "zookeeper-lost"), connection(2_600, "zookeeper-back")]
+
+
+def nobody_s_epoch(world: World) -> None:
+    world.epoch = 2
+    world.see(2_500, -1, (2,))
+    world.epoch = 3
+    world.see(2_600, 2, (1, 2, 3))
+
+
+def from_another_s_disk(world: World) -> None:
+    from_disk(world, broker=3)
+
+
+def from_disk_before_both(world: World) -> None:
+    from_disk(world, since=500)
+
+
+def from_disk_after_both(world: World) -> None:
+    from_disk(world, since=3_200)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        back_in_time,
+        nobody_s_epoch,
+        from_another_s_disk,
+        from_disk_before_both,
+        from_disk_after_both,
+    ],
+)
+def test_it_takes_no_more(changed: Callable[[World], None]) -> None:
+    world = one_taken()
+    changed(world)
+    assert only(world).kind == Kind.DEDUPLICATED
+
+
+def test_an_epoch_that_two_led_had_two_logs() -> None:
+    history, scene = known(one_taken())
+    for contended, is_one in (([0], True), ([1], False)):
+        (cause,) = perform(history, replace(scene, contended=contended), ALL_PROMISED).causes
+        assert (cause.kind == Kind.DEDUPLICATED) == is_one
+
+
+def test_what_a_replica_still_holds_somebody_had() -> None:
+    history, scene = known(one_taken())
+    lost = Lost(
+        producer=history.producer[history.lost],
+        sequence=history.sequence[history.lost],
+        offset=history.acked_offset[history.lost],
+        time=history.time[history.lost],
+        stands=history.epoch_at(history.acked_offset[history.lost]),
+    )
+    for held, stories in (([], 1), ([OFFSET - 1], 1), ([OFFSET], 0)):
+        assert len(list(deduplicated(history, history.lost, lost, scene, held))) == stories
