@@ -78,7 +78,7 @@ def _given_up_before(history: PartitionHistory, records: Array) -> Array:
     places = np.searchsorted(history.log_offset, offsets)
     places = np.minimum(places, len(history.log_offset) - 1)
     there = history.log_record[places]
-    found = (history.log_offset[places] == offsets) & (there != NONE)
+    found = history.log_offset[places] == offsets
     found &= history.stream[there] == history.stream[records]
     found &= (history.fate[there] != Fate.ACKED) & (history.answered[there] != NONE)
     found &= history.answered[there] <= history.asked[records]
@@ -100,7 +100,7 @@ def _acked_in(
         kept = (stands == reign.epoch) | (offsets < reign.log_end)
         kept &= reign.epoch not in scene.contended
         for fault in scene.faults:
-            if fault.took != NONE and fault.befell(reign.leader) and fault.start <= reign.deposed:
+            if fault.befell(reign.leader) and fault.start <= reign.deposed:
                 before = history.asked[given_up] > fault.took + bound
                 kept &= before | (settled < fault.start - bound)
         excluded &= ~may | kept

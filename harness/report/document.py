@@ -132,8 +132,8 @@ class CauseDocument(Part):
     `autopsies.parquet`; 0 of the line that stands for all that are not told."""
     kind: str
     """How it came about. Lost or vanished: `deposed-leader`, `unclean-election`, `lost-from-disk`,
-    `cut-before-leading`, `let-in-too-early`, `not-replicated`, `unanswered`, `below-log-start`.
-    Duplicated: `retried`,
+    `cut-before-leading`, `let-in-too-early`, `not-replicated`, `unanswered`, `deduplicated`,
+    `below-log-start`. Duplicated: `retried`,
     `retried-at-next-leader`, `new-session`, `renumbered`, `forgotten`. Replicas that differ:
     `not-cut`, `refilled`, `two-leaders`, `damaged`, `not-fetched`, `lost-from-disk`. Any:
     `unexplained`: what was recorded should tell, and does not; `unknown`: it does not suffice;

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from made_histories import at, connection, entry, indexed
+from made_histories import at, connection, entry, indexed, state
 from made_losses import World, deduplicate, lose
 
 from checkers.autopsy.attribution import Lost
@@ -151,6 +151,13 @@ def unanswered(world: World) -> None:
     world.sends = [one for one in world.sends if one.type != "info"]
 
 
+def acked(world: World) -> None:
+    """Two acks name one offset, and only one of the records stands there."""
+    world.sends = [
+        replace(one, type="ok", offset=OFFSET) if one.type == "info" else one for one in world.sends
+    ]
+
+
 def of_another(world: World) -> None:
     """Another producer's record of that number."""
     world.sends = [
@@ -160,12 +167,17 @@ def of_another(world: World) -> None:
 
 
 def above(world: World) -> None:
-    """It stands an offset further on, and nobody's record where the ack says."""
+    """It stands an offset further on, behind a marker of a transaction's."""
     world.log = [
         replace(one, offset=one.offset + 1) if one.offset >= OFFSET else one for one in world.log
     ]
-    world.log.append(entry(OFFSET, leader_epoch=0))
     world.end += 1
+
+
+def nobody_s(world: World) -> None:
+    """It stands an offset further on, and a payload of no client's where the ack says."""
+    above(world)
+    world.log.append(entry(OFFSET, leader_epoch=0))
 
 
 def untold_epochs(world: World) -> None:
@@ -210,7 +222,7 @@ def from_disk_after(world: World) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        *(after, unanswered, of_another, above, untold_epochs, not_idempotent),
+        *(after, unanswered, acked, of_another, above, nobody_s, untold_epochs, not_idempotent),
         *(another_epoch, forsaken, from_disk, from_disk_before, from_disk_after),
     ],
 )
@@ -226,8 +238,7 @@ def back_in_time(world: World) -> None:
 
 
 def nobody_s_epoch(world: World) -> None:
-    world.epoch = 2
-    world.see(2_500, -1, (2,))
+    world.rows.append(state(2_500, -1, 2, (2,), version=len(world.rows)))
     world.epoch = 3
     world.see(2_600, 2, (1, 2, 3))
 
@@ -244,6 +255,15 @@ def from_disk_after_both(world: World) -> None:
     from_disk(world, since=3_200)
 
 
+def from_disk_of_a_follower(world: World) -> None:
+    """Another one led by then, and told everybody."""
+    from_disk_after(world)
+    world.faults.clear()
+    world.now = 3_100
+    world.elect((3, 1, 2))
+    from_disk(world, since=3_200)
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -252,12 +272,20 @@ def from_disk_after_both(world: World) -> None:
         from_another_s_disk,
         from_disk_before_both,
         from_disk_after_both,
+        from_disk_of_a_follower,
     ],
 )
 def test_it_takes_no_more(changed: Callable[[World], None]) -> None:
     world = one_taken()
     changed(world)
     assert only(world).kind == Kind.DEDUPLICATED
+
+
+def test_by_clocks_that_nobody_compared_nothing_is_told() -> None:
+    history, scene = known(one_taken())
+    history = replace(history, timeline=replace(history.timeline, clock_bound_ns=None))
+    (cause,) = perform(history, scene, ALL_PROMISED).causes
+    assert cause.kind != Kind.DEDUPLICATED
 
 
 def test_an_epoch_that_two_led_had_two_logs() -> None:
