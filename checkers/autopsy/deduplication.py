@@ -40,10 +40,12 @@ from history.cell import LIBRDKAFKA
 def deduplicated(
     history: PartitionHistory, records: Array, lost: Lost, scene: Scene, held: Collection[int]
 ) -> Iterator[Story]:
-    """A story for all that were acked in the same epochs. ``records``: whose each of ``lost`` is;
-    ``held``: the offsets at which a replica still holds what was acked there."""
+    """A story for all that were acked in the same epochs; none of a partition that is not written
+    in transactions: of such a one the history may be in slices, and not all be here that stands
+    above. ``records``: whose each of ``lost`` is; ``held``: the offsets at which a replica still
+    holds what was acked there."""
     bound = history.timeline.clock_bound_ns
-    if not scene.sender.idempotent or bound is None:
+    if not history.transactional or bound is None:
         return
     given_up = _given_up_before(history, records)
     given_up[np.isin(lost.offset, list(held))] = NONE
@@ -65,7 +67,7 @@ def deduplicated(
             times=(int(time.min()), int(time.max())),
             epochs=reigns,
             faults=faults_on(scene, int(since.min()), int(until.max()), leaders),
-            purged=history.transactional and scene.sender.client == LIBRDKAFKA,
+            purged=scene.sender.client == LIBRDKAFKA,
         )
 
 

@@ -13,12 +13,11 @@ from made_losses import World, deduplicate, lose
 from checkers.autopsy.attribution import Lost
 from checkers.autopsy.deduplication import deduplicated
 from checkers.autopsy.kinds import Kind
-from checkers.autopsy.performing import perform
+from checkers.autopsy.performing import Autopsies, perform
 from checkers.autopsy.scene import Scene
 from checkers.partition.indexes import PartitionHistory
 from checkers.promises.terms import ALL_PROMISED
 from checkers.verdict import Cause
-from history.cell import LIBRDKAFKA
 
 ANY_MACHINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
@@ -62,11 +61,16 @@ def test_it_is_found_exactly_where_it_was_planted(
 
 def known(world: World) -> tuple[PartitionHistory, Scene]:
     scene, timeline = world.scene()
-    return indexed(world.made(), timeline=timeline), scene
+    return replace(indexed(world.made(), timeline=timeline), transactional=True), scene
+
+
+def autopsies(world: World) -> Autopsies:
+    history, scene = known(world)
+    return perform(history, scene, ALL_PROMISED)
 
 
 def only(world: World) -> Cause:
-    (cause,) = world.autopsies().causes
+    (cause,) = autopsies(world).causes
     return cause
 
 
@@ -89,20 +93,20 @@ def test_it_is_told_in_one_sentence() -> None:
     assert cause.sentence == (
         "broker-2 took these for others that their producer had sent before and given up, and "
         "acked them at the offsets of those, as leader of epoch 1; no broker ever had them; "
-        "cut#1 was on broker-1."
+        "librdkafka gives the numbers of what it purges with an aborted transaction to what it "
+        "sends next: confluentinc/librdkafka#5423; cut#1 was on broker-1."
     )
     assert (cause.kind, cause.epochs, cause.leaders) == (Kind.DEDUPLICATED, (1,), (2,))
-    (row,) = world.autopsies().of_records.to_pylist()
+    (row,) = autopsies(world).of_records.to_pylist()
     assert (row["epochs"], row["next_leader"], row["cut_by"]) == ([1], None, [])
 
 
-def test_of_an_aborted_transaction_librdkafka_is_named() -> None:
+def test_of_no_other_library_it_is_said_that_it_is_known_for_it() -> None:
     history, scene = known(one_taken())
-    history = replace(history, transactional=True)
-    for client, named in ((LIBRDKAFKA, True), ("java", False)):
-        scene = replace(scene, sender=replace(scene.sender, client=client))
-        (cause,) = perform(history, scene, ALL_PROMISED).causes
-        assert ("purges with an aborted transaction" in cause.sentence) == named
+    scene = replace(scene, sender=replace(scene.sender, client="java"))
+    (cause,) = perform(history, scene, ALL_PROMISED).causes
+    assert cause.kind == Kind.DEDUPLICATED
+    assert "librdkafka" not in cause.sentence
 
 
 def test_several_leaders_that_may_have_acked_it_are_told() -> None:
@@ -186,10 +190,6 @@ def untold_epochs(world: World) -> None:
     world.log = [replace(one, leader_epoch=None) for one in world.log]
 
 
-def not_idempotent(world: World) -> None:
-    world.acks = "1"
-
-
 def another_epoch(world: World) -> None:
     """One came and went before the record was acked, and nobody saw who led in it."""
     world.epoch = 3
@@ -222,7 +222,7 @@ def from_disk_after(world: World) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        *(after, unanswered, acked, of_another, above, nobody_s, untold_epochs, not_idempotent),
+        *(after, unanswered, acked, of_another, above, nobody_s, untold_epochs),
         *(another_epoch, forsaken, from_disk, from_disk_before, from_disk_after),
     ],
 )
@@ -279,6 +279,12 @@ def test_it_takes_no_more(changed: Callable[[World], None]) -> None:
     world = one_taken()
     changed(world)
     assert only(world).kind == Kind.DEDUPLICATED
+
+
+def test_outside_of_transactions_nothing_is_told() -> None:
+    history, scene = known(one_taken())
+    (cause,) = perform(replace(history, transactional=False), scene, ALL_PROMISED).causes
+    assert cause.kind != Kind.DEDUPLICATED
 
 
 def test_by_clocks_that_nobody_compared_nothing_is_told() -> None:
