@@ -259,9 +259,11 @@ SCRIPT: Mapping[str, list[tuple[tuple[str, str], tuple[str, str]]]] = {
         (("second", "verified"), ("first", "heal")),
         (("first", "healed"), ("second", "heal")),
     ],
-    "two-leaders-on-slow-links": [
-        (("slow", "verified"), ("first", "inject")),
+    "truncated-at-a-lagging-watermark": [
+        (("slow", "verified"), ("deaf", "inject")),
+        (("deaf", "verified"), ("first", "inject")),
         (("first", "injected"), ("second", "inject")),
+        (("second", "verified"), ("deaf", "heal")),
         (("second", "verified"), ("slow", "heal")),
         (("second", "verified"), ("first", "heal")),
         (("first", "healed"), ("second", "heal")),
