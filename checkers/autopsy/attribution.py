@@ -10,6 +10,8 @@ An ack names an offset and has a time, and no epoch. An epoch is possible where
   while it leads. Unless a fault took data from its disk in between. Where no offset tells, the ack
   came before that epoch was seen.
 
+- its leader is not known never to have heard that it leads (``unheard``): as if nobody had led in
+  it, it explains no loss either;
 - what stands right below the offset was sent by the same producer before it, and acked there before
   it, in this epoch or an earlier one. The log of an earlier epoch's leader would have to have grown
   in step without it.
@@ -171,15 +173,20 @@ def _attributed(
 def _followed(
     lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]
 ) -> Iterator[tuple[int, Array]]:
-    """Each reign, the last one first, with the next one that came without each record."""
+    """Each reign in which somebody led, the last one first, with the next one that came without
+    each record."""
     after = np.full(len(lost.time), NONE, dtype=np.int64)
     nameless = lost.offset == NONE
+    next_ = len(reigns)
     for number in range(len(reigns) - 1, -1, -1):
-        if number + 1 < len(reigns):
-            later = reigns[number + 1]
-            same = later.leader == reigns[number].leader
+        if reigns[number].unheard:
+            continue
+        if next_ < len(reigns):
+            later = reigns[next_]
+            # Whoever was elected in between may have been followed, by whoever led before, too.
+            same = next_ == number + 1 and later.leader == reigns[number].leader
             if later.log_end >= 0:
-                after = np.where(~nameless & (lost.offset >= later.log_end), number + 1, after)
+                after = np.where(~nameless & (lost.offset >= later.log_end), next_, after)
             elif not same or _disk_taken(reigns, number, faults):
                 after = np.where(nameless, after, UNTOLD)
             if not same:
@@ -187,16 +194,19 @@ def _followed(
                 # may have gone with it, what was acked long before has not.
                 failing = reigns[number].failing
                 at_risk = (failing >= 0) & (lost.time >= failing)
-                after = np.where(nameless, np.where(at_risk, number + 1, NONE), after)
+                after = np.where(nameless, np.where(at_risk, next_, NONE), after)
         yield number, after
+        next_ = number
 
 
 def _led_on(lost: Lost, reigns: Sequence[Reign], number: int, faults: Sequence[FaultSeen]) -> Array:
     """Which records were acked in the next epoch if in one of the two, whose leader is the same."""
     nothing = np.zeros(len(lost.time), dtype=bool)
-    if number + 1 == len(reigns) or reigns[number + 1].leader != reigns[number].leader:
+    if number + 1 == len(reigns):
         return nothing
     later = reigns[number + 1]
+    if later.leader != reigns[number].leader or later.unheard:
+        return nothing
     seen: Array = (lost.time >= later.seen) & (later.seen >= 0)
     if later.log_end < 0:
         return seen

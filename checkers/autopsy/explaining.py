@@ -23,10 +23,11 @@ class Story:
         times: Of the first and the last ack, or of the send where there was none.
         epochs: The reigns of which one acked them; none where nobody knows.
         next: The leader that came without them.
+        unheard: The reigns before that one in which nobody led: who was elected never heard of it.
         untold: Whether a later leader may have come without them, of whom nobody knows where its
             log ended.
-        late: By how much the last was acked after that one was first seen to lead, by clocks that
-            were as far off as they may; nanoseconds; None where that is not known.
+        late: By how much the last was acked after ``deposed_by`` was first seen to lead, by clocks
+            that were as far off as they may; nanoseconds; None where that is not known.
         without_session: Likewise after the ZooKeeper session of their leader was seen to have
             ended.
         faults: Those that were on their leader, or on the whole, until then.
@@ -47,6 +48,7 @@ class Story:
     times: tuple[int, int]
     epochs: Sequence[Reign] = ()
     next: Reign | None = None
+    unheard: Sequence[Reign] = ()
     untold: bool = False
     late: int | None = None
     without_session: int | None = None
@@ -64,6 +66,13 @@ class Story:
     def leaders(self) -> list[int]:
         """Who may have acked them."""
         return list(dict.fromkeys(reign.leader for reign in self.epochs))
+
+    @property
+    def deposed_by(self) -> Reign | None:
+        """The first that another one was elected in, whether that one heard of it or not; the next
+        leader's where there was no other one."""
+        others = (reign for reign in self.unheard if reign.leader not in self.leaders)
+        return next(others, self.next)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +92,14 @@ def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
     offset, time = lost.offset[group.records], lost.time[group.records]
     told = offset[offset != NONE]
     epochs = scene.reigns[group.first : group.last + 1] if group.first >= 0 else ()
+    between = scene.reigns[group.last + 1 : group.after] if group.first >= 0 else ()
     made = Story(
         kind=Kind.UNKNOWN,
         records=group.records,
         offsets=(int(told.min()), int(told.max())) if len(told) else None,
         times=(int(time.min()), int(time.max())),
-        epochs=epochs,
+        epochs=[reign for reign in epochs if not reign.unheard],
+        unheard=[reign for reign in between if reign.unheard] if group.after >= 0 else (),
         next=scene.reigns[group.after] if group.after >= 0 else None,
         untold=group.after == UNTOLD,
     )
@@ -142,9 +153,10 @@ def _known_way(story: Story) -> Kind | None:
 
 
 def _late(story: Story, bound: int | None) -> int | None:
-    if story.next is None or story.next.seen < 0 or bound is None:
+    another = story.deposed_by
+    if another is None or another.seen < 0 or bound is None:
         return None
-    return story.times[1] - story.next.seen - bound
+    return story.times[1] - another.seen - bound
 
 
 def _without_session(story: Story, scene: Scene, bound: int | None) -> int | None:

@@ -1,7 +1,8 @@
 """Putting together what is known around the anomalies of a partition, from a run's small tables."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene, Sender
 from checkers.cluster.faults import FOREVER, FaultFacts, Partition
@@ -22,8 +23,8 @@ longer."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a run tells of a partition. ``words``, ``cuts``: by its brokers; ``absences``: of all
-    brokers; ``replicas``: the directory of the copies of their logs; ``readers_bound``: of the
+    """What a run tells of a partition. ``words``, ``cuts``: by its brokers; ``orders``: the leader
+    epochs of what the controller told each of them, in this order; ``absences``: of all brokers; ``replicas``: the directory of the copies of their logs; ``readers_bound``: of the
     clocks of those who read it, nanoseconds, None where that is not known."""
 
     cell: Cell
@@ -32,6 +33,7 @@ class Told:
     timeline: Timeline
     words: Sequence[Word]
     cuts: Sequence[Cut]
+    orders: Mapping[int, Sequence[int]]
     absences: Sequence[Absence]
     logs: Sequence[tuple[int, AnyPath]]
     readers_bound: int | None = None
@@ -108,7 +110,7 @@ def _reigns(told: Told, faults: Sequence[FaultFacts]) -> Iterator[Reign]:
         first_ack, last_ack = _bounds(epoch, leaders[epoch], told)
         in_sync, is_clean = _election(observed, state)
         later = [time for other, time in ends.items() if other > epoch]
-        yield Reign(
+        reign = Reign(
             epoch=epoch,
             leader=leaders[epoch],
             seen=_UNKNOWN if state is None else state.time,
@@ -120,6 +122,35 @@ def _reigns(told: Told, faults: Sequence[FaultFacts]) -> Iterator[Reign]:
             isr_before=in_sync,
             clean=is_clean,
         )
+        yield replace(reign, unheard=_unheard(reign, told))
+
+
+def _unheard(reign: Reign, told: Told) -> bool:
+    """Whether a reign's leader, one of the ISR, certainly never heard that it leads: of what the
+    controller told it, it wrote down what is of earlier and then what is of later epochs.
+
+    Nothing follows where nothing later is written: it may have ended as soon as it led. Nor:
+
+    - Broker 4 leads epoch 2 and loses power, and with it the last lines of its log, perhaps. Back
+      again, it is told of epoch 3.
+    - Broker 4 is elected in epoch 2, outside the ISR, and never hears of it. As the ISR has nobody
+      else now, it leads epoch 3: it was the election before that which lost the records.
+    """
+    if reign.clean is not True or reign.log_end >= 0:
+        return False
+    orders = told.orders.get(reign.leader, ())
+    passed = any(before < reign.epoch < after for before, after in pairwise(orders))
+    heard = reign.epoch in orders or any(
+        word.leader_epoch == reign.epoch and (word.leads or word.broker == reign.leader)
+        for word in told.words
+    )
+    faults = (_seen(fault) for fault in told.around.faults if fault.begun)
+    taken = any(
+        fault.took >= reign.elected_after and fault.befell(reign.leader)
+        for fault in faults
+        if fault.took >= 0
+    )
+    return passed and not heard and not taken
 
 
 def _leaders(observed: Observed, words: Sequence[Word]) -> dict[int, int]:

@@ -47,7 +47,7 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
         stands=history.epoch_at(history.acked_offset[records]),
         behind=_behind(history, records),
     )
-    scene = replace(scene, reigns=_with_ends(scene.reigns, history))
+    scene = replace(scene, reigns=_appended(scene.reigns, history))
     found = _copies(history, scene, lost, records)
     never = list(deduplicated(history, records, lost, scene, held=found or ()))
     stories = [*never, *_stories(history, scene, lost, acks=history.timeline.acks, but=never)]
@@ -76,7 +76,7 @@ def perform_shown(
     gone = shown.gone
     if not len(gone.time):
         return Autopsies(of_records=pa.nulls(len(found.rows), AUTOPSY), causes=())
-    scene = replace(scene, reigns=_with_ends(scene.reigns, history))
+    scene = replace(scene, reigns=_appended(scene.reigns, history, gone.epoch))
     stories = [
         replace(one, shown=True, committed=watermark(one, scene))
         for one in _stories(history, scene, gone, acks="all", shown=True)
@@ -173,15 +173,22 @@ def _wanted(history: PartitionHistory, offsets: Array, records: Array) -> Mappin
     }
 
 
-def _with_ends(reigns: Sequence[Reign], history: PartitionHistory) -> list[Reign]:
-    """Where a leader did not say itself where its log ended when it began: the first record that
-    the final log has of its epoch stands there. Not of the log's first epoch, of which the
-    beginning may have been deleted."""
+def _appended(
+    reigns: Sequence[Reign], history: PartitionHistory, shown: Array | None = None
+) -> list[Reign]:
+    """The reigns, by what was appended in them, too. In whose epoch the final log, or what was
+    ``shown``, has a record, that leader has led, whatever its own log lacks.
+
+    Where a leader did not say itself where its log ended when it began: the first record that the
+    final log has of its epoch stands there. Not of the log's first epoch, of which the beginning
+    may have been deleted."""
     changes = np.flatnonzero(np.diff(history.log_epoch)) + 1
     places = np.append(0, changes)[: len(history.log_epoch)]
     begun: dict[int, int] = {}
     for place in places.tolist():
         begun.setdefault(int(history.log_epoch[place]), int(history.log_offset[place]))
+    led = begun.keys() | set([] if shown is None else shown.tolist())
+    reigns = [replace(one, unheard=one.unheard and one.epoch not in led) for one in reigns]
     return [
         replace(reign, log_end=begun[reign.epoch])
         if reign.log_end < 0 and begun.get(reign.epoch, history.read.start) != history.read.start

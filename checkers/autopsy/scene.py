@@ -24,6 +24,8 @@ class Reign:
         high_watermark: That leader's at this moment, likewise.
         isr_before: Who was last seen in sync before it.
         clean: Whether its leader was among these; None where nobody knows.
+        unheard: Whether that one was, and certainly never heard that it leads: in this epoch nobody
+            was served, and nothing was appended.
     """
 
     epoch: int
@@ -36,6 +38,7 @@ class Reign:
     high_watermark: int = -1
     isr_before: Sequence[int] = ()
     clean: bool | None = None
+    unheard: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

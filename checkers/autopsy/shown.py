@@ -77,7 +77,11 @@ def watermark(story: Story, scene: Scene) -> Reign | None:
 def _had(story: Story, scene: Scene) -> list[Reign]:
     """The reigns whose leaders had them, as far as that is known."""
     end = story.next.epoch if story.next else story.epochs[-1].epoch + 1
-    return [one for one in scene.reigns if story.epochs[0].epoch <= one.epoch < end]
+    return [
+        one
+        for one in scene.reigns
+        if story.epochs[0].epoch <= one.epoch < end and not one.unheard
+    ]
 
 
 def seen_columns(shown: Shown, stories: Sequence[Story], scene: Scene) -> Mapping[str, pa.Array]:

@@ -26,6 +26,8 @@ def _parts(story: Story) -> Iterator[str]:
         epoch = story.committed.epoch
         who = f"broker-{story.committed.leader}"
         yield f"{who} had a high watermark beyond them when it began epoch {epoch}"
+    for reign in story.unheard:
+        yield f"broker-{reign.leader} was elected in epoch {reign.epoch} and never heard of it"
     match story.kind:
         case Kind.LOST_FROM_DISK:
             whose = story.next.leader if story.next else story.leaders[0]
@@ -100,9 +102,9 @@ def _late(story: Story) -> str:
     if story.without_session is not None and story.without_session > 0:
         span = seconds(story.without_session)
         spans.append(f"{span} after its ZooKeeper session was seen to have ended")
-    if story.late is not None and story.late > 0 and story.next is not None:
+    if story.late is not None and story.late > 0 and story.deposed_by is not None:
         span = seconds(story.late)
-        spans.append(f"{span} after broker-{story.next.leader} was seen to lead")
+        spans.append(f"{span} after broker-{story.deposed_by.leader} was seen to lead")
     return f", up to {' and '.join(spans)}" if spans else ""
 
 

@@ -20,7 +20,7 @@ from checkers.evidence.gaps import UNJUDGED, Gap
 from checkers.evidence.writers import Writers
 from checkers.raw_logs.directories import Logs, logs_of
 from checkers.timeline.cuts import Cut, cuts_of
-from checkers.timeline.words import Word, words_of
+from checkers.timeline.words import Word, orders_of, words_of
 from history import reader
 from history.cell import Cell
 from history.errors import DamagedFiles
@@ -56,6 +56,7 @@ class RunEvidence:
         reads: The final reads and how many records each got.
         faults: Those that the history tells of, planned or not.
         words: What brokers said of each partition in their own logs.
+        orders: Of which leader epochs each broker was told, likewise.
         cuts: And of truncations.
         absences: When brokers were seen to have no ZooKeeper session.
         recovery, servers, zookeeper, failovers: Rows of these tables.
@@ -76,6 +77,7 @@ class RunEvidence:
     clocks: Clocks
     writers: Writers
     words: Mapping[Partition, Sequence[Word]]
+    orders: Mapping[Partition, Mapping[int, Sequence[int]]]
     cuts: Mapping[Partition, Sequence[Cut]]
     absences: Sequence[Absence]
     recovery: Sequence[Row]
@@ -166,6 +168,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         clocks=clocks,
         writers=writers,
         words=words_of(history.parent / "logs"),
+        orders=orders_of(history.parent / "logs"),
         cuts=cuts_of(history.parent / "logs"),
         absences=absences(tables["cluster"]),
         recovery=tables["recovery"],

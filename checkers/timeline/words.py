@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 from checkers.cluster.faults import Partition
 from history.storage import AnyPath, matching
 
-_ROLES = frozenset({"LeaderAndIsr", "LeaderChange"})
+_ORDER = "LeaderAndIsr"
+_ROLES = frozenset({_ORDER, "LeaderChange"})
 """By whom a broker is told a role: the controller, or what it read where leaders coordinate."""
 _BEGINNING = re.compile(r"\bconnecting to ZooKeeper at|\b[Rr]egistered broker \d")
 """What a process says first, and whenever it has registered. Where leaders coordinate themselves it
@@ -81,6 +82,24 @@ def words_of(logs: AnyPath) -> dict[Partition, tuple[Word, ...]]:
     return {partition: tuple(told) for partition, told in found.items()}
 
 
+def orders_of(logs: AnyPath) -> dict[Partition, dict[int, tuple[int, ...]]]:
+    """The leader epochs of what the controller told each broker of a partition: by broker, in the
+    order of its log.
+
+    The bundled broker writes a line (``received``) before it does anything about it, so that it did
+    nothing about what it has no line of. Of Apache Kafka's brokers nothing is known: what they are
+    told of one partition they write at a level (TRACE) that nobody asks for.
+
+    Args:
+        logs: As in :func:`words_of`.
+    """
+    found: dict[Partition, dict[int, tuple[int, ...]]] = {}
+    for partition, broker, epoch in said(logs, _orders):
+        of_brokers = found.setdefault(partition, {})
+        of_brokers[broker] = (*of_brokers.get(broker, ()), epoch)
+    return found
+
+
 def said(logs: AnyPath, understand: Callable[[Iterable[str]], Iterator[_T]]) -> Iterator[_T]:
     """What is understood of the lines of each broker's log, one broker after the other."""
     nodes = [path for path in matching(logs, "broker-*") if _NAME.fullmatch(path.name)]
@@ -104,6 +123,16 @@ def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Word]]:
                 yield _word(told, life)
             except (KeyError, TypeError, ValueError):
                 continue
+
+
+def _orders(lines: Iterable[str]) -> Iterator[tuple[Partition, int, int]]:
+    for line in lines:
+        if '"received"' in line and (told := object_in(line)).get("change") == _ORDER:
+            try:
+                partition, word = _word(told, 0)
+            except (KeyError, TypeError, ValueError):
+                continue
+            yield partition, word.broker, word.leader_epoch
 
 
 def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Word]]:
