@@ -24,8 +24,9 @@ longer."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """What a run tells of a partition. ``words``, ``cuts``: by its brokers; ``orders``: the leader
-    epochs of what the controller told each of them, in this order; ``absences``: of all brokers; ``replicas``: the directory of the copies of their logs; ``readers_bound``: of the
-    clocks of those who read it, nanoseconds, None where that is not known."""
+    epochs of what the controller told each of them, in this order; ``absences``: of all brokers;
+    ``replicas``: the directory of the copies of their logs; ``readers_bound``: of the clocks of
+    those who read it, nanoseconds, None where that is not known."""
 
     cell: Cell
     partition: Partition

@@ -78,9 +78,7 @@ def _had(story: Story, scene: Scene) -> list[Reign]:
     """The reigns whose leaders had them, as far as that is known."""
     end = story.next.epoch if story.next else story.epochs[-1].epoch + 1
     return [
-        one
-        for one in scene.reigns
-        if story.epochs[0].epoch <= one.epoch < end and not one.unheard
+        one for one in scene.reigns if story.epochs[0].epoch <= one.epoch < end and not one.unheard
     ]
 
 

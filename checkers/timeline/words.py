@@ -82,7 +82,7 @@ def words_of(logs: AnyPath) -> dict[Partition, tuple[Word, ...]]:
     return {partition: tuple(told) for partition, told in found.items()}
 
 
-def orders_of(logs: AnyPath) -> dict[Partition, dict[int, tuple[int, ...]]]:
+def orders_of(logs: AnyPath) -> dict[Partition, dict[int, list[int]]]:
     """The leader epochs of what the controller told each broker of a partition: by broker, in the
     order of its log.
 
@@ -93,10 +93,9 @@ def orders_of(logs: AnyPath) -> dict[Partition, dict[int, tuple[int, ...]]]:
     Args:
         logs: As in :func:`words_of`.
     """
-    found: dict[Partition, dict[int, tuple[int, ...]]] = {}
+    found: dict[Partition, dict[int, list[int]]] = {}
     for partition, broker, epoch in said(logs, _orders):
-        of_brokers = found.setdefault(partition, {})
-        of_brokers[broker] = (*of_brokers.get(broker, ()), epoch)
+        found.setdefault(partition, {}).setdefault(broker, []).append(epoch)
     return found
 
 
@@ -127,7 +126,9 @@ def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Word]]:
 
 def _orders(lines: Iterable[str]) -> Iterator[tuple[Partition, int, int]]:
     for line in lines:
-        if '"received"' in line and (told := object_in(line)).get("change") == _ORDER:
+        # Behind half a line the last object is whole: none that is missed may seem not to be there.
+        told = object_in(line[line.rfind("{") :]) if '"received"' in line else {}
+        if told.get("event") == "received" and told.get("change") == _ORDER:
             try:
                 partition, word = _word(told, 0)
             except (KeyError, TypeError, ValueError):

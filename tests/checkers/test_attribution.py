@@ -1,6 +1,7 @@
 """In which epoch a lost record was acked: what times, offsets and unbroken runs tell, and not."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,7 +25,14 @@ def lost(
     )
 
 
-def reign(epoch: int, leader: int, since: int, until: int = FOREVER, log_end: int = NONE) -> Reign:
+def reign(
+    epoch: int,
+    leader: int,
+    since: int,
+    until: int = FOREVER,
+    log_end: int = NONE,
+    unheard: bool = False,
+) -> Reign:
     return Reign(
         epoch=epoch,
         leader=leader,
@@ -32,6 +40,7 @@ def reign(epoch: int, leader: int, since: int, until: int = FOREVER, log_end: in
         elected_after=since,
         deposed=until,
         log_end=log_end,
+        unheard=unheard,
     )
 
 
@@ -91,6 +100,42 @@ def test_a_broker_that_lost_its_disk_and_led_on_came_without_it() -> None:
 def test_a_leader_of_whom_nobody_knows_where_it_began_may_have_come_without_it() -> None:
     reigns = [reign(0, 1, since=0, until=200, log_end=0), reign(1, 2, since=100)]
     assert told(groups(lost([10], [50]), reigns, [])) == [([0], 0, 0, UNTOLD)]
+
+
+def elected(leader: int, unheard: bool, then: int = 3, end: int = NONE) -> list[Reign]:
+    """Broker 1 leads, one is elected that says nothing, and another one leads."""
+    first = reign(0, 1, since=0, until=200, log_end=0)
+    return [first, reign(1, leader, since=100, unheard=unheard), reign(2, then, 300, log_end=end)]
+
+
+def test_an_elected_one_that_never_heard_of_it_hides_no_later_leader() -> None:
+    some = lost([10], [50])
+    assert told(groups(some, elected(2, unheard=True, end=8), [])) == [([0], 0, 0, 2)]
+    assert told(groups(some, elected(2, unheard=False, end=8), [])) == [([0], 0, 0, UNTOLD)]
+    assert told(groups(some, elected(2, unheard=True), [])) == [([0], 0, 0, UNTOLD)]
+    assert told(groups(some, elected(2, unheard=True, end=11), [])) == [([0], 0, 0, NONE)]
+
+
+def test_who_led_before_an_elected_one_that_never_heard_of_it_may_have_followed_that_one() -> None:
+    """Its log may have shrunk: where it ended when it led again tells nothing of before."""
+    some = lost([10], [50])
+    assert told(groups(some, elected(2, True, then=1, end=8), [])) == [([0], 0, 0, 2)]
+    assert told(groups(some, elected(2, True, then=1), [])) == [([0], 0, 0, UNTOLD)]
+
+
+def test_who_never_heard_that_it_was_elected_again_acked_in_the_epoch_before() -> None:
+    some = lost([10], [150])
+    assert told(groups(some, elected(1, unheard=True, end=8), [])) == [([0], 0, 0, 2)]
+    assert told(groups(some, elected(1, unheard=False, end=8), [])) == [([0], 1, 1, 2)]
+
+
+def test_of_what_has_no_offset_it_is_the_next_that_led() -> None:
+    first, *others = elected(2, unheard=True, end=8)
+    reigns = [replace(first, failing=40), *others]
+    assert told(groups(lost([NONE, NONE], [30, 50]), reigns, [])) == [
+        ([0], 0, 0, NONE),
+        ([1], 0, 0, 2),
+    ]
 
 
 def test_nobody_led_is_nobody_s_epoch() -> None:

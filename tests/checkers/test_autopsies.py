@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from checked_cells import collected, replicas_of
 from made_histories import KILL, Made, a_fault, acked, at, losing, state, write_campaign
-from made_losses import World, lose
+from made_losses import World, cut_for_one_that_never_heard, lose
 from pyspark.sql import SparkSession
 from raw_logs import batches, write_replicas
 
@@ -22,6 +23,7 @@ from checkers.autopsy.causes import MORE, TOLD_MAX, told
 from checkers.autopsy.kinds import Kind
 from checkers.check import check
 from checkers.timeline.cuts import Cut, cuts_of
+from checkers.timeline.words import Word
 from checkers.verdict import Cause
 
 
@@ -68,6 +70,112 @@ def test_a_follower_that_had_what_the_epoch_began_with_was_not_let_in_too_early(
     cause = only(world)
     assert cause.kind == Kind.UNEXPLAINED
     assert "into the ISR" not in cause.sentence
+
+
+def elected_and_killed(acks: str = "all", isr: tuple[int, ...] = (1, 2, 3)) -> World:
+    world = World(acks=acks)
+    world.see(900, 1, isr)
+    way = cut_for_one_that_never_heard
+    lose(world, Kind.CUT_BEFORE_LEADING, 2, 3, way=way)
+    return world
+
+
+def test_one_that_was_elected_and_killed_before_it_heard_of_it_in_one_sentence() -> None:
+    assert only(elected_and_killed()).sentence == (
+        "broker-1 acked these as leader of epoch 0; broker-3 was elected in epoch 1 and never "
+        "heard of it; broker-2 had cut its log from 7 to 5 as follower of broker-3 in epoch 1 "
+        "(local high watermark) before it led; kill#1 struck broker-1 500 ms after the first of "
+        "these; broker-2 led epoch 2 from offset 5, without them; broker-1 cut its log from 7 to 5 "
+        "as follower of broker-2 in epoch 2 (leader epoch 0 and offset 5)."
+    )
+
+
+def never_told_later(world: World) -> None:
+    world.orders[3] = [0]
+
+
+def never_told_before(world: World) -> None:
+    world.orders[3] = [2]
+
+
+def heard(world: World) -> None:
+    world.orders[3] = [0, 1, 2]
+
+
+def of_another_make(world: World) -> None:
+    world.orders = {}
+
+
+def one_who_says_that_it_led(world: World) -> None:
+    world.words.append(Word(broker=3, life=0, leader=3, leader_epoch=1))
+
+
+def without_power(world: World) -> None:
+    world.strike("power-failure", 3, until=world.now + 20, destroys="unsynced")
+
+
+def nobody_knows_whose_disk(world: World) -> None:
+    without_power(world)
+    for row in world.faults:
+        if row["fault"] == "power-failure":
+            row["servers"] = row["partitions"] = None
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        never_told_later,
+        never_told_before,
+        heard,
+        of_another_make,
+        one_who_says_that_it_led,
+        without_power,
+        nobody_knows_whose_disk,
+    ],
+)
+def test_one_that_may_have_heard_that_it_was_elected_may_have_led(
+    spoil: Callable[[World], None],
+) -> None:
+    world = elected_and_killed()
+    spoil(world)
+    assert is_untold(only(world))
+
+
+def test_of_an_election_outside_the_isr_more_follows_than_of_who_hears_of_it() -> None:
+    assert is_untold(only(elected_and_killed(isr=(1, 2))))
+
+
+def is_untold(cause: Cause) -> bool:
+    untold = "no broker's log tells where it ended when a later leader began."
+    return cause.kind == Kind.UNKNOWN and cause.sentence.endswith(untold)
+
+
+@pytest.mark.parametrize(("seconds", "broker", "destroys"), [(-900, 3, "unsynced"), (0, 1, "all")])
+def test_a_disk_that_lost_data_before_or_elsewhere_is_no_doubt(
+    seconds: float, broker: int, destroys: str
+) -> None:
+    world = elected_and_killed()
+    world.now += seconds
+    world.strike("power-failure", broker, until=world.now + 20, destroys=destroys)
+    assert "broker-3 was elected in epoch 1 and never heard of it" in only(world).sentence
+
+
+def test_who_stands_in_the_log_has_led_whatever_its_own_log_lacks() -> None:
+    """The first that broker-2 appended is of broker-3's epoch."""
+    world = elected_and_killed()
+    world.log[5] = replace(world.log[5], leader_epoch=1)
+    cause = only(world)
+    assert "never heard of it" not in cause.sentence
+    assert cause.next_epoch == 1
+
+
+def test_a_leader_is_deposed_by_one_that_never_hears_of_it() -> None:
+    """Not only by the next one that leads, at 1,010 s."""
+    world = elected_and_killed(acks="1")
+    world.ack(1_008, 7)
+    cause = only(world)
+    assert cause.kind == Kind.DEPOSED_LEADER
+    assert "up to 3.0 s after broker-3 was seen to lead; broker-3 was elected in" in cause.sentence
 
 
 def test_who_acked_is_told_by_what_its_producer_sent_before() -> None:
@@ -150,33 +258,57 @@ def test_promised_records_come_first() -> None:
     assert told([made[0], damning])[0] == damning
 
 
-def lost_in_an_election(tmp_path: Path) -> Path:
-    """Two records of epoch 0 are acked by broker-1, broker-2 leads epoch 1 without them."""
+def lost_in_an_election(tmp_path: Path, told: str = "") -> Path:
+    """Two records of epoch 0 are acked by broker-1, broker-2 leads epoch 1 without them; or, where
+    broker-3 was ``told`` something, that one, and broker-2 epoch 2."""
     sends, log = acked(5, 9, 9.5, 40)
     made = losing(Made(sends=sends, log=log, end=4), 1, 2)
-    seen = (state(-5, 1, 0, (1, 2, 3), version=0), state(12, 2, 1, (2, 3), version=1))
+    first, epoch = state(-5, 1, 0, (1, 2, 3), version=0), 2 if told else 1
+    leaders = (3, 2)[-epoch:]
+    elected = [
+        state(11 + number, leader, number, (2, 3), version=number)
+        for number, leader in enumerate(leaders, start=1)
+    ]
     directory = write_campaign(
-        tmp_path / "results", collected(partitions={("t", 0): made}, cluster=seen, faults=KILL)
+        tmp_path / "results",
+        collected(partitions={("t", 0): made}, cluster=(first, *elected), faults=KILL),
     )
     mine = batches(3)
     write_replicas(replicas_of(directory), mine, [], [])
-    for broker, told_by in ((1, cut_line()), (2, leads_line())):
+    for broker, said in ((1, cut_line()), (2, leads_line(epoch)), (3, told)):
         logs = directory / "runs" / "1" / "logs" / f"broker-{broker}"
         logs.mkdir(parents=True)
-        (logs / f"broker-{broker}.log").write_text(f"INFO {told_by} (state.change.logger)\n")
+        (logs / f"broker-{broker}.log").write_text(said)
     return directory
+
+
+def test_what_brokers_were_told_is_read_of_their_logs(tmp_path: Path, spark: SparkSession) -> None:
+    """Broker-3 is elected in epoch 1 and never hears of it, broker-2 leads epoch 2."""
+    directory = lost_in_an_election(tmp_path, told=order_line(0) + order_line(2))
+    (cause,) = check(directory, spark=spark).causes
+    assert "broker-3 was elected in epoch 1 and never heard of it" in cause.sentence
+    assert (cause.next_leader, cause.next_epoch) == (2, 2)
+
+
+def order_line(epoch: int) -> str:
+    words = {"event": "received", "change": "LeaderAndIsr", "broker": 3, "partition": "t-0"}
+    return line_of({**words, "leader": 2, "leader_epoch": epoch})
 
 
 def cut_line() -> str:
     words = {"event": "completed", "change": "Truncate", "broker": 1, "partition": "t-0"}
     places = {"leader": 2, "leader_epoch": 1, "log_end_offset": 3, "offset": 1}
-    return json.dumps({**words, **places, "due_to": "leader epoch 0 and offset 1"})
+    return line_of({**words, **places, "due_to": "leader epoch 0 and offset 1"})
 
 
-def leads_line() -> str:
+def leads_line(epoch: int) -> str:
     words = {"event": "completed", "change": "LeaderAndIsr", "broker": 2, "partition": "t-0"}
-    places = {"leader": 2, "leader_epoch": 1, "leader_epoch_start_offset": 1}
-    return json.dumps({**words, **places, "high_watermark": 1})
+    places = {"leader": 2, "leader_epoch": epoch, "leader_epoch_start_offset": 1}
+    return line_of({**words, **places, "high_watermark": 1})
+
+
+def line_of(words: dict[str, object]) -> str:
+    return f"INFO {json.dumps(words)} (state.change.logger)\n"
 
 
 def test_each_lost_record_has_a_row_and_the_campaign_their_causes(

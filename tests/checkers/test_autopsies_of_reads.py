@@ -2,6 +2,7 @@
 reader was shown every record before. The autopsy tells who was shown it by whom, and why it went;
 and without witnesses it says that it does not know."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from made_consumers import MadeConsumer, left_by
 from made_consumers import Seen as Shown
-from made_histories import indexed, state
-from made_losses import Planted, World, lose
+from made_histories import at, indexed, state
+from made_losses import Planted, World, cut_for_one_that_never_heard, lose
 
 from checkers.autopsy.kinds import Kind
 from checkers.autopsy.performing import Autopsies, perform_shown
@@ -30,14 +31,14 @@ Losses = list[tuple[Kind, int, int]]
 ONE = st.tuples(st.sampled_from(OF_ALL), st.integers(1, 5), st.integers(0, 8))
 
 
-def reader(world: World, *, epochs: bool = True) -> MadeConsumer:
-    """It was shown what is gone as soon as that was acked."""
+def reader(world: World, *, epochs: bool = True, later: float = 0) -> MadeConsumer:
+    """It was shown what is gone as soon as that was acked, or so many seconds later."""
     planted = {sequence: one for one in world.planted for sequence in one.sequences}
     acks = [ack for ack in world.sends if ack.type == "ok" and ack.sequence in planted]
     polls = [
         Shown(
             poll=number,
-            time=ack.time,
+            time=ack.time + at(later) - at(0),
             offset=ack.offset or 0,
             leader_epoch=planted[ack.sequence].epoch if epochs else None,
             producer=ack.producer,
@@ -49,12 +50,12 @@ def reader(world: World, *, epochs: bool = True) -> MadeConsumer:
 
 
 def performed(
-    world: World, *, epochs: bool = True
+    world: World, *, epochs: bool = True, later: float = 0
 ) -> dict[str, tuple[list[dict[str, Any]], Autopsies]]:
     """By anomaly: its rows, and their autopsies."""
     around, known = world.scene()
     history = indexed(world.made(), timeline=known)
-    looked = looked_at([left_by(reader(world, epochs=epochs))], history, Promises())
+    looked = looked_at([left_by(reader(world, epochs=epochs, later=later))], history, Promises())
     return {
         found.anomaly: (
             found.rows.to_pylist(),
@@ -129,6 +130,28 @@ def test_what_a_leader_said_to_be_committed_is_told_to_have_been() -> None:
         found.causes[0].sentence
     )
     assert len(rows) == 2
+
+
+def shown_after_an_election(epoch: int) -> list[dict[str, Any]]:
+    """Broker-3 is elected in epoch 1 and never hears of it; after that two that were acked before
+    are shown, as of this epoch."""
+    world = World(acks="all")
+    lose(world, Kind.CUT_BEFORE_LEADING, 2, 0, way=cut_for_one_that_never_heard)
+    (planted,) = world.planted
+    world.planted = [replace(planted, epoch=epoch)]
+    _, found = performed(world, later=8)[VANISHED]
+    return found.of_records.to_pylist()
+
+
+def test_who_never_heard_that_it_was_elected_showed_nothing() -> None:
+    for row in shown_after_an_election(epoch=0):
+        assert (row["shown_by"], row["shown_epoch"]) == (1, 0)
+        assert (row["kind"], row["next_leader"]) == (Kind.DEPOSED_LEADER, 2)
+
+
+def test_whoever_appended_what_was_shown_has_led() -> None:
+    for row in shown_after_an_election(epoch=1):
+        assert (row["shown_by"], row["shown_epoch"], row["epochs"]) == (3, 1, [1])
 
 
 @pytest.mark.parametrize("anomaly", [VANISHED, INCONSISTENT])

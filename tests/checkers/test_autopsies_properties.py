@@ -3,7 +3,7 @@ next without them, the fault and the kind; and what nothing explains is called t
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from made_losses import Planted, World, lose
+from made_losses import Planted, World, cut_for_one_that_never_heard, lose
 
 from checkers.autopsy.kinds import Kind
 
@@ -74,4 +74,17 @@ def test_what_the_leader_alone_had_acked_is_laid_to_what_was_planted(
     world = World(acks="1", speaks=speaks)
     for kind, count, appended in planted:
         lose(world, kind, count, appended)
+    holds(world)
+
+
+@ANY_MACHINE
+@given(losses((Kind.CUT_BEFORE_LEADING, Kind.DEPOSED_LEADER, Kind.UNEXPLAINED)))
+@example([(Kind.CUT_BEFORE_LEADING, 2, 3), (Kind.CUT_BEFORE_LEADING, 2, 3)])
+def test_who_never_heard_that_it_was_elected_hides_no_later_leader(
+    planted: list[tuple[Kind, int, int]],
+) -> None:
+    world = World(acks="all")
+    for kind, count, appended in planted:
+        cut = kind is Kind.CUT_BEFORE_LEADING
+        lose(world, kind, count, appended, way=cut_for_one_that_never_heard if cut else None)
     holds(world)

@@ -11,7 +11,7 @@ import pytest
 from broker.server.replication.roles import Origin
 from broker.server.replication.state_change_log import StateChangeLog
 from broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
-from checkers.timeline.words import Word, words_of
+from checkers.timeline.words import Word, orders_of, words_of
 
 T = ("a-topic", 3)
 
@@ -52,7 +52,17 @@ def test_what_a_broker_writes_is_understood(
         )
     lines = [f"INFO {record.message} ({record.name})\n" for record in caplog.records]
     expected = Word(broker=1, life=0, leader=1, leader_epoch=4, log_end=120, high_watermark=118)
-    assert words_of(logs(tmp_path, *lines)) == {T: (expected,)}
+    directory = logs(tmp_path, *lines)
+    assert words_of(directory) == {T: (expected,)}
+    assert orders_of(directory) == {T: {1: [4]}}
+
+
+def test_what_a_broker_was_told_is_kept_in_its_order(tmp_path: Path) -> None:
+    """Whatever it did about it, and behind half a line, too. Where leaders coordinate it is no
+    controller that tells."""
+    told = [line("received", leader_epoch=epoch) for epoch in (4, 7, 5)]
+    others = [line(), line("received", "LeaderChange"), '"received"\n', line("received")[:99]]
+    assert orders_of(logs(tmp_path, *others, *told)) == {T: {1: [4, 7, 5]}}
 
 
 def test_roles_that_were_taken_count_and_nothing_else(tmp_path: Path) -> None:

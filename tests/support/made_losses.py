@@ -56,7 +56,7 @@ class Planted:
 @dataclass(kw_only=True)
 class World:
     """A partition of three brokers, one producer, times in seconds. ``speaks``: whether brokers'
-    logs tell where theirs ended, and what they cut."""
+    logs tell where theirs ended, what they cut, and of which epochs they were told."""
 
     acks: str = "all"
     speaks: bool = True
@@ -69,6 +69,7 @@ class World:
     rows: list[dict[str, Any]] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
+    orders: dict[int, list[int]] = field(default_factory=lambda: {1: [], 2: [], 3: []})
     sends: list[Send] = field(default_factory=list)
     log: list[Entry] = field(default_factory=list)
     planted: list[Planted] = field(default_factory=list)
@@ -77,9 +78,17 @@ class World:
         self.see(0, 1, (1, 2, 3))
         self.append(5)
 
-    def see(self, seconds: float, leader: int, isr: tuple[int, ...]) -> None:
+    def see(self, seconds: float, leader: int, isr: tuple[int, ...], *, hears: bool = True) -> None:
+        """``hears``: whether the leader is told, as the others are."""
         self.rows.append(state(seconds, leader, self.epoch, isr, version=len(self.rows)))
-        if self.speaks and not any(word.leader_epoch == self.epoch for word in self.words):
+        for broker, told in self.orders.items():
+            if self.speaks and (hears or broker != leader):
+                told.append(self.epoch)
+        if (
+            hears
+            and self.speaks
+            and not any(word.leader_epoch == self.epoch for word in self.words)
+        ):
             said = {"log_end": self.end, "high_watermark": self.end}
             word = Word(broker=leader, life=0, leader=leader, leader_epoch=self.epoch, **said)
             self.words.append(word)
@@ -124,11 +133,11 @@ class World:
         )
         return f"{fault}#{number}"
 
-    def elect(self, isr: tuple[int, ...]) -> None:
+    def elect(self, isr: tuple[int, ...], *, hears: bool = True) -> None:
         """Five seconds from now, the next broker, which holds all that stands in the log."""
         self.epoch += 1
         self.leader = isr[0]
-        self.see(self.now + 5, self.leader, isr)
+        self.see(self.now + 5, self.leader, isr, hears=hears)
 
     def made(self) -> Made:
         return Made(sends=self.sends, log=self.log, end=self.end)
@@ -151,6 +160,7 @@ class World:
             timeline=known,
             words=self.words,
             cuts=self.cuts,
+            orders=self.orders,
             absences=absences(whole),
             logs=(),
             readers_bound=MOMENT,
@@ -162,15 +172,21 @@ class World:
         return perform(indexed(self.made(), timeline=known), around, ALL_PROMISED)
 
 
-def lose(world: World, kind: Kind, count: int, appended: int, late: int = 0) -> None:
+_Way = Callable[["World", int, int], str]
+"""How so many records are lost when that broker leads next. Returns the fault."""
+
+
+def lose(
+    world: World, kind: Kind, count: int, appended: int, late: int = 0, way: _Way | None = None
+) -> None:
     """So many records are acked and lost; then so many are appended by the next leader, behind so
-    many that came ``late``: they were given up before."""
+    many that came ``late``: they were given up before. ``way``: None for the usual one."""
     world.now += ERA_S
     given_up = world.give_up(late, -100)
     leader, epoch, begins = world.leader, world.epoch, world.end
     other = leader % 3 + 1
     sequences = range(world.sequence, world.sequence + count)
-    fault = _WAYS[kind](world, other, count)
+    fault = (way or _WAYS[kind])(world, other, count)
     assert world.leader == other
     cut = Cut(
         broker=leader,
@@ -267,6 +283,27 @@ def _cut_before(world: World, other: int, count: int) -> str:
     return _not_fetched(world, other, count)
 
 
+def cut_for_one_that_never_heard(world: World, other: int, count: int) -> str:
+    """Likewise, but it cuts as the follower of the third, which is killed before it hears that it
+    is elected."""
+    leader, third = world.leader, other % 3 + 1
+    fault = world.strike("kill", leader, until=world.now + 20)
+    _lost(world, count, -0.5)
+    world.elect((third, other), hears=False)
+    cut = Cut(
+        broker=other,
+        leader=third,
+        leader_epoch=world.epoch,
+        log_end=world.end + count,
+        offset=world.end,
+        due_to="local high watermark",
+    )
+    world.cuts.append(cut)
+    world.now += 5
+    world.elect((other,))
+    return fault
+
+
 def _let_in(world: World, other: int, count: int) -> str:
     """KAFKA-7128: the third, which has them, leads with a watermark that lags, and lets the other
     one in, which does not."""
@@ -283,7 +320,7 @@ def _let_in(world: World, other: int, count: int) -> str:
     return fault
 
 
-_WAYS: dict[Kind, Callable[[World, int, int], str]] = {
+_WAYS: dict[Kind, _Way] = {
     Kind.DEPOSED_LEADER: _deposed,
     Kind.NOT_REPLICATED: _not_fetched,
     Kind.UNCLEAN_ELECTION: _unclean,
