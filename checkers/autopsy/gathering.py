@@ -146,11 +146,7 @@ def _unheard(reign: Reign, told: Told) -> bool:
         for word in told.words
     )
     faults = (_seen(fault) for fault in told.around.faults if fault.begun)
-    taken = any(
-        fault.took >= reign.elected_after and fault.befell(reign.leader)
-        for fault in faults
-        if fault.took >= 0
-    )
+    taken = any(one.took >= reign.elected_after and one.befell(reign.leader) for one in faults)
     return passed and not heard and not taken
 
 

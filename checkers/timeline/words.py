@@ -8,6 +8,8 @@ are sentences, of which those of leaders count, e.g. ::
     [Broker id=1] Leader t-0 with topic id Some(QcD) starts at leader epoch 3 from offset 9 with ...
     [Partition t-0 broker=1] t-0 starts at Leader Epoch 3 from offset 9. ...
 
+What the controller tells it the bundled broker writes down before that, as ``received``.
+
 No use is made of their times. They are of the broker's clock, which nobody has compared and faults
 may set, in its time zone. What counts is the order in one process, and who says what of an epoch.
 """

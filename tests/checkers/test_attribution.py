@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from checkers.arrays import NONE
 from checkers.autopsy.attribution import UNTOLD, Group, Lost, groups
-from checkers.autopsy.scene import FaultSeen, Reign
+from checkers.autopsy.explaining import Around, story
+from checkers.autopsy.scene import FaultSeen, Reign, Scene
 from checkers.cluster.faults import FOREVER
 
 
@@ -48,6 +50,7 @@ def told(found: Sequence[Group]) -> list[tuple[list[int], int, int, int]]:
     return [(one.records.tolist(), one.first, one.last, one.after) for one in found]
 
 
+AROUND = Around(acks="1", watched=True, bound=0, log_start=0)
 OVERLAPPING = [
     reign(0, 1, since=0, until=200, log_end=0),
     reign(1, 2, since=100, until=300, log_end=10),
@@ -127,6 +130,24 @@ def test_who_never_heard_that_it_was_elected_again_acked_in_the_epoch_before() -
     some = lost([10], [150])
     assert told(groups(some, elected(1, unheard=True, end=8), [])) == [([0], 0, 0, 2)]
     assert told(groups(some, elected(1, unheard=False, end=8), [])) == [([0], 1, 1, 2)]
+
+
+def test_who_acked_is_not_in_doubt_for_one_that_never_heard_that_it_was_elected() -> None:
+    """Broker 1 may have acked it before that one, or after: it led both times."""
+    reigns = [*elected(2, unheard=True, then=1, end=8), reign(3, 3, since=400, log_end=9)]
+    some = lost([10], [350])
+    (group,) = groups(some, [replace(reigns[0], deposed=FOREVER), *reigns[1:]], [])
+    assert (group.first, group.last) == (0, 2)
+    made = story(group, some, Scene(reigns=reigns), AROUND)
+    assert (made.leaders, [one.epoch for one in made.epochs]) == ([1], [0, 2])
+
+
+@pytest.mark.parametrize(("leader", "late"), [(1, 150 - 310), (2, 150 - 110)])
+def test_nobody_is_deposed_by_its_own_election(leader: int, late: int) -> None:
+    """Which it never hears of, either."""
+    some, reigns = lost([10], [150]), elected(leader, unheard=True, end=8)
+    (group,) = groups(some, reigns, [])
+    assert story(group, some, Scene(reigns=reigns), AROUND).late == late
 
 
 def test_of_what_has_no_offset_it_is_the_next_that_led() -> None:

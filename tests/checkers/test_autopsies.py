@@ -102,12 +102,20 @@ def heard(world: World) -> None:
     world.orders[3] = [0, 1, 2]
 
 
+def heard_too_late(world: World) -> None:
+    world.orders[3] = [0, 2, 1]
+
+
 def of_another_make(world: World) -> None:
     world.orders = {}
 
 
-def one_who_says_that_it_led(world: World) -> None:
-    world.words.append(Word(broker=3, life=0, leader=3, leader_epoch=1))
+def told_to_follow(world: World) -> None:
+    world.words.append(Word(broker=3, life=0, leader=1, leader_epoch=1))
+
+
+def another_says_that_it_led(world: World) -> None:
+    world.words.append(Word(broker=1, life=0, leader=1, leader_epoch=1))
 
 
 def without_power(world: World) -> None:
@@ -127,8 +135,10 @@ def nobody_knows_whose_disk(world: World) -> None:
         never_told_later,
         never_told_before,
         heard,
+        heard_too_late,
         of_another_make,
-        one_who_says_that_it_led,
+        told_to_follow,
+        another_says_that_it_led,
         without_power,
         nobody_knows_whose_disk,
     ],
