@@ -15,23 +15,11 @@ from coordination_world import (
 )
 
 from broker.coordination.administration.admin import Outcome
-from broker.coordination.events import (
-    Effect,
-    Fault,
-    PutAssigned,
-    Refused,
-    Tell,
-    Write,
-)
-from broker.coordination.nodes import (
-    Change,
-    PartitionView,
-    StateChangeRequest,
-)
+from broker.coordination.events import Effect, Fault, PutAssigned, Refused, Tell, Write
+from broker.coordination.nodes import Change, PartitionView, StateChangeRequest
 from broker.replication.events import StartServing
 from broker.replication.replica import Role
 from broker.types import BrokerId
-
 
 # --- State change communication -----------------------------------------------------------------
 
