@@ -30,10 +30,8 @@ def main(capability: str) -> str | None:
             found.append(VERBS[TRIALS[Capability(capability)]]())
         except Exception as error:  # noqa: BLE001 - whatever it is, it does not work
             found.append(f"{type(error).__name__}: {error}")
-        finally:
-            children.stop()
 
-    children.run(look)
+    children.run_while(look)
     return found[0]
 
 

@@ -46,15 +46,16 @@ class FinalReader:
             for number in range(topic.partitions)
         }
         self._open = set(self._reads)
-        self._refusals: Mapping[tuple[str, int], str] = {}
 
     def run(
-        self, deadline: float, stopping: Callable[[], bool], keep: Callable[[float], None]
+        self,
+        reads: TableWriter,
+        progress: Progress,
+        deadline: float,
+        stopping: Callable[[], bool],
     ) -> None:
-        """Read until all is read, the deadline (``time.monotonic``) has passed, or ``stopping``.
-
-        ``keep(now)`` is called several times a second, for flushing and progress.
-        """
+        """Read until all is read, the deadline (``time.monotonic``) has passed, or ``stopping``;
+        then write the rows of ``reads``."""
         bounds = Bounds(AdminClient(connection_of(self._spec)), sorted(self._reads))
         while self._open and not stopping() and (now := time.monotonic()) < deadline:
             for partition, low, high in bounds.answers(now):
@@ -62,13 +63,12 @@ class FinalReader:
                 self._consumer.incremental_assign([TopicPartition(*partition, low)])
             for message in self._consumer.consume(BATCH, WAIT_SECONDS):
                 self._take(message)
-            keep(now)
-        self._refusals = bounds.refusals
-
-    def record(self, reads: TableWriter, unfinished: str) -> None:
-        """Write the rows of ``reads``; ``unfinished`` says why reading stopped early, if so."""
+            self._log.flush_due(now)
+            if progress.due(now):
+                progress.write(self.figures())
+        unfinished = "stopped" if stopping() else f"{self._spec.deadline_s:g} s had passed"
         for key, read in sorted(self._reads.items()):
-            refusal = self._refusals.get(key)
+            refusal = bounds.refusals.get(key)
             reads.append(read.row(f"{unfinished} ({refusal})" if refusal else unfinished))
 
     def figures(self) -> Mapping[str, int]:
@@ -155,14 +155,7 @@ def read(spec: FinalReadSpec, deadline: float, stopping: Callable[[], bool]) -> 
     consumer = _consumer(spec)
     try:
         reader = FinalReader(spec, consumer, log)
-
-        def keep(now: float) -> None:
-            log.flush_due(now)
-            if progress.due(now):
-                progress.write(reader.figures())
-
-        reader.run(deadline, stopping, keep)
-        reader.record(reads, "stopped" if stopping() else f"{spec.deadline_s:g} s had passed")
+        reader.run(reads, progress, deadline, stopping)
         progress.write(reader.figures())
     finally:
         consumer.close()

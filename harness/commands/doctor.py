@@ -116,47 +116,42 @@ def _links() -> Finding:
 
 
 def _limits() -> Finding:
-    return _of_some_faults(
+    return _dispensable(
         what="control groups",
         obstacle=can_enter() or next(filter(None, map(unlimited, Scarce)), None),
         seen=("CPU and memory can be limited", "not usable"),
-        cost="starve-cpu and starve-memory",
+        cost="starve-cpu and starve-memory, with the backend local",
     )
 
 
 def _disks() -> Finding:
-    return _of_some_faults(
+    return _dispensable(
         what="disks of brokers' own",
         obstacle=can_enter() or undoable(Capability.LOSE_UNSYNCED_WRITES),
         seen=("they lose what was not synced", "not to be had"),
-        cost="power failures and disks that fail",
+        cost="power failures and disks that fail, with the backend local",
     )
 
 
-def _of_some_faults(
-    *, what: str, obstacle: str | None, seen: tuple[str, str], cost: str
-) -> Finding:
-    """Of what some faults need on this machine. ``seen``: where it is there, and where not."""
+def _dispensable(*, what: str, obstacle: str | None, seen: tuple[str, str], cost: str) -> Finding:
+    """Of what not everybody needs. ``seen``: where it is there, and where not."""
     works = obstacle is None
     return Finding(
         what=what,
         works=works,
         seen=seen[0 if works else 1],
-        cost=f"{cost}, with the backend local",
+        cost=cost,
         remedy=obstacle or "",
         needed=False,
     )
 
 
 def _clocks() -> Finding:
-    obstacle = can_enter() or undoable(Capability.FAKE_CLOCKS)
-    return Finding(
+    return _dispensable(
         what="clocks (libfaketime)",
-        works=obstacle is None,
-        seen="servers can be told another time" if obstacle is None else "not usable",
+        obstacle=can_enter() or undoable(Capability.FAKE_CLOCKS),
+        seen=("servers can be told another time", "not usable"),
         cost="step-clock, fast-clock and strobe-clock, with the backend local",
-        remedy=obstacle or "",
-        needed=False,
     )
 
 
@@ -214,24 +209,18 @@ def _clients() -> Finding:
 
 
 def _docker() -> Finding:
-    obstacle = unavailable()
-    return Finding(
+    return _dispensable(
         what="Docker Engine",
-        works=obstacle is None,
-        seen="answers, on this machine" if obstacle is None else "not usable",
+        obstacle=unavailable(),
+        seen=("answers, on this machine", "not usable"),
         cost="the backend docker: nodes as containers",
-        remedy=obstacle or "",
-        needed=False,
     )
 
 
 def _ssh() -> Finding:
-    obstacle = hosts.unavailable()
-    return Finding(
+    return _dispensable(
         what="SSH",
-        works=obstacle is None,
-        seen="hosts come with --inventory FILE" if obstacle is None else "not usable",
+        obstacle=hosts.unavailable(),
+        seen=("hosts come with --inventory FILE", "not usable"),
         cost="the backend ssh: nodes on other hosts",
-        remedy=obstacle or "",
-        needed=False,
     )

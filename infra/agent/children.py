@@ -52,7 +52,7 @@ class Child:
 
 
 def run(serve: Callable[[], None]) -> None:
-    """The main thread's loop, until :func:`stop` or SIGTERM; ``serve`` runs in a thread beside it.
+    """The main thread's loop, until SIGTERM; ``serve`` runs in a thread beside it.
 
     It is started here, after signals are heard: whoever had an answer to its first request could
     send SIGTERM else before there is a handler. We would end at once, and all below us would live.
@@ -62,6 +62,18 @@ def run(serve: Callable[[], None]) -> None:
     _calls.put(reap)  # what has ended before we heard
     while (call := _calls.get()) is not None:
         call()
+
+
+def run_while(serve: Callable[[], None]) -> None:
+    """The same, until ``serve`` has ended, however it did."""
+
+    def served() -> None:
+        try:
+            serve()
+        finally:
+            _calls.put(None)
+
+    run(served)
 
 
 def adopt_orphans() -> None:
@@ -87,11 +99,6 @@ def _hear_signals() -> None:
             _calls.put(None if ended else reap)
 
     threading.Thread(target=hear, daemon=True).start()
-
-
-def stop() -> None:
-    """Let :func:`run` return."""
-    _calls.put(None)
 
 
 def in_main_thread(act: Callable[[], T]) -> T:

@@ -29,14 +29,7 @@ class Server:
     def serve_one(self, stream: Stream) -> None:
         """Serve one who is connected already, until that ends. Programs end then; what was told to
         outlive us goes on."""
-
-        def serve() -> None:
-            try:
-                self._converse(stream)
-            finally:
-                children.stop()
-
-        children.run(serve)
+        children.run_while(lambda: self._converse(stream))
 
     def _accept(self, listener: socket.socket) -> None:
         while True:

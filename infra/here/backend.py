@@ -3,18 +3,16 @@ there already. They go where this machine's network leads; nothing is cut, and n
 """
 
 import os
-import shutil
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from infra import agent_process
 from infra.agent.parents import dying_with
-from infra.copying import SeenThere
 from infra.interface import Capability, Node
 from infra.links import AgentLinks
-from infra.node import AgentNode, Made
+from infra.node import AgentNode
 from infra.nodes import Nodes
-from infra.software import of_this_machine
+from infra.this_machine import Directories, node_of
 
 CAPABILITIES = frozenset({Capability.SIGNALS})
 """Of the clients' processes."""
@@ -36,7 +34,7 @@ class HereBackend:
     name = "here"
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory.absolute()
+        self._directories = Directories(directory)
         self._nodes = Nodes(self._make)
         self.capabilities = CAPABILITIES
         self.links = AgentLinks(self._nodes)
@@ -47,12 +45,10 @@ class HereBackend:
 
     def remove(self, name: str) -> None:
         self._nodes.remove(name)
-        if (self._directory / name).exists():
-            shutil.rmtree(self._directory / name)
+        self._directories.remove(name)
 
     def remains(self, name: str) -> Sequence[str]:
-        directory = self._directory / name
-        return [str(directory)] if directory.exists() else []
+        return self._directories.remains(name)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         return self._nodes.reaches(source, target, port, timeout)
@@ -63,19 +59,7 @@ class HereBackend:
                 node.close()
 
     def _make(self, name: str) -> AgentNode:
-        directory = self._directory / name
-        (directory / "logs").mkdir(parents=True)
+        directory = self._directories.make(name)
         # There is no PID namespace whose end would take it along.
         agent = agent_process.start(name, directory, before=dying_with(os.getpid()))
-        return AgentNode(
-            Made(
-                name=name,
-                addresses=[_ADDRESS],
-                directory=PurePosixPath(directory),
-                agent=agent.client(),
-                software=of_this_machine,
-                shares=SeenThere(name, Path("/")),
-                jars=None,
-                remove=agent.end,
-            )
-        )
+        return node_of(agent, _ADDRESS, directory, agent.end)

@@ -4,7 +4,6 @@ Made inside the namespaces of :mod:`infra.local.enter`, whose end is the end of 
 Not handled: more than one open backend in a process (they would share the one router).
 """
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,6 +17,7 @@ from infra.local.network import Router, exposed_router, free_subnet, routed_netw
 from infra.local.node import make_node
 from infra.node import AgentNode
 from infra.nodes import Nodes, capabilities, limits
+from infra.this_machine import Directories
 from infra.together import on_all
 from infra.trials import TRIALS
 
@@ -51,7 +51,7 @@ class LocalBackend:
             raise InfraError("the local backend works only inside infra.local.enter.enter()")
         if clocks:
             _have_shared_memory_of_our_own()
-        self._directory = directory.absolute()
+        self._directories = Directories(directory)
         self._gone: dict[str, str] = {}
         self._nodes = Nodes(self._make)
         self.links = AgentLinks(self._nodes)
@@ -75,15 +75,13 @@ class LocalBackend:
     def remove(self, name: str) -> None:
         address = next((node.address for node in self._nodes.made() if node.name == name), None)
         self._nodes.remove(name)
-        if (self._directory / name).exists():
-            shutil.rmtree(self._directory / name)
+        self._directories.remove(name)
         if address is not None:
             self._router.detach(address)
             self._gone[name] = address
 
     def remains(self, name: str) -> Sequence[str]:
-        directory = self._directory / name
-        left = [str(directory)] if directory.exists() else []
+        left = [*self._directories.remains(name)]
         address = self._gone.get(name)
         if address is not None and self._router.reaches(address):
             left.append(f"a link to {address}")
@@ -105,7 +103,7 @@ class LocalBackend:
 
     def _make(self, name: str) -> AgentNode:
         with NetworkNamespace.create() as namespace:  # held by its agent from now on
-            return make_node(name, self._directory / name, namespace, self._router)
+            return make_node(name, self._directories.make(name), namespace, self._router)
 
 
 def _router(host: NetworkNamespace | None, exposed: bool) -> Router:

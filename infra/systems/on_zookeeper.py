@@ -12,10 +12,7 @@ from pathlib import PurePosixPath
 
 from kazoo.client import KazooClient
 
-from infra.added import Added
-from infra.admin import Admin
 from infra.changes import ClusterChange, Observer
-from infra.clocks import FakeClock
 from infra.disks import DiskPlan
 from infra.ensemble import Ensemble
 from infra.interface import (
@@ -28,8 +25,7 @@ from infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from infra.systems.added import AddedBrokers, name_of
-from infra.systems.admin import KafkaAdmin
+from infra.systems.deployed import DeployedSystem
 from infra.systems.deployment import (
     BROKER_PORT,
     BROKERS_UP_S,
@@ -82,7 +78,7 @@ class Program:
     starts_beside_itself: bool = True
 
 
-class SystemOnZooKeeper:
+class SystemOnZooKeeper(DeployedSystem):
     """Implements ``infra.interface.System``.
 
     Args:
@@ -109,11 +105,8 @@ class SystemOnZooKeeper:
         clocks: bool = False,
     ) -> None:
         _check(brokers, zookeepers, properties)
-        self.name = name
+        super().__init__(name, {**program.properties, **properties}, disks, clocks=clocks)
         self._program = program
-        self._disks = disks
-        self._clocks = clocks
-        self._properties = {**program.properties, **properties}
         self._connecting = threading.Lock()
         self._client: KazooClient | None = None
         ensemble = {n: backend.node(f"zookeeper-{n}") for n in range(1, zookeepers + 1)}
@@ -129,18 +122,7 @@ class SystemOnZooKeeper:
         self._ensemble = ZooKeeperEnsemble(
             {zookeeper.name: zookeeper.address for zookeeper in self._zookeepers}, session_ms
         )
-        numbers = range(1, brokers + 1)
-        self._brokers = tuple(on_all(lambda n: self._broker(backend, n), numbers))
-        self._added = AddedBrokers(backend, lambda n: self._broker(backend, n), brokers)
-        self._admin = KafkaAdmin(self._all_brokers, self._topic_config)
-
-    @property
-    def brokers(self) -> Sequence[Server]:
-        return self._brokers
-
-    @property
-    def added(self) -> Added[Server]:
-        return self._added
+        self._make_brokers(backend, brokers)
 
     @property
     def zookeepers(self) -> Sequence[Server]:
@@ -149,14 +131,6 @@ class SystemOnZooKeeper:
     @property
     def ensemble(self) -> Ensemble:
         return self._ensemble
-
-    @property
-    def admin(self) -> Admin:
-        return self._admin
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return ",".join(broker.address for broker in self._brokers)
 
     @property
     def zookeeper_connect(self) -> str:
@@ -207,9 +181,6 @@ class SystemOnZooKeeper:
         except (InfraError, FileNotFoundError) as error:
             raise ViewUnavailable(f"what ZooKeeper has logged cannot be read: {error}") from error
 
-    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
-        return [disk.data for disk in broker.disks] or [broker.node.directory / "data"]
-
     def close(self) -> None:
         self._ensemble.close()
         if self._client is not None:
@@ -231,22 +202,21 @@ class SystemOnZooKeeper:
     def _number(self, name: str) -> int:
         return int(self._properties.get(name, _DEFAULTS[name]))
 
-    def _broker(self, backend: Backend, broker_id: int) -> NodeServer:
-        node = backend.node(name_of(broker_id))
+    def _broker(self, node: Node, number: int) -> NodeServer:
         config = node.directory / "server.properties"
         command = Command(name=node.name, argv=self._program.command(node, config))
         broker = NodeServer(
             node,
-            broker_id,
+            number,
             BROKER_PORT,
             command,
             disks=disks(node, self._disks),
             clock=self._clock(node),
             knock=self._program.knock,
-            before_start=lambda: self._session_over(broker_id),
+            before_start=lambda: self._session_over(number),
         )
         own = {
-            "broker.id": str(broker_id),
+            "broker.id": str(number),
             "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
             "log.dirs": ",".join(map(str, self.log_directories(broker))),
             "zookeeper.connect": self.zookeeper_connect,
@@ -254,18 +224,6 @@ class SystemOnZooKeeper:
         }
         node.write(config, server_properties(own | self._properties))
         return broker
-
-    def _all_brokers(self) -> Sequence[NodeServer]:
-        return [*self._brokers, *self._added.there]
-
-    def _clock(self, node: Node) -> FakeClock | None:
-        return node.fake_clock() if self._clocks else None
-
-    def _registered(self, broker: NodeServer) -> bool:
-        try:
-            return broker.id in self.view().brokers
-        except ViewUnavailable:
-            return False
 
     def _session_over(self, broker_id: int) -> None:
         """Wait until a broker's registration is gone, where it would not start before. With a

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from infra.interface import Capability
 from nemesis.admin import observations as seen
-from nemesis.admin.effects import Move, Prefer
+from nemesis.admin.effects import Move, Prefer, moved
 from nemesis.admin.joining import Join
 from nemesis.admin.ordered import Ordered
 from nemesis.interface import (
@@ -64,7 +64,7 @@ def _taken_over(one: Placed, coming: Sequence[str], rng: random.Random, leads: s
     instead = dict(zip(rng.sample(one.replicas, len(coming)), coming, strict=True))
     to = [instead.get(broker, broker) for broker in one.replicas]
     if leads is None:
-        return Move(topic=one.topic, number=one.number, to=tuple(to), before=one.replicas)
+        return moved(one, to)
     to.remove(leads)
     return Prefer(topic=one.topic, number=one.number, to=(leads, *to), before=one.replicas)
 

@@ -4,18 +4,14 @@ import pytest
 from freezable_way import FreezableWay
 from kazoo.client import KazooClient
 from processes import TIMEOUT_S
-from zookeeper import ZooKeeper
+from zookeeper import running_zookeeper
 
 
 @pytest.fixture
 def zookeeper(tmp_path):
     """A running ZooKeeper, killed at the test's end."""
-    server = ZooKeeper(tmp_path / "zookeeper")
-    try:
-        server.start()
+    with running_zookeeper(tmp_path / "zookeeper") as server:
         yield server
-    finally:
-        server.kill()
 
 
 @pytest.fixture

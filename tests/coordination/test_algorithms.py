@@ -1,13 +1,12 @@
-"""The algorithms of seed 001, by the words of the document."""
+"""The algorithms of seed 001, by the words of the document: what one broker does."""
 
 import uuid
 from dataclasses import replace
 from typing import get_args
 
 import pytest
-from coordination_world import KEEP_IN_SYNC, LAG, PREFERRED_WAIT, Broker, T, World
+from coordination_world import KEEP_IN_SYNC, ONE, PREFERRED_WAIT, THREE, TWO, T
 
-from broker.coordination.administration.admin import Outcome
 from broker.coordination.coordinator import STEPS, Coordinator
 from broker.coordination.events import (
     AssignmentsRead,
@@ -22,7 +21,6 @@ from broker.coordination.events import (
     Lifecycle,
     PartitionChanged,
     PartitionRead,
-    PutAssigned,
     QueueChanged,
     QueueRead,
     ReadAssignments,
@@ -57,12 +55,9 @@ from broker.coordination.nodes import (
 )
 from broker.coordination.queues.queue import superfluous
 from broker.coordination.settings import Settings
-from broker.replication.events import Resigned, StartServing
-from broker.replication.replica import Role
+from broker.replication.events import Resigned
 from broker.types import BrokerId
 
-ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
-SETTLED = 1_500
 ISR = Node(Kind.ISR, T)
 
 
@@ -387,33 +382,6 @@ def test_shrink_retains_one_close_replica_for_a_partition_with_the_latest_epoch(
     assert superfluous(reversed(entries)) == superfluous(entries)
 
 
-def test_a_full_queue_is_shrunk_and_one_that_is_still_full_is_refused() -> None:
-    """``throw new FollowerStateChangeQueueFull``"""
-    world = World(3, queue_max=1)
-    world.settle(100)
-    world.create((1, 2))
-    world.crash(THREE)
-    close = StateChangeRequest(
-        change=Change.CLOSE_REPLICA, partition=T._replace(partition=9), leader=ONE, epoch=1
-    )
-    world.zookeeper.put(("entry", THREE, "request-1"), close)
-    world.command(world.admin.reassign(T, (ONE, TWO, THREE)))
-    world.settle(SETTLED)
-    refused = [line for line in world.brokers[ONE].log if isinstance(line, Refused)]
-    assert {line.fault for line in refused} == {Fault.QUEUE_FULL}
-    assert refused[0].broker == THREE
-    start = StateChangeRequest(
-        change=Change.START_REPLICA, partition=T._replace(partition=8), leader=ONE, epoch=1
-    )
-    world.zookeeper.put(("entry", THREE, "request-1"), start)
-    world.settle(2 * SETTLED)
-    (left,) = world.zookeeper.queue(THREE, world.zookeeper.head)
-    assert left.request.partition == T
-    world.start(THREE)
-    world.settle(SETTLED)
-    assert world.view().assigned == (ONE, TWO, THREE)
-
-
 # --- Explicit monitoring ---
 
 
@@ -427,234 +395,6 @@ def test_the_lifecycle_has_the_document_s_words() -> None:
         "follower, broker id 1, completed start-replica for topic foo partition 0, "
         "request from leader 0, at epoch 10",
     ]
-
-
-# --- Become leader ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("variant", ["printed", "fenced"])
-def test_a_new_leader_waits_for_live_replicas_before_it_serves(variant: str) -> None:
-    """``wait until every live replica in AR catches up ... or a KeepInSyncTime has passed``"""
-    world = World(3, variant, load_balancing=False)
-    world.settle(100)
-    world.create((1, 2, 3))
-    world.settle(SETTLED)
-    world.expire(world.brokers[ONE].session)
-    world.crash(ONE)
-    world.settle(PREFERRED_WAIT + 20, network=False)
-    leader = world.leader()
-    assert leader in (TWO, THREE)
-    replica = world.brokers[leader].replicas[T]
-    assert replica.role is Role.LEADER
-    assert not replica.serves
-    world.settle(KEEP_IN_SYNC - 60, network=False)
-    assert not replica.serves
-    world.settle(60, network=False)
-    assert replica.serves
-    assert world.isr() == (leader,)
-
-
-@pytest.mark.parametrize("variant", ["printed", "fenced"])
-def test_it_serves_as_soon_as_they_have_caught_up(variant: str) -> None:
-    world = World(3, variant, load_balancing=False)
-    world.settle(100)
-    world.create((1, 2, 3))
-    world.settle(SETTLED)
-    world.expire(world.brokers[ONE].session)
-    world.crash(ONE)
-    world.settle(PREFERRED_WAIT + 60)
-    leader = world.leader()
-    assert leader in (TWO, THREE)
-    assert world.brokers[leader].replicas[T].serves
-    assert set(world.isr()) == {TWO, THREE}
-
-
-@pytest.mark.parametrize("variant", ["printed", "fenced"])
-def test_the_isr_of_a_new_partition_is_whole_when_it_is_first_served(variant: str) -> None:
-    """``r.partition.ISR = the current set of replicas in sync with r``: of an empty log, all that
-    are live."""
-    world = World(3, variant)
-    world.settle(100)
-    served: list[tuple[BrokerId, ...]] = []
-
-    def tell(process: Broker, effect: Effect) -> None:
-        if isinstance(effect, Tell) and isinstance(effect.event, StartServing):
-            served.append(process.replicas[T].isr)
-
-    world.on_effect = tell
-    world.create((1, 2, 3))
-    (isr,) = served
-    assert set(isr) == {ONE, TWO, THREE}
-
-
-@pytest.mark.parametrize(("variant", "leaves"), [("fenced", True), ("printed", False)])
-def test_who_dies_level_with_an_idle_leader_leaves_the_isr(variant: str, leaves: bool) -> None:
-    """Printed, the commit thread looks at followers when a record is to be committed."""
-    world = World(3, variant, load_balancing=False)
-    world.settle(100)
-    world.create((1, 2, 3))
-    value = world.produce(ONE)
-    world.settle(100)
-    assert world.is_acked(value)
-    session = world.brokers[THREE].session
-    world.crash(THREE)
-    world.settle(10 * LAG)
-    assert set(world.isr()) == {ONE, TWO, THREE}, "its session is not over"
-    world.expire(session)
-    world.settle(20)
-    assert (set(world.isr()) == {ONE, TWO}) == leaves
-    if leaves:
-        value = world.produce(ONE)
-        world.settle(40)
-        assert world.is_acked(value), "without a wait for the dead one"
-    world.start(THREE)
-    world.settle(SETTLED)
-    assert set(world.isr()) == {ONE, TWO, THREE}
-
-
-def test_who_dies_while_a_new_leader_waits_for_it_is_waited_for_no_more() -> None:
-    world = World(3, load_balancing=False)
-    world.settle(100)
-    world.create((1, 2, 3))
-    world.expire(world.brokers[ONE].session)
-    world.crash(ONE)
-    world.settle(PREFERRED_WAIT + 20, network=False)
-    leader = world.leader()
-    (other,) = {TWO, THREE} - {leader}
-    assert leader is not None
-    assert not world.brokers[leader].replicas[T].serves
-    world.expire(world.brokers[other].session)
-    world.crash(other)
-    world.settle(20, network=False)
-    assert world.brokers[leader].replicas[T].serves
-    assert world.isr() == (leader,)
-
-
-# --- checkLoadBalancing ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("balancing", [True, False])
-@pytest.mark.parametrize("variant", ["printed", "fenced"])
-def test_the_preferred_replica_gets_the_leadership_back(variant: str, balancing: bool) -> None:
-    """``if(leader replica is not the preferred one & the preferred replica is in ISR) delete
-    /brokers/topics/[topic]/[partition_id]/leader``"""
-    world = World(3, variant, load_balancing=balancing)
-    world.settle(100)
-    world.create((1, 2, 3))
-    world.expire(world.brokers[ONE].session)
-    world.crash(ONE)
-    world.settle(SETTLED)
-    assert world.leader() != ONE
-    world.start(ONE)
-    world.settle(2 * SETTLED)
-    assert (world.leader() == ONE) == balancing
-    if not balancing:
-        world.command(world.admin.elect_preferred(T))
-        world.settle(SETTLED)
-        assert world.leader() == ONE
-
-
-# --- reassignment, creation, deletion ------------------------------------------------------------
-
-
-@pytest.mark.parametrize("target", [(2, 3), (1, 3), (3,), (3, 2, 1)])
-def test_a_partition_is_moved(target: tuple[int, ...]) -> None:
-    """``checkReassignedReplicas``, ``completePartitionsReassignment``"""
-    world = World(3)
-    world.settle(100)
-    world.create((1, 2))
-    value = world.produce(ONE)
-    world.settle(200)
-    world.command(world.admin.reassign(T, tuple(map(BrokerId, target))))
-    world.settle(2 * SETTLED)
-    assert world.view().assigned == target
-    assert world.view().reassigned is None
-    assert set(world.isr()) == set(target)
-    assert world.leader() == target[0]
-    assert {broker for broker, _ in world.logs} == set(target)
-    assert all(world.values(broker) == [value] for broker in target)
-
-
-def test_who_is_moved_to_joins_when_its_queue_is_drained() -> None:
-    """A close-replica waits there: carried out by what was read before the move, it would delete a
-    log in the ISR (simulation, seed 86298)."""
-    world = World(3)
-    world.settle(100)
-    world.create((1, 2))
-    value = world.produce(ONE)
-    world.settle(200)
-    world.holds = lambda broker, _request: broker == TWO
-    world.command(world.admin.reassign(T, (ONE,)))
-    world.settle(SETTLED)
-    assert world.view().assigned == (ONE,)
-    world.command(world.admin.reassign(T, (ONE, TWO)))
-    world.settle(2 * SETTLED)
-    assert world.isr() == (ONE,)
-    assert world.values(TWO) == [value], "it would be let in"
-    world.holds = lambda _broker, _request: False
-    world.settle(2 * SETTLED)
-    assert set(world.isr()) == {ONE, TWO}
-    assert world.view().assigned == (ONE, TWO)
-    assert world.values(TWO) == [value]
-
-
-def test_a_move_is_taken_back() -> None:
-    world = World(3)
-    world.settle(100)
-    world.create((1, 2))
-    world.crash(THREE)
-    world.command(world.admin.reassign(T, (ONE, THREE)))
-    world.settle(SETTLED)
-    run = world.command(world.admin.cancel_reassignment(T))
-    world.start(THREE)
-    world.settle(2 * SETTLED)
-    assert run.outcome is Outcome.DONE
-    assert world.view().assigned == (ONE, TWO)
-    assert {broker for broker, _ in world.logs} == {ONE, TWO}
-
-
-def test_a_topic_is_deleted_when_all_have_closed_it() -> None:
-    """``wait till replica is closed by all replicas``; a broker that is down does it later."""
-    world = World(3)
-    world.settle(100)
-    world.create((1, 2, 3))
-    world.crash(THREE)
-    late = world.command(world.admin.delete_topic(T.topic))
-    world.settle(6_000)
-    assert late.outcome is Outcome.TIMED_OUT
-    assert {broker for broker, _ in world.logs} == {THREE}
-    assert [e.request.change for e in world.zookeeper.queue(THREE, world.zookeeper.head)] == [
-        Change.CLOSE_REPLICA
-    ]
-    world.start(THREE)
-    again = world.command(world.admin.delete_topic(T.topic))
-    world.settle(SETTLED)
-    assert again.outcome is Outcome.DONE
-    assert world.logs == {}
-    assert world.view() == PartitionView()
-    assert ("topic", T.topic) not in world.zookeeper.state
-
-
-def test_a_topic_is_there_when_all_have_started_it_and_a_failed_attempt_is_cleaned() -> None:
-    """``waitTillStateChangeRequestConsumed``, ``cleanFailedTopicCreationAttempts``"""
-    world = World(3)
-    world.settle(100)
-    world.crash(THREE)
-    late = world.command(world.admin.create_topic(T.topic, {0: (ONE, TWO, THREE)}))
-    world.settle(6_000)
-    assert late.outcome is Outcome.TIMED_OUT
-    assert world.leader() is None
-    assert world.view().replicas is None
-    again = world.command(world.admin.create_topic(T.topic, {0: (ONE, TWO)}))
-    world.settle(SETTLED)
-    assert again.outcome is Outcome.DONE
-    assert world.leader() == ONE
-    once_more = world.command(world.admin.create_topic(T.topic, {0: (ONE, TWO)}))
-    world.settle(100)
-    assert once_more.outcome is Outcome.EXISTS
-    world.start(THREE)
-    world.settle(SETTLED)
-    assert {broker for broker, _ in world.logs} == {ONE, TWO}
 
 
 def test_every_event_is_somebody_s_business() -> None:
@@ -690,26 +430,6 @@ def test_an_unclean_replica_is_suspect_until_it_was_looked_at() -> None:
     assert not claims(alone)
     (write,) = alone.writes()
     assert write.ops[-1].isr == (TWO,)  # type: ignore[union-attr]
-
-
-def test_a_move_that_was_replaced_is_not_completed() -> None:
-    """The leader's last write for the move to 3 is under way when a move to 2 takes its place: both
-    nodes are at version 0 (scheduler, seed 4272)."""
-    world = World(3)
-    world.settle(100)
-    world.create((1, 2))
-    world.holds = lambda _broker, sent: (
-        isinstance(sent, Write) and any(isinstance(op, PutAssigned) for op in sent.ops)
-    )
-    world.command(world.admin.reassign(T, (ONE, THREE)))
-    world.settle(SETTLED)
-    assert world.view().assigned == (ONE, TWO)
-    instead = world.command(world.admin.reassign(T, (TWO, ONE)))
-    world.settle(100)
-    assert instead.outcome is Outcome.DONE
-    world.holds = lambda _broker, _request: False
-    world.settle(2 * SETTLED)
-    assert world.view().assigned == (TWO, ONE)
 
 
 def test_a_watch_that_fires_before_the_first_reading_is_not_lost() -> None:

@@ -6,15 +6,12 @@ nothing is. The quoted lines are seed 001's.
 from collections.abc import Callable
 
 import pytest
-from coordination_world import PREFERRED_WAIT, T, Violation, World
+from coordination_world import ONE, PREFERRED_WAIT, SETTLED, THREE, TWO, T, Violation, World
 
 from broker.coordination.events import Effect, Enqueue, PutIsr, Write
 from broker.coordination.variants import Fenced, Variant
 from broker.replication.config import Truncation
 from broker.types import BrokerId
-
-ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
-SETTLED = 1_500
 
 Story = Callable[[World], None]
 

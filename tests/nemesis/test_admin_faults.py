@@ -54,14 +54,7 @@ def test_it_bites_and_is_taken_back(
     admin.configs["orders"] = {"min.insync.replicas": "2", "retention.ms": "1"}
     before = nemesis.memory.system.view().partitions
     admin.silent = silent
-    entry = nemesis.strike(name, expression, **own)
-    proof = nemesis.bitten(entry)
-    assert proof.proven, proof.observations
-    assert not nemesis.healed(entry).proven
-    for _ in range(2):
-        nemesis.executor.heal(entry)
-        assert nemesis.healed(entry).proven
-    assert not nemesis.bitten(entry).proven
+    nemesis.through(name, expression, **own)
     after = nemesis.memory.system.view().partitions
     assert {key: one.replicas for key, one in after.items()} == {
         key: one.replicas for key, one in before.items()

@@ -56,12 +56,7 @@ def servers(memory: Memory) -> list[MemoryServer]:
 def test_it_bites_and_heals(
     nemesis: Nemesis, name: str, expression: str, hold_ms: int | None
 ) -> None:
-    entry = nemesis.strike(name, expression, hold_ms=hold_ms)
-    assert nemesis.bitten(entry).proven
-    assert not nemesis.healed(entry).proven
-    nemesis.executor.heal(entry)
-    assert nemesis.healed(entry).proven
-    assert not nemesis.bitten(entry).proven
+    nemesis.through(name, expression, hold_ms=hold_ms)
     assert not nemesis.memory.backend.links_cut
 
 

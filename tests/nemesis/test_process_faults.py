@@ -37,14 +37,7 @@ def brokers(nemesis: Nemesis) -> "list[MemoryServer]":
 def test_it_bites_and_heals(
     nemesis: Nemesis, name: str, expression: str, own: dict[str, object], hold_ms: int | None
 ) -> None:
-    entry = nemesis.strike(name, expression, hold_ms=hold_ms, **own)
-    proof = nemesis.bitten(entry)
-    assert proof.proven, proof.observations
-    assert not nemesis.healed(entry).proven
-    for _ in range(2):
-        nemesis.executor.heal(entry)
-        assert nemesis.healed(entry).proven
-    assert not nemesis.bitten(entry).proven
+    entry = nemesis.through(name, expression, hold_ms=hold_ms, **own)
     struck = [s for s in servers(nemesis) if s.name in entry.target.servers]
     assert [server.starts for server in struck] == [1] * len(struck)
 

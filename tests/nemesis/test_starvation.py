@@ -21,13 +21,7 @@ def broker(nemesis: Nemesis) -> MemoryServer:
 def test_it_bites_and_heals(
     nemesis: Nemesis, name: str, expression: str, hold_ms: int | None
 ) -> None:
-    entry = nemesis.strike(name, expression, hold_ms=hold_ms)
-    assert nemesis.bitten(entry).proven
-    assert not nemesis.healed(entry).proven
-    for _ in range(2):
-        nemesis.executor.heal(entry)
-        assert nemesis.healed(entry).proven
-    assert not nemesis.bitten(entry).proven
+    nemesis.through(name, expression, hold_ms=hold_ms)
     servers = [*nemesis.memory.system.zookeepers, *nemesis.memory.system.brokers]
     assert not any(server.node.limits or server.starts for server in servers)
 

@@ -101,15 +101,19 @@ def test_a_missing_property_is_named(tmp_path: Path) -> None:
         load(path)
 
 
-def test_the_program_exits_with_2_and_no_traceback(properties) -> None:
-    path = properties("num.partitions=many\n")
-    run = subprocess.run(
-        [sys.executable, "-m", "broker", "--config", str(path)],
+def program(properties: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "broker", "--config", str(properties)],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+def test_the_program_exits_with_2_and_no_traceback(properties) -> None:
+    path = properties("num.partitions=many\n")
+    run = program(path)
     assert run.returncode == 2
     assert run.stderr.count("\n") == 1
     assert "num.partitions=many" in run.stderr
@@ -122,13 +126,7 @@ def test_a_cluster_without_zookeeper_is_one_clear_line(properties, tmp_path: Pat
             f"zookeeper.connect=127.0.0.1:{nobody.getsockname()[1]}\n"
             f"zookeeper.connection.timeout.ms=200\nlog.dirs={tmp_path}\n"
         )
-        run = subprocess.run(
-            [sys.executable, "-m", "broker", "--config", str(path)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        run = program(path)
     assert run.returncode == 1
     assert "cannot start: no connection to ZooKeeper" in run.stderr
     assert "Traceback" not in run.stderr

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from kazoo.client import KazooClient
-from zookeeper import ZooKeeper
+from zookeeper import running_zookeeper
 
 from broker.coordination.nodes import Kind, Node
 from broker.server.admin.topics import Topics
@@ -19,12 +19,8 @@ from broker.types import BrokerId, TopicPartition
 
 @pytest.fixture
 def zookeeper(tmp_path):
-    server = ZooKeeper(tmp_path / "zookeeper")
-    try:
-        server.start()
+    with running_zookeeper(tmp_path / "zookeeper") as server:
         yield server
-    finally:
-        server.kill()
 
 
 def test_a_group_stays_where_it_is_while_a_new_controller_tells_of_the_topic(

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka.admin import ConfigResource
-from kafka_clients import create_topic, produce, read_all
+from kafka_clients import produce, read_all
+from kept import TOPIC, VALUES, Known, nothing_is_lost, with_records
 from patience import PATIENCE_S
-from striking import Known, Striker, striker
+from striking import Striker, striker
 
 from infra.interface import Backend
 from infra.waiting import wait_until
 
-TOPIC = "orders"
-VALUES = [b"%d" % number for number in range(200)]
 LATER = [b"later-%d" % number for number in range(50)]
 LOST = [b"lost-%d" % number for number in range(20)]
 TIMEOUT_S = 10
@@ -22,7 +21,7 @@ MIN_ISR = "min.insync.replicas"
 def orders_are_carried_out_and_taken_back(backend: Backend, scratch: Path) -> None:
     """With a controller: moves, elections, settings, topics, a broker that leaves."""
     with striker(backend, scratch, brokers=4) as cluster:
-        known = _with_records(cluster)
+        known = with_records(cluster)
         before = _replicas(cluster)
         cluster.through("reassign", f"topic({TOPIC})", 0)
         cluster.through("elect-preferred", f"topic({TOPIC})", 0)
@@ -30,7 +29,7 @@ def orders_are_carried_out_and_taken_back(backend: Backend, scratch: Path) -> No
         _own_topics(cluster)
         cluster.through("remove-broker", f"leader({TOPIC}, 0)", 0)
         assert _replicas(cluster) == before
-        _nothing_is_lost(cluster, known)
+        nothing_is_lost(cluster, known)
         _an_unclean_election_loses_what_only_the_isr_had(cluster, known)
         _what_stays_is_done_for_good(cluster, known)
 
@@ -39,7 +38,7 @@ def orders_without_a_controller(backend: Backend, scratch: Path) -> None:
     """The same of what brokers do that have none."""
     leader = {"ackproof.coordination": "leader"}
     with striker(backend, scratch, brokers=4, properties=leader) as cluster:
-        known = _with_records(cluster)
+        known = with_records(cluster)
         before = _replicas(cluster)
         cluster.through("reassign", f"topic({TOPIC})", 0, replicas="one")
         cluster.through("elect-preferred", f"topic({TOPIC})", 0)
@@ -47,7 +46,7 @@ def orders_without_a_controller(backend: Backend, scratch: Path) -> None:
         _own_topics(cluster)
         cluster.through("remove-broker", "broker-4", 0)
         assert _replicas(cluster) == before
-        _nothing_is_lost(cluster, known)
+        nothing_is_lost(cluster, known)
         _an_unclean_election_loses_what_only_the_isr_had(cluster, known)
         _what_stays_is_done_for_good(cluster, known)
 
@@ -74,7 +73,7 @@ CASES = (
 
 def _joins_and_leaves(cluster: Striker) -> None:
     """Each time another one; what was written to it is with the others when it is gone."""
-    known = _with_records(cluster)
+    known = with_records(cluster)
     before = _replicas(cluster)
     cluster.through("add-broker", f"partition({TOPIC}, 1)", 0)
     entry = cluster.strike("add-broker", f"partition({TOPIC}, 0)", 0, leads=True)
@@ -157,18 +156,3 @@ def _leader(cluster: Striker) -> int | None:
 
 def _replicas(cluster: Striker) -> Mapping[int, tuple[int, ...]]:
     return {view.partition: view.replicas for view in cluster.partitions(TOPIC)}
-
-
-def _with_records(cluster: Striker) -> Known:
-    known = Known(cluster.system.bootstrap_servers)
-    create_topic(known, TOPIC, partitions=2, replication_factor=3)
-    for partition in (0, 1):
-        assert set(produce(known, TOPIC, VALUES, partition).values()) == {None}
-    return known
-
-
-def _nothing_is_lost(cluster: Striker, known: Known) -> None:
-    cluster.await_whole(TOPIC)
-    assert cluster.all_run()
-    for partition in (0, 1):
-        assert read_all(known, TOPIC, partition) == VALUES

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from kafka_clients import create_topic, produce, read_all
+from kept import Known
 from patience import PATIENCE_S
-from striking import Known, Striker, striker
+from striking import Striker, striker
 
 from infra.interface import Backend, Capability
 from nemesis import FAULTS

@@ -60,9 +60,12 @@ from broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition, ZkVersio
 from kio.schema.errors import ErrorCode  # isort: skip
 
 T = TopicPartition("foo", 0)
+ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 KEEP_IN_SYNC = 400
 PREFERRED_WAIT = 100
 LAG = 300
+SETTLED = 1_500
+"""Milliseconds after which nothing is under way any more, where nothing is held up."""
 
 
 class Violation(AssertionError):

@@ -3,13 +3,12 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
 from kafka_clients import create_topic, produce, read_all
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
+from kept import Known
 from patience import PATIENCE_S
 
 from infra.interface import Backend, Server
@@ -46,23 +45,9 @@ def three_zookeepers_survive_their_leader(backend: Backend, _scratch: Path) -> N
         assert {"before", "after"} <= set(client.retry(client.get_children, "/"))
 
 
-@dataclass(frozen=True)
-class _Cluster:
-    """A system as ``kafka_clients`` knows clusters."""
-
-    bootstrap: str
-
-    def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-
-    def isr(self, topic: str, partition: int) -> set[int]:
-        found = self.admin().list_topics(topic, timeout=10).topics[topic].partitions
-        return set(found[partition].isrs) if partition in found else set()
-
-
 def _takes_records(system: BundledSystem, topic: str) -> None:
     """Makes a topic, which takes the controller and ZooKeeper, writes to all replicas, reads."""
-    cluster = _Cluster(system.bootstrap_servers)
+    cluster = Known(system.bootstrap_servers)
     create_topic(cluster, topic, replication_factor=BROKERS)
     assert set(produce(cluster, topic, VALUES).values()) == {None}
     assert read_all(cluster, topic) == VALUES

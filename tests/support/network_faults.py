@@ -2,51 +2,49 @@
 
 from pathlib import Path
 
-from kafka_clients import create_topic, produce, read_all
-from striking import Known, Striker, striker
+from kept import TOPIC, nothing_is_lost, with_records
+from striking import striker
 
 from infra.interface import Backend
 from nemesis.examples import EXAMPLES
 from nemesis.proofs.proving import expiry_ms
 
-TOPIC = "orders"
 PATIENT = {"zookeeper.session.timeout.ms": "6000"}
 """What is asked for is over before a session is: on a busy machine, too."""
-VALUES = [b"%d" % number for number in range(100)]
 
 
 def links_are_cut_in_every_shape(backend: Backend, scratch: Path) -> None:
     """Each for no longer than it takes to see it, one after the other."""
     clients = [backend.node("client-1")]
     with striker(backend, scratch, zookeepers=3, clients=clients, properties=PATIENT) as cluster:
-        known = _with_records(cluster)
+        known = with_records(cluster)
         for name in ("minority", "halves", "majorities-ring", "bridge"):
             cluster.through(name, "all + zookeeper", 0)
         for example in EXAMPLES:
             if example.fault in ("cut", "isolate"):
                 cluster.through(example.fault, example.target, 0, **example.parameters)
                 cluster.await_whole(TOPIC)
-        _nothing_is_lost(cluster, known)
+        nothing_is_lost(cluster, known)
 
 
 def links_are_bad_in_every_way(backend: Backend, scratch: Path) -> None:
     clients = [backend.node("client-1")]
     with striker(backend, scratch, clients=clients, properties=PATIENT) as cluster:
-        known = _with_records(cluster)
+        known = with_records(cluster)
         for example in EXAMPLES:
             if example.fault in ("flap", "lossy", "reset", "narrow", "slow"):
                 cluster.through(example.fault, example.target, 0, **example.parameters)
         for name in ("lossy", "reset", "narrow", "slow"):
             cluster.through(name, f"leader({TOPIC}, 0) <-> clients + zookeeper", 0)
         cluster.await_whole(TOPIC)
-        _nothing_is_lost(cluster, known)
+        nothing_is_lost(cluster, known)
 
 
 def several_hold_one_link(backend: Backend, scratch: Path) -> None:
     """A link that is lossy, then cut, then lossy again; and one that flaps through all of a
     session."""
     with striker(backend, scratch) as cluster:
-        known = _with_records(cluster)
+        known = with_records(cluster)
         lossy = cluster.strike("lossy", "broker-1 <-> broker-2")
         cut = cluster.strike("cut", "broker-2 <-> broker-3", 0)
         flap = cluster.strike("flap", "broker-1 <-> broker-3", 3 * expiry_ms(cluster.system))
@@ -58,7 +56,7 @@ def several_hold_one_link(backend: Backend, scratch: Path) -> None:
         cluster.heal(lossy)
         cluster.heal(cut)
         cluster.await_whole(TOPIC)
-        _nothing_is_lost(cluster, known)
+        nothing_is_lost(cluster, known)
 
 
 def one_client_is_cut_off(backend: Backend, scratch: Path) -> None:
@@ -81,17 +79,3 @@ CASES = (
     several_hold_one_link,
     one_client_is_cut_off,
 )
-
-
-def _with_records(cluster: Striker) -> Known:
-    known = Known(cluster.system.bootstrap_servers)
-    create_topic(known, TOPIC, partitions=2, replication_factor=3)
-    outcomes = produce(known, TOPIC, VALUES, 0)
-    assert set(outcomes.values()) == {None}
-    return known
-
-
-def _nothing_is_lost(cluster: Striker, known: Known) -> None:
-    cluster.await_whole(TOPIC)
-    assert cluster.all_run()
-    assert read_all(known, TOPIC, 0) == VALUES

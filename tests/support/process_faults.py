@@ -7,9 +7,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from confluent_kafka import Producer
-from kafka_clients import create_topic, produce, read_all
+from kafka_clients import read_all
+from kept import TOPIC, VALUES, Known, nothing_is_lost, with_records
 from patience import PATIENCE_S
-from striking import TIMINGS, Known, Striker, striker
+from striking import TIMINGS, Striker, striker
 
 from infra.interface import Backend, Command, Node
 from infra.systems.bundled import BundledSystem
@@ -17,15 +18,13 @@ from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.workload import WorkloadClient
 
-TOPIC = "orders"
-VALUES = [b"%d" % number for number in range(200)]
 FILLER = bytes(5_000)
 
 
 def processes_end_and_come_back(backend: Backend, scratch: Path) -> None:
     """Short and long, one and many, one right after the other, before replicas have caught up."""
     with striker(backend, scratch) as cluster:
-        known = _with_records(cluster)
+        known = with_records(cluster)
         cluster.through("terminate", f"leader({TOPIC}, 0)")
         for _ in range(3):
             cluster.through("restart", f"leader({TOPIC}, 0)", 0)
@@ -36,19 +35,19 @@ def processes_end_and_come_back(backend: Backend, scratch: Path) -> None:
         cluster.through("pause", f"partition({TOPIC}, 1)", 0)
         cluster.through("kill", f"partition({TOPIC}, 1)")
         cluster.through("terminate", "zookeeper", 0)
-        _nothing_is_lost(cluster, known)
+        nothing_is_lost(cluster, known)
 
 
 def replaced_machines_fetch_everything(backend: Backend, scratch: Path) -> None:
     """A follower, then leaders: for longer than their session, and back before it has ended."""
     with striker(backend, scratch) as cluster:
-        known = _with_records(cluster)
+        known = with_records(cluster)
         for who, hold_ms in (("follower", None), ("leader", None), ("leader", 0)):
             entry = cluster.through("replace", f"{who}({TOPIC}, 0)", hold_ms)
             cluster.await_whole(TOPIC)
             (name,) = entry.target.servers
             _has_what_the_others_have(cluster, name)
-        _nothing_is_lost(cluster, known)
+        nothing_is_lost(cluster, known)
 
 
 def servers_have_too_little(backend: Backend, scratch: Path) -> None:
@@ -57,7 +56,7 @@ def servers_have_too_little(backend: Backend, scratch: Path) -> None:
     with striker(backend, scratch) as cluster:
         # Not before: what a host cannot do is known once it is a node.
         possible = [fault.name for fault in faults if fault.needs <= backend.capabilities]
-        known = _with_records(cluster)
+        known = with_records(cluster)
         with _traffic(known):
             for name in possible:
                 cluster.through(name, f"leader({TOPIC}, 0)")
@@ -144,22 +143,6 @@ def _traffic(known: Known) -> Iterator[None]:
         sender.join()
         producer.purge()
         producer.flush(PATIENCE_S)
-
-
-def _with_records(cluster: Striker) -> Known:
-    known = Known(cluster.system.bootstrap_servers)
-    create_topic(known, TOPIC, partitions=2, replication_factor=3)
-    for partition in (0, 1):
-        outcomes = produce(known, TOPIC, VALUES, partition)
-        assert set(outcomes.values()) == {None}
-    return known
-
-
-def _nothing_is_lost(cluster: Striker, known: Known) -> None:
-    cluster.await_whole(TOPIC)
-    assert cluster.all_run()
-    for partition in (0, 1):
-        assert read_all(known, TOPIC, partition) == VALUES
 
 
 def _has_what_the_others_have(cluster: Striker, name: str) -> None:

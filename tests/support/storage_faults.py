@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from kafka_clients import create_topic, first_error, produce, read_all
+from kept import Known
 from patience import PATIENCE_S
-from striking import Known, Striker, striker
+from striking import Striker, striker
 
 from infra.disks import DiskPlan
 from infra.interface import Backend, Capability

@@ -5,10 +5,8 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
 from patience import PATIENCE_S
 
 from infra.disks import DiskPlan
@@ -148,20 +146,6 @@ class Striker:
 
     def await_whole(self, topic: str) -> None:
         wait_until(lambda: self.whole(topic), PATIENCE_S, f"{topic} to be led, its ISR to be full")
-
-
-@dataclass(frozen=True)
-class Known:
-    """A system as ``kafka_clients`` knows clusters."""
-
-    bootstrap: str
-
-    def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-
-    def isr(self, topic: str, partition: int) -> set[int]:
-        found = self.admin().list_topics(topic, timeout=10).topics[topic].partitions
-        return set(found[partition].isrs) if partition in found else set()
 
 
 @contextmanager

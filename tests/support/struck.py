@@ -59,3 +59,16 @@ class Nemesis:
     def healed(self, entry: OpenFault) -> Proof:
         looks = entry.fault.healed(self.executor.injection(entry))
         return prove(looks, Once(), 0.0, by_itself=False)
+
+    def through(self, name: str, expression: str, **how: object) -> OpenFault:
+        """Aim, inject, heal, and heal once more: it bites until then and no longer, and is healed
+        no sooner."""
+        entry = self.strike(name, expression, **how)
+        proof = self.bitten(entry)
+        assert proof.proven, proof.observations
+        assert not self.healed(entry).proven
+        for _ in range(2):
+            self.executor.heal(entry)
+            assert self.healed(entry).proven
+        assert not self.bitten(entry).proven
+        return entry

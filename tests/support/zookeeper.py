@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -49,3 +51,14 @@ class ZooKeeper(Process):
         client.start(TIMEOUT_S)
         client.stop()
         client.close()
+
+
+@contextmanager
+def running_zookeeper(directory: Path) -> Iterator[ZooKeeper]:
+    """One that serves, killed at the end."""
+    server = ZooKeeper(directory)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()

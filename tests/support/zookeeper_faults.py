@@ -2,22 +2,19 @@
 
 from pathlib import Path
 
-from kafka_clients import create_topic, produce, read_all
+from kept import TOPIC, nothing_is_lost, with_records
 from patience import PATIENCE_S
-from striking import SESSION_MS, Known, Striker, striker
+from striking import SESSION_MS, striker
 
 from infra.interface import Backend
 from infra.waiting import wait_until
 from nemesis.examples import EXAMPLES
 
-TOPIC = "orders"
-VALUES = [b"%d" % number for number in range(100)]
-
 
 def the_ensemble_loses_servers(backend: Backend, scratch: Path) -> None:
     """Its leader, its quorum, all of it; shorter and longer than a session."""
     with striker(backend, scratch, zookeepers=3) as cluster:
-        known = _with_records(cluster)
+        known = with_records(cluster)
         modes = cluster.system.ensemble.modes
         for fault, who, hold_ms in (
             ("pause", "zk-leader", SESSION_MS // 4),
@@ -32,13 +29,13 @@ def the_ensemble_loses_servers(backend: Backend, scratch: Path) -> None:
             cluster.through(fault, who, hold_ms)
             # Who was left alone asks ever more rarely whether there are others again.
             wait_until(lambda: len(modes()) == 3, PATIENCE_S, "every server in its place")
-        _nothing_is_lost(cluster, known)
+        nothing_is_lost(cluster, known)
 
 
 def sessions_end_in_the_brokers_place(backend: Backend, scratch: Path) -> None:
     """Of a leader, of the controller, of all at once; and the znodes are in other hands."""
     with striker(backend, scratch, zookeepers=3) as cluster:
-        known = _with_records(cluster)
+        known = with_records(cluster)
         targets = [e.target for e in EXAMPLES if e.fault == "expire-session"]
         for who in (*targets, "controller", "all"):
             entry = cluster.strike("expire-session", who)
@@ -52,24 +49,9 @@ def sessions_end_in_the_brokers_place(backend: Backend, scratch: Path) -> None:
         cluster.through("restart", conflict.target.nodes[0], 0)
         assert cluster.bitten(conflict).proven, "it came back to the same node"
         cluster.heal(conflict)
-        _nothing_is_lost(cluster, known)
+        nothing_is_lost(cluster, known)
         held = set(cluster.system.view().brokers.values())
         assert len(held - cluster.system.ensemble.ours) == 3
 
 
 CASES = (the_ensemble_loses_servers, sessions_end_in_the_brokers_place)
-
-
-def _with_records(cluster: Striker) -> Known:
-    known = Known(cluster.system.bootstrap_servers)
-    create_topic(known, TOPIC, partitions=2, replication_factor=3)
-    for partition in (0, 1):
-        assert set(produce(known, TOPIC, VALUES, partition).values()) == {None}
-    return known
-
-
-def _nothing_is_lost(cluster: Striker, known: Known) -> None:
-    cluster.await_whole(TOPIC)
-    assert cluster.all_run()
-    for partition in (0, 1):
-        assert read_all(known, TOPIC, partition) == VALUES

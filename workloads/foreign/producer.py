@@ -22,24 +22,18 @@ from pathlib import Path
 
 from history.schema import SendType
 from workloads.foreign.outcomes import of_refusal
-from workloads.foreign.program import READY_S, Program, ProgramFailed
+from workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
 from workloads.foreign.properties import delivery_timeout_ms, producer_properties
 from workloads.foreign.protocol import (
-    VERSION,
     Acked,
-    Command,
     Done,
     Failed,
     Fatal,
     Flush,
     Flushed,
-    Open,
-    Property,
-    Protocol,
     Ready,
     Refused,
     Saying,
-    Topic,
     Undone,
     encode_command,
     send_line,
@@ -48,7 +42,7 @@ from workloads.outcomes import TIMED_OUT
 from workloads.process import main
 from workloads.recorder import SendRecorder
 from workloads.sending import Keep, encoder, recording
-from workloads.spec import ForeignProducerSpec, SpecificationError, load
+from workloads.spec import ForeignProducerSpec, load
 from workloads.turns import Turns
 
 WAITING_MAX = 100_000
@@ -77,9 +71,9 @@ class ForeignProducer:
         self._keep = keep
         self._flush_s = delivery_timeout_ms(spec.producer_config) / 1000
         self._ready = self._flushed = False
-        greeting = _greeting(spec)
+        first = _greeting(spec)
         self._program = Program(spec.program)
-        self._program.tell(greeting)
+        self._program.tell(first)
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Send until ``stopping``, then wait for the outcomes. Raises ProgramFailed when the
@@ -159,12 +153,7 @@ def _greeting(spec: ForeignProducerSpec) -> bytes:
         "acks": spec.acks,
         **producer_properties(spec.library, spec.producer_config),
     }
-    told = (Property(name, value) for name, value in properties.items())
-    try:
-        commands: Sequence[Command] = (Protocol(VERSION), Topic(spec.topic), *told, Open())
-        return b"".join(encode_command(command) for command in commands)
-    except ValueError as error:
-        raise SpecificationError(str(error)) from None
+    return greeting(spec.topic, properties)
 
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:

@@ -14,11 +14,24 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from workloads.foreign.protocol import LINE_BYTES_MAX, Malformed, Saying, decode_saying
+from workloads.foreign.protocol import (
+    LINE_BYTES_MAX,
+    VERSION,
+    Command,
+    Malformed,
+    Open,
+    Property,
+    Protocol,
+    Saying,
+    Topic,
+    decode_saying,
+    encode_command,
+)
 from workloads.process import ClientFailed
+from workloads.spec import SpecificationError
 
 READY_S = 60.0
 """How long it may take until it is ready."""
@@ -33,6 +46,17 @@ _SIGNALLED = 128
 
 class ProgramFailed(ClientFailed):
     """The program has ended, has said that it cannot go on, or says what cannot be."""
+
+
+def greeting(topic: str, properties: Mapping[str, str]) -> bytes:
+    """What a program is told first: where its records go, and what its producer is like. Raises
+    SpecificationError for what the protocol cannot say."""
+    told = (Property(name, value) for name, value in properties.items())
+    try:
+        commands: Sequence[Command] = (Protocol(VERSION), Topic(topic), *told, Open())
+        return b"".join(encode_command(command) for command in commands)
+    except ValueError as error:
+        raise SpecificationError(str(error)) from None
 
 
 class Program:

@@ -60,14 +60,7 @@ def _read_committed(
     progress = Progress(spec.progress)
     with closing(_consumer(spec, FINAL_READ)) as consumer:
         reader = CommittedReader(spec, consumer, committed)
-
-        def keep(now: float) -> None:
-            committed.flush_due(now)
-            if progress.due(now):
-                progress.write(reader.figures())
-
-        reader.run(deadline, stopping, keep)
-        reader.record(reads, "stopped" if stopping() else f"{spec.deadline_s:g} s had passed")
+        reader.run(reads, progress, deadline, stopping)
 
 
 def _fetch(

@@ -6,14 +6,12 @@ recorded: see :mod:`workloads.foreign.producer`.
 """
 
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 
 from history.schema import SendType
 from workloads.foreign.outcomes import of_refusal
-from workloads.foreign.program import READY_S, Program, ProgramFailed
+from workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
 from workloads.foreign.protocol import (
-    VERSION,
     Abort,
     Acked,
     Begin,
@@ -24,20 +22,15 @@ from workloads.foreign.protocol import (
     Fatal,
     Flushed,
     Init,
-    Open,
-    Property,
-    Protocol,
     Ready,
     Refused,
     Remedy,
     Saying,
-    Topic,
     Undone,
     encode_command,
     send_line,
 )
 from workloads.outcomes import TIMED_OUT
-from workloads.spec import SpecificationError
 from workloads.transactions.client import CallFailed, Report
 from workloads.transactions.spec import TransactionalSpec, program_properties
 
@@ -61,10 +54,10 @@ class ProgramClient:
         self._untold: set[int] = set()
         self._asked = False
         self._answer: Done | Undone | None = None
-        greeting = _greeting(spec, seconds)
+        first = _greeting(spec, seconds)
         self._ready_by = time.monotonic() + READY_S
         self._program = Program(spec.program)
-        self._program.tell(greeting)
+        self._program.tell(first)
 
     @property
     def waiting(self) -> int:
@@ -142,9 +135,4 @@ def _greeting(spec: TransactionalSpec, seconds: float) -> bytes:
         "max.block.ms": str(round(seconds * 1000)),
         **program_properties(spec),
     }
-    told = (Property(name, value) for name, value in properties.items())
-    try:
-        commands: Sequence[Command] = (Protocol(VERSION), Topic(spec.topic), *told, Open())
-        return b"".join(encode_command(command) for command in commands)
-    except ValueError as error:
-        raise SpecificationError(str(error)) from None
+    return greeting(spec.topic, properties)

@@ -22,25 +22,22 @@ def guard(base: str) -> None:
     """Start the agent of the run that has this host, and see to its end."""
     children.adopt_orphans()
     os.chdir(tenancy.place(base))
-    children.run(lambda: _watch(base))
+    # An agent that could not be started (a full disk) would leave a guard that watches nothing.
+    children.run_while(lambda: _watch(base))
     children.end_all()
 
 
 def _watch(base: str) -> None:
-    try:
-        log = (os.POSIX_SPAWN_OPEN, 2, tenancy.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        command = again("listen", tenancy.SOCKET)
-        agent = in_main_thread(lambda: children.spawn(command, os.environ, [log]))
-        while not _abandoned(base) and not agent.ended.wait(_LOOK_EVERY_S):
-            pass
-        tenancy.lift(base)
-        in_main_thread(children.end_all)
-        while not _abandoned(base):
-            time.sleep(_LOOK_EVERY_S)
-        tenancy.remove(base)
-    finally:
-        # An agent that could not be started (a full disk) would leave a guard that watches nothing.
-        children.stop()
+    log = (os.POSIX_SPAWN_OPEN, 2, tenancy.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    command = again("listen", tenancy.SOCKET)
+    agent = in_main_thread(lambda: children.spawn(command, os.environ, [log]))
+    while not _abandoned(base) and not agent.ended.wait(_LOOK_EVERY_S):
+        pass
+    tenancy.lift(base)
+    in_main_thread(children.end_all)
+    while not _abandoned(base):
+        time.sleep(_LOOK_EVERY_S)
+    tenancy.remove(base)
 
 
 def _abandoned(base: str) -> bool:

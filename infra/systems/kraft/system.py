@@ -11,10 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from infra.added import Added
-from infra.admin import Admin
 from infra.changes import ClusterChange, Observer
-from infra.clocks import FakeClock
 from infra.disks import DiskPlan
 from infra.ensemble import CONTROLLER_IDS, Ensemble
 from infra.interface import (
@@ -27,8 +24,8 @@ from infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from infra.systems.added import AddedBrokers, name_of
-from infra.systems.admin import KafkaAdmin
+from infra.systems.added import name_of
+from infra.systems.deployed import DeployedSystem
 from infra.systems.deployment import (
     BROKER_PORT,
     BROKERS_UP_S,
@@ -62,7 +59,7 @@ _VIEW_TIMEOUT_S = 2.0
 _CONTROLLERS_UP_S = 60.0
 
 
-class SystemOnKRaft:
+class SystemOnKRaft(DeployedSystem):
     """Implements ``infra.interface.System``. Its controllers stand where ZooKeeper's servers stand
     elsewhere: they keep the metadata.
 
@@ -96,10 +93,7 @@ class SystemOnKRaft:
     ) -> None:
         if taken := sorted(RESERVED.keys() & properties.keys()):
             raise ValueError(f"broker properties {', '.join(taken)}: set for each server")
-        self.name = name
-        self._properties = in_force(properties)
-        self._disks = disks
-        self._clocks = clocks
+        super().__init__(name, in_force(properties), disks, clocks=clocks)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         self._program = Program(release=release, jars=jars_of(release), cluster_id=cluster_id)
         numbers = range(1, controllers + 1)
@@ -107,26 +101,15 @@ class SystemOnKRaft:
         apart = {CONTROLLER_IDS + n: f"controller-{n}" for n in numbers}
         places = {n: backend.node(name) for n, name in (first if combined else apart).items()}
         self._voters = {n: (place.address, CONTROLLER_PORT) for n, place in places.items()}
-        ids = range(1, brokers + 1)
-        self._brokers = tuple(on_all(lambda n: self._broker(backend, n), ids))
+        self._make_brokers(backend, brokers)
         self._controllers = (
             self._brokers[:controllers]
             if combined
             else tuple(on_all(lambda n: self._controller(places[n], n), list(places)))
         )
-        self._added = AddedBrokers(backend, lambda n: self._broker(backend, n), brokers)
         self._log = MetadataLog(self._voters)
         self._reading = threading.Lock()
         self._ensemble = Quorum({s.name: (s.id, self._voters[s.id]) for s in self._controllers})
-        self._admin = KafkaAdmin(self._all_brokers, self._topic_config)
-
-    @property
-    def brokers(self) -> Sequence[Server]:
-        return self._brokers
-
-    @property
-    def added(self) -> Added[Server]:
-        return self._added
 
     @property
     def zookeepers(self) -> Sequence[Server]:
@@ -135,14 +118,6 @@ class SystemOnKRaft:
     @property
     def ensemble(self) -> Ensemble:
         return self._ensemble
-
-    @property
-    def admin(self) -> Admin:
-        return self._admin
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return ",".join(broker.address for broker in self._brokers)
 
     @property
     def metadata_connect(self) -> tuple[str, str]:
@@ -195,9 +170,6 @@ class SystemOnKRaft:
         except (InfraError, FileNotFoundError) as error:
             raise ViewUnavailable(f"what controllers have logged cannot be read: {error}") from None
 
-    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
-        return [disk.data for disk in broker.disks] or [broker.node.directory / "data"]
-
     def close(self) -> None:
         stop_all(self._all_brokers(), STOP_GRACE_S)
         stop_all(self._controllers, STOP_GRACE_S)
@@ -220,8 +192,7 @@ class SystemOnKRaft:
             before_start=lambda: self._program.format(node, [place], votes=True),
         )
 
-    def _broker(self, backend: Backend, number: int) -> NodeServer:
-        node = backend.node(name_of(number))
+    def _broker(self, node: Node, number: int) -> NodeServer:
         own = disks(node, self._disks)
         places = [disk.data for disk in own] or [node.directory / "data"]
         votes = number in self._voters
@@ -258,17 +229,5 @@ class SystemOnKRaft:
         }
         return self._program.configure(node, own | self._properties)
 
-    def _all_brokers(self) -> Sequence[NodeServer]:
-        return [*self._brokers, *self._added.there]
-
-    def _clock(self, node: Node) -> FakeClock | None:
-        return node.fake_clock() if self._clocks else None
-
     def _serves(self, controller: NodeServer) -> bool:
         return controller.name in self._ensemble.modes()
-
-    def _registered(self, broker: NodeServer) -> bool:
-        try:
-            return broker.id in self.view().brokers
-        except ViewUnavailable:
-            return False

@@ -14,11 +14,6 @@ from harness.campaign.problems.places import elsewhere, lacking_capabilities
 from harness.campaign.validation import CampaignRefused, check, load
 from harness.cli import cli
 from infra.interface import Capability
-from workloads.interface import Delivery
-
-CAMPAIGNS = Path(__file__).parents[3] / "campaigns"
-
-ROOT = Path(__file__).parents[3]
 
 REFUSALS = [
     ({"runz": 2}, "runz", "unknown key"),
@@ -616,63 +611,6 @@ def test_the_backend_ssh_needs_hosts(campaign_file, tmp_path: Path) -> None:
     assert re.search(r"campaign\.yaml:2:1: cluster\.inventory: the backend ssh needs", stderr)
 
 
-def test_what_is_large_may_be_meant(campaign_file) -> None:
-    file = campaign_file({"runs": 100, "workload.rate": 10**5, "schedule": {"warmup": "1h"}})
-    with pytest.raises(CampaignRefused) as refused:
-        check(file)
-    told = [one.field for one in refused.value.problems]
-    assert set(told) == {"runs", "schedule", "workload.rate", "workload.record.bytes"}
-    check(file, meant=True)
-
-
-def test_24_cells_with_12_producers_and_6_consumers_each_may_be_meant(campaign_file) -> None:
-    wide = {
-        "cells.unclean~leader~election~enable": [False, True],
-        "cells.producer": {"linger.ms": [5, 50]},
-        "workload": {"rate": 12, "record.bytes": 100, "producers": 12, "readers": 6},
-        "schedule": {"order": "drawn", "lasts": "30m"},
-        "faults": [{"fault": "kill", "target": "leader(any, any)"}],
-    }
-    file = campaign_file(wide)
-    with pytest.raises(
-        CampaignRefused, match="436 in all, above 120; --yes if that is meant"
-    ) as no:
-        check(file)
-    assert [one.field for one in no.value.problems] == ["workload"]
-    check(file, meant=True)
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "campaigns").glob("*.yaml")), ids=lambda p: p.name)
-def test_the_campaigns_that_ship_are_right(path: Path) -> None:
-    check(path)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"cells.topic": {"retention.ms": -1, "segment.bytes": 1000}},
-        {"cluster.properties.log~retention~check~interval~ms": 1000},
-        {"cluster.properties.log~retention~ms": -1},
-        {"faults": [], "expect": "inconclusive"},
-        {"expect": [{"where": {"acks": -1, "min.insync.replicas": 2}, "verdict": "pass"}]},
-        {"expect": [{"verdict": ["fail", "pass"]}]},
-        {"workload.groups": [{"name": "more-than-partitions", "members": 5}]},
-        {
-            "workload.groups": [
-                {
-                    "name": "together",
-                    "members": 1,
-                    "consumer": {"session.timeout.ms": 400_000, "max.poll.interval.ms": 500_000},
-                }
-            ]
-        },
-    ],
-)
-def test_accepted(campaign_file, changes: Mapping[str, object]) -> None:
-    file = campaign_file(changes)
-    check(file)
-
-
 @pytest.mark.parametrize("system", ["kafka:3.9.1", "bundled"])
 def test_another_system_is_judged_by_what_it_has(campaign_file, system: str) -> None:
     """Whatever the file says, and the copy that is run has its name."""
@@ -729,36 +667,6 @@ def test_where_a_system_is_not_deployed(campaign_file) -> None:
     (problem,) = elsewhere(campaign.resolved(seed=1, backend="here"))
     assert problem.field == "cluster.backend"
     assert problem.reason == "nothing is deployed on the backend here: it is for external"
-
-
-def test_the_resolved_file_reads_back(campaign_file, tmp_path: Path) -> None:
-    swept = {"cluster.brokers": [3, 4], "expect": "fail", "cells.topic": {"segment.bytes": [1, 2]}}
-    campaign = load(campaign_file(swept))
-    resolved = campaign.resolved(seed=42, backend=None)
-    file = tmp_path / "resolved.yaml"
-    file.write_text(resolved.to_yaml())
-    assert load(file) == resolved
-    assert load(file).seed == 42
-    assert "zookeepers: 1\n" in file.read_text()
-    assert "verdict: fail\n" in file.read_text()
-
-
-def test_a_list_of_verdicts_reads_back(campaign_file, tmp_path: Path) -> None:
-    campaign = load(campaign_file({"expect": [{"verdict": ["fail", "pass"]}]}))
-    file = tmp_path / "resolved.yaml"
-    file.write_text(campaign.to_yaml())
-    assert load(file).expect == campaign.expect
-    assert [one.value for one in load(file).expect[0].verdict] == ["fail", "pass"]
-
-
-def test_groups_read_back(campaign_file, tmp_path: Path) -> None:
-    group = {"name": "a", "members": 2, "delivery": "auto-commit", "consumer": {"check": 1}}
-    campaign = load(campaign_file({"workload.groups": [group], "workload.producers": 3}))
-    file = tmp_path / "resolved.yaml"
-    file.write_text(campaign.to_yaml())
-    assert load(file).workload == campaign.workload
-    (read,) = (spec.group for spec in load(file).workload.groups)
-    assert (read.delivery, read.config, read.static) == (Delivery.AUTO_COMMIT, {"check": 1}, False)
 
 
 @pytest.mark.parametrize("name", producers.OFTEN_SET)

@@ -1,19 +1,15 @@
 """Both ZooKeepers."""
 
 import pytest
-from zookeeper import ZooKeeper
+from zookeeper import running_zookeeper
 from zookeeper_worlds import RealWorld, SimulatedWorld
 
 
 @pytest.fixture(scope="module")
 def real_zookeeper(tmp_path_factory):
     """A running ZooKeeper for all the tests of a module."""
-    server = ZooKeeper(tmp_path_factory.mktemp("real") / "zookeeper")
-    try:
-        server.start()
+    with running_zookeeper(tmp_path_factory.mktemp("real") / "zookeeper") as server:
         yield server
-    finally:
-        server.kill()
 
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.integration)])
