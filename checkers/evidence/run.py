@@ -152,7 +152,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *steps.failures(tables["phases"]),
         *writers.findings(),
         *_unplanned_faults(planned, faults),
-        *_ends_that_differ(reads),
+        *_ends_not_met(reads),
         *clocks.findings(),
         *_unmeasured(planned, tables),
         *_uncollected(planned, logs, collected),
@@ -288,11 +288,15 @@ def _unplanned_faults(planned: PlannedRun, faults: Iterable[FaultFacts]) -> Iter
             yield f"{fault.label} on {fault.target}: the manifest plans no such fault"
 
 
-def _ends_that_differ(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
+def _ends_not_met(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
+    """Where a log that was read to its end ended before what ListOffsets had told. To end behind
+    that is no wonder: what is told is the high watermark, and what was appended and never
+    acknowledged may be above it for a moment still."""
     for (topic, number), facts in sorted(reads.items()):
-        if None not in (facts.listed_end, facts.read.end) and facts.listed_end != facts.read.end:
-            told = f"ListOffsets told the end {facts.listed_end}"
-            yield f"{topic}-{number}: {told}, the final read met it at {facts.read.end}"
+        listed, met = facts.listed_end, facts.read.end
+        if listed is not None and met is not None and met < listed:
+            told = f"ListOffsets told the end {listed}"
+            yield f"{topic}-{number}: {told}, the final read met it at {met}"
 
 
 def _cells(planned: PlannedRun) -> list[Cell]:

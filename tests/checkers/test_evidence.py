@@ -88,13 +88,20 @@ def test_too_few_acks_are_too_little(tmp_path: Path) -> None:
     assert "3 acked records, at least 4 are needed" in told(result)
 
 
-def test_ends_that_differ_are_a_finding_and_no_gap(tmp_path: Path) -> None:
+def test_an_end_that_is_not_met_is_a_finding_and_no_gap(tmp_path: Path) -> None:
     made = run(partitions={("t", 0): WELL.but(end=7, met=3)})
     result = checked(write_campaign(tmp_path, made))
     assert result.verdict is PASS
     assert result.findings == (
         "run 1: t-0: ListOffsets told the end 7, the final read met it at 3",
     )
+
+
+def test_an_end_behind_the_one_that_was_told_is_a_watermark_that_lagged(tmp_path: Path) -> None:
+    made = run(partitions={("t", 0): WELL.but(end=2, met=3)})
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is PASS
+    assert result.findings == ()
 
 
 @pytest.mark.parametrize("bounds", [(600_000_000, 0), (-450_000_000, 100_000_000)])
