@@ -14,6 +14,7 @@ never an empty checkpoint.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from jproperties import Properties
 
@@ -43,11 +44,16 @@ class MetaProperties:
 
 def read_checkpoint(directory: Directory, name: str) -> Sequence[str]:
     """The entries of a checkpoint file, none if there is no file; raises CorruptCheckpoint."""
-    path = directory.path / name
     try:
-        lines = directory.read(name).decode().splitlines()
+        content = directory.read(name)
     except FileNotFoundError:
         return []
+    return _entries(content, directory.path / name)
+
+
+def _entries(content: bytes, path: Path) -> Sequence[str]:
+    try:
+        lines = content.decode().splitlines()
     except UnicodeDecodeError as error:
         raise CorruptCheckpoint(f"{path}: {error}") from error
     version, count, *entries = lines if len(lines) > 1 else ("", "")
@@ -66,14 +72,23 @@ def checkpoint_content(entries: Sequence[str]) -> bytes:
 
 def read_offsets(directory: Directory, name: str) -> dict[TopicPartition, int]:
     """The offsets of a checkpoint file, none if there is no file; raises CorruptCheckpoint."""
+    return _offsets(read_checkpoint(directory, name), directory.path / name)
+
+
+def offsets_in(content: bytes, path: Path) -> dict[TopicPartition, int]:
+    """Those of the file at ``path`` with this content; raises CorruptCheckpoint."""
+    return _offsets(_entries(content, path), path)
+
+
+def _offsets(entries: Sequence[str], path: Path) -> dict[TopicPartition, int]:
     offsets = {}
-    for line in read_checkpoint(directory, name):
+    for line in entries:
         try:
             topic, partition, offset = line.split(" ")
             offsets[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError as error:
             raise CorruptCheckpoint(
-                f"{directory.path / name}: {line!r}, expected 'topic partition offset'"
+                f"{path}: {line!r}, expected 'topic partition offset'"
             ) from error
     return offsets
 

@@ -8,8 +8,8 @@ would be served. Judged when the checkpoint is about to be written, by what a di
 from collections.abc import Iterator
 from pathlib import Path
 
+from broker.log.disk.checkpoints import RECOVERY_POINTS, offsets_in
 from broker.log.segment import LOG_SUFFIX
-from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
 from simulation.machines.disk import MemoryDisk
 from simulation.violation import Violation
@@ -17,11 +17,9 @@ from simulation.violation import Violation
 
 def check(disk: MemoryDisk, directory: Path, content: bytes) -> None:
     """Of the checkpoint's ``content``, in a log directory; raises Violation."""
-    for line in content.decode().splitlines()[2:]:
-        topic, partition, offset = line.split(" ")
-        tp = TopicPartition(topic, int(partition))
-        kept = _kept(disk, directory / f"{topic}-{partition}", int(offset))
-        if kept < int(offset):
+    for tp, offset in offsets_in(content, directory / RECOVERY_POINTS).items():
+        kept = _kept(disk, directory / str(tp), offset)
+        if kept < offset:
             raise Violation(
                 "FlushedIsSynced",
                 f"{tp}: {directory.name} notes that everything below {offset} is on disk; a power "
