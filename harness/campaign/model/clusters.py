@@ -72,10 +72,14 @@ class ClusterSpec(Section):
         return () if self.quorum is None else self.quorum.keepers(self.zookeepers)
 
     @property
+    def broker_names(self) -> tuple[str, ...]:
+        """The brokers that are deployed."""
+        return tuple(f"broker-{number}" for number in range(1, self.brokers + 1))
+
+    @property
     def servers(self) -> tuple[str, ...]:
         """Of what is deployed, all by name, each once."""
-        brokers = (f"broker-{number}" for number in range(1, self.brokers + 1))
-        return tuple(dict.fromkeys((*self.keepers, *brokers)))
+        return tuple(dict.fromkeys((*self.keepers, *self.broker_names)))
 
 
 class ClusterSweep(Section):

@@ -61,7 +61,7 @@ def planned_members(cluster: ClusterSpec) -> Members:
         brokers = external.names(cluster.external, cluster.brokers)
         return Members(brokers=brokers, zookeepers=(), clients=client_nodes(cluster))
     return Members(
-        brokers=tuple(f"broker-{number}" for number in range(1, cluster.brokers + 1)),
+        brokers=cluster.broker_names,
         zookeepers=cluster.keepers,
         clients=client_nodes(cluster),
     )
