@@ -54,15 +54,20 @@ def test_a_full_queue_is_shrunk_and_one_that_is_still_full_is_refused() -> None:
 # --- Become leader ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", ["printed", "fenced"])
-def test_a_new_leader_waits_for_live_replicas_before_it_serves(variant: str) -> None:
-    """``wait until every live replica in AR catches up ... or a KeepInSyncTime has passed``"""
+def _without_its_first_leader(variant: str) -> World:
     world = World(3, variant, load_balancing=False)
     world.settle(100)
     world.create((1, 2, 3))
     world.settle(SETTLED)
     world.expire(world.brokers[ONE].session)
     world.crash(ONE)
+    return world
+
+
+@pytest.mark.parametrize("variant", ["printed", "fenced"])
+def test_a_new_leader_waits_for_live_replicas_before_it_serves(variant: str) -> None:
+    """``wait until every live replica in AR catches up ... or a KeepInSyncTime has passed``"""
+    world = _without_its_first_leader(variant)
     world.settle(PREFERRED_WAIT + 20, network=False)
     leader = world.leader()
     assert leader in (TWO, THREE)
@@ -78,12 +83,7 @@ def test_a_new_leader_waits_for_live_replicas_before_it_serves(variant: str) -> 
 
 @pytest.mark.parametrize("variant", ["printed", "fenced"])
 def test_it_serves_as_soon_as_they_have_caught_up(variant: str) -> None:
-    world = World(3, variant, load_balancing=False)
-    world.settle(100)
-    world.create((1, 2, 3))
-    world.settle(SETTLED)
-    world.expire(world.brokers[ONE].session)
-    world.crash(ONE)
+    world = _without_its_first_leader(variant)
     world.settle(PREFERRED_WAIT + 60)
     leader = world.leader()
     assert leader in (TWO, THREE)
