@@ -171,7 +171,7 @@ class _Epoch:
             self._outbox.put(events.AnswerShutdown(token=event.token, error=error))
             return
         context.stopping.add(event.broker)
-        affected = [tp for tp in context.partitions_on([event.broker]) if self._replicated(tp)]
+        affected = [tp for tp in context.partitions_on([event.broker]) if self._hands_over(tp)]
         self._partitions.follow_brokers(affected)
         self._partitions.reconsider(affected)
         self._stop_followers(event.broker, affected)
@@ -179,9 +179,15 @@ class _Epoch:
             PendingShutdown(partitions=tuple(affected), broker=event.broker, token=event.token)
         )
 
-    def _replicated(self, tp: TopicPartition) -> bool:
+    def _hands_over(self, tp: TopicPartition) -> bool:
+        """Whether another could lead it (Kafka's ``doControlledShutdown`` asks the same).
+
+        A topic's deletion waits for broker 3, which is down. Nobody is elected for it any more: if
+        it counted, broker 1, which led it, would be told at each try that it still leads.
+        """
         assignment = self.context.assignment(tp)
-        return assignment is not None and len(assignment.replicas) > 1
+        replicated = assignment is not None and len(assignment.replicas) > 1
+        return replicated and not self.context.deletes(tp.topic)
 
     def _stop_followers(self, broker: BrokerId, tps: list[TopicPartition]) -> None:
         """Replicas outside the ISR have nothing to be written about: stop them at once."""
@@ -192,13 +198,10 @@ class _Epoch:
 
     def _answer_shutdown(self, asked: PendingShutdown) -> None:
         states = self.context.states
-        remaining = [
-            tp for tp in asked.partitions if tp in states and states[tp].leader == asked.broker
-        ]
+        led = (tp for tp in asked.partitions if tp in states and states[tp].leader == asked.broker)
+        remaining = tuple(filter(self._hands_over, led))
         self._put_last(
-            events.AnswerShutdown(
-                token=asked.token, error=ErrorCode.none, remaining=tuple(remaining)
-            )
+            events.AnswerShutdown(token=asked.token, error=ErrorCode.none, remaining=remaining)
         )
 
     def _put_last(self, effect: Effect) -> None:

@@ -225,6 +225,30 @@ def test_controlled_shutdown_names_what_it_cannot_move(three):
     assert three.states[TP].leader == 3
 
 
+def test_controlled_shutdown_leaves_out_topics_that_are_being_deleted(three):
+    """Their deletion may wait for a broker that is down; nobody is elected for them any more."""
+    three.topic("stays", (1, 2))
+    three.brokers(1, 2)
+    three.deleting.add("orders")
+    three.feed(events.DeletionAsked(topics=frozenset({"orders"})))
+    assert three.states[TP].leader == 1
+    assert shutdown(three, 1).remaining == ()
+    assert three.states[TopicPartition("stays", 0)].leader == 2
+    assert "orders" in three.topics
+
+
+def test_a_deletion_that_begins_while_a_shutdown_is_asked_leaves_nothing_to_hand_over(three):
+    three.brokers(1, 2)
+    ask = events.ControlledShutdownAsked(broker=1, broker_epoch=three.live[1].epoch, token=1)
+    three.feed(ask, hold=True)
+    three.leader_writes(TP, 1, 2)  # so that the write that hands over meets a conflict
+    three.deleting.add("orders")
+    three.feed(events.DeletionAsked(topics=frozenset({"orders"})))
+    three.release()
+    assert three.states[TP].leader == 1
+    assert three.answers[1].remaining == ()
+
+
 def test_controlled_shutdown_of_another_registration_is_refused(three):
     three.feed(events.ControlledShutdownAsked(broker=1, broker_epoch=999, token=1))
     assert three.answers[1].error is ErrorCode.stale_broker_epoch
