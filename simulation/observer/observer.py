@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from weakref import WeakSet
 
 from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.log.partition_log import PartitionLog
@@ -29,6 +30,7 @@ from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from broker.wire.batch import CorruptBatch, parse_batches
 from simulation.machines.node import BEGINNING_WALL_MS
+from simulation.observer import orders_done
 from simulation.observer.coverage import Coverage
 from simulation.observer.logs import epochs, retention
 from simulation.observer.stored_commits import StoredCommits
@@ -92,7 +94,9 @@ class Observer:
         self._lag_max_ms = lag_max_ms
         self._unclean: set[str] = set()
         self._hosted: dict[tuple[int, TopicPartition], server.Partition] = {}
-        self._effects: list[Effect] = []
+        self._stopped: WeakSet[server.Partition] = WeakSet()
+        """No broker's any more: what they hear of yet, as of an ISR that was being written, tells
+        nothing of what a broker hosts."""
 
     def note(self, what: str) -> None:
         """For the story."""
@@ -178,7 +182,9 @@ class Observer:
 
     def _topic_changed(self, topic: str, data: bytes | None) -> None:
         if data is None:
-            self.topics.pop(topic, None)
+            former = self.topics.pop(topic, None)
+            if former is not None:
+                orders_done.gone(topic, former.assignment, self._hosts(topic, former))
             self.configs.pop(topic, None)
             self._unclean.discard(topic)
             return
@@ -189,10 +195,18 @@ class Observer:
         lost = sorted(known.partitions.keys() - told.partitions.keys())
         if lost:
             raise Violation("PartitionsStay", f"{topic} has no partitions {lost} any more")
+        if not known.is_doomed:  # of one that is, states are not taken in any more
+            states = {number: partition.state for number, partition in known.partitions.items()}
+            orders_done.moved(topic, known.assignment, told, states)
         known.assignment = told
         for number in told.partitions:
             if number not in known.partitions:
                 self.add_partition(known, TopicPartition(topic, number))
+
+    def _hosts(self, name: str, topic: Topic) -> Iterator[tuple[int, TopicPartition]]:
+        for (broker, tp), hosted in self._hosted.items():
+            if tp.topic == name and hosted.log.metadata.topic_id == topic.topic_id:
+                yield broker, tp
 
     def add_partition(self, topic: Topic, tp: TopicPartition) -> None:
         """Unless it is known."""
@@ -260,7 +274,7 @@ class Observer:
     def before_step(self, broker: int, hosted: server.Partition) -> None:
         """The first step of a replica's life is the time to look at the log that it found."""
         key = (broker, hosted.tp)
-        if self._hosted.get(key) is hosted:
+        if self._hosted.get(key) is hosted or hosted in self._stopped:
             return
         self._hosted[key] = hosted
         partition = self._observed(hosted)
@@ -268,14 +282,17 @@ class Observer:
             read = read_shadow(hosted.log)
             partition.hosted(broker, read, hosted.replica.high_watermark)
             if partition.checks_data and read is not None:
-                epochs.found(hosted.tp, broker, hosted.log, read)
+                epochs.found(hosted.tp, broker, hosted.log, read, deleted=partition.given_up)
 
     def after_step(
         self, broker: int, hosted: server.Partition, event: Event, effects: list[Effect]
     ) -> None:
         """The effects are carried out."""
+        if hosted in self._stopped:
+            return
         partition = self._observed(hosted)
         if type(event) is Stopped:
+            self._stopped.add(hosted)
             self._hosted.pop((broker, hosted.tp), None)
             if partition is not None:
                 partition.removed(broker)

@@ -108,6 +108,10 @@ def _unsettled(
         if replica.replica.role is not role or replica.replica.leader != state.leader:
             return f"broker {broker} has not heard that {state.leader} leads"
         ends |= {replica.replica.log_end_offset, replica.replica.high_watermark}
+    starts = {b: r.replica.log_start_offset for b, r in hosted.items() if r is not None}
+    late = [broker for broker, start in starts.items() if start < starts[state.leader]]
+    if late:
+        return f"brokers {late} keep what is deleted below {starts[state.leader]}"
     return None if len(ends) == 1 else f"logs and high watermarks end at {sorted(ends)}"
 
 

@@ -54,10 +54,10 @@ def log(disk: MemoryDisk) -> PartitionLog:
 # --- EpochsAreLog --------------------------------------------------------------------------------
 
 
-def look(log: PartitionLog) -> None:
+def look(log: PartitionLog, *, deleted: int = 0) -> None:
     read = read_shadow(log)
     assert read is not None
-    epochs.found(TP, 1, log, read)
+    epochs.found(TP, 1, log, read, deleted=deleted)
 
 
 def as_told(log: PartitionLog) -> Any:
@@ -79,6 +79,13 @@ def test_epochs_that_are_lost_are_missed(log: PartitionLog, spoil: Any) -> None:
     spoil(log.epochs)
     with pytest.raises(Violation, match="EpochsAreLog"):
         look(log)
+
+
+def test_what_was_deleted_and_is_there_again_may_be_of_no_epoch(log: PartitionLog) -> None:
+    log.epochs.truncate_from_start(3)  # the checkpoint of log starts was not written in time
+    look(log, deleted=3)
+    with pytest.raises(Violation, match="EpochsAreLog"):
+        look(log, deleted=2)
 
 
 def test_a_replica_goes_by_its_logs_epochs(log: PartitionLog) -> None:

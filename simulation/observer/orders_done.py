@@ -1,0 +1,44 @@
+"""What must hold when a controller writes that an order is carried out.
+
+* **MovedIsInSync**: a move is over when the ISR has left whoever it removes, who is told to delete
+  what he has (KIP-455). Who was added has been in it, and may have dropped out since.
+* **GoneEverywhere**: a topic is gone when all of its replicas are deleted, those on brokers that
+  were down meanwhile as well (``TopicDeletionManager``). Whoever keeps one meets it again with the
+  next topic of that name.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from broker.controller.cluster import PartitionState, TopicAssignment
+from broker.types import TopicPartition
+from simulation.violation import Violation
+
+
+def moved(
+    topic: str,
+    before: TopicAssignment,
+    after: TopicAssignment,
+    states: Mapping[int, PartitionState | None],
+) -> None:
+    """The topic's znode was written; ``states`` by partition. Raises Violation."""
+    for number, was in before.partitions.items():
+        now, state = after.partitions[number], states.get(number)
+        is_over = bool(was.adding or was.removing) and not now.adding and not now.removing
+        if is_over and state is not None and not set(state.isr) <= set(now.replicas):
+            raise Violation(
+                "MovedIsInSync",
+                f"{topic}-{number} counts as moved to {list(now.replicas)}, and the ISR is "
+                f"{list(state.isr)}",
+            )
+
+
+def gone(
+    topic: str, assigned: TopicAssignment, hosts: Iterable[tuple[int, TopicPartition]]
+) -> None:
+    """The topic's znode was removed; ``hosts``: who has replicas of it. Raises Violation."""
+    for broker, tp in hosts:
+        placed = assigned.partitions.get(tp.partition)
+        if placed is not None and broker in placed.replicas:
+            raise Violation(
+                "GoneEverywhere", f"{topic} counts as deleted, and broker {broker} still has {tp}"
+            )
