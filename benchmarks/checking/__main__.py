@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -30,11 +31,21 @@ CASES: Mapping[str, Shape] = {
     "3 M over 18 partitions, 30 % lost": Shape(sends=3 * MILLION, lost=300),
     "3 M in one partition, 30 % lost": Shape(sends=3 * MILLION, cells=1, partitions=1, lost=300),
 }
-SLOPE = ("1 M over 18 partitions", "10 M over 18 partitions")
-"""Between these: what a million more sends cost."""
+ON_REQUEST: Mapping[str, Shape] = {"100 M over 18 partitions": Shape(sends=100 * MILLION)}
+"""With ``--case`` alone: a quarter of an hour, and 10 GB of disk."""
+
+GROWTH = (
+    "1 M over 18 partitions",
+    "10 M over 18 partitions",
+    "30 M over 18 partitions",
+    "100 M over 18 partitions",
+)
+"""From each to the next: what a million more sends cost."""
 
 SPREAD = ("10 M over 18 partitions", "10 M over 1,800 partitions")
 """Between these: what it costs that there are many small ones."""
+
+SHAPES = {**CASES, **ON_REQUEST}
 
 CHECK = (sys.executable, "-m", "harness", "check")
 DUCKDB = (sys.executable, "-m", "benchmarks.checking.duck")
@@ -47,7 +58,7 @@ class Wrong(Exception):
 def main() -> None:
     """Make, count, print."""
     arguments = _arguments()
-    chosen = {name: CASES[name] for name in arguments.case or CASES}
+    chosen = {name: SHAPES[name] for name in arguments.case or CASES}
     costs: dict[str, dict[str, list[Cost]]] = {}
     for name, shape in chosen.items():
         with tempfile.TemporaryDirectory(dir=arguments.scratch) as scratch:
@@ -67,7 +78,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--case", action="append", choices=list(CASES))
+    parser.add_argument("--case", action="append", choices=list(SHAPES))
     parser.add_argument("--scratch", type=Path, help="where the histories go, and are removed")
     parser.add_argument("--json", type=Path, default=Path("results/checking.json"))
     return parser.parse_args()
@@ -100,10 +111,13 @@ def _report(costs: Mapping[str, Mapping[str, Sequence[Cost]]]) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for name, by in costs.items():
         yield f"| {name} | {_line(name, by)} |"
-    if set(SLOPE) <= costs.keys():
-        check, duckdb = (_slope(costs, who) for who in ("check", "duckdb"))
+    for few, more in pairwise(name for name in GROWTH if name in costs):
+        check, duckdb = (_slope(costs, few, more, who) for who in ("check", "duckdb"))
         yield ""
-        yield f"A million sends more: {check:.2f} s, DuckDB {duckdb:.2f} s: {check / duckdb:.2f}."
+        yield (
+            f"From {few} to {more.split(' over')[0]}, a million sends more: {check:.2f} s, "
+            f"DuckDB {duckdb:.2f} s: {check / duckdb:.2f}."
+        )
     if set(SPREAD) <= costs.keys():
         few, many = (median(one.cpu_s for one in costs[name]["check"]) for name in SPREAD)
         yield ""
@@ -118,10 +132,11 @@ def _line(_: str, by: Mapping[str, Sequence[Cost]]) -> str:
     return f"{seconds[0]:.1f} s | {seconds[1]:.1f} s | {ratio:.2f} | {peak:,} | {worker:,}"
 
 
-def _slope(costs: Mapping[str, Mapping[str, Sequence[Cost]]], who: str) -> float:
-    small, large = (median(one.cpu_s for one in costs[name][who]) for name in SLOPE)
-    sends = CASES[SLOPE[1]].sends - CASES[SLOPE[0]].sends
-    return (large - small) / (sends / MILLION)
+def _slope(
+    costs: Mapping[str, Mapping[str, Sequence[Cost]]], few: str, more: str, who: str
+) -> float:
+    small, large = (median(one.cpu_s for one in costs[name][who]) for name in (few, more))
+    return (large - small) / ((SHAPES[more].sends - SHAPES[few].sends) / MILLION)
 
 
 if __name__ == "__main__":

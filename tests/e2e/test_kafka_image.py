@@ -12,7 +12,8 @@ from containers import owned_things
 
 from infra import systems
 from infra.docker.engine import connected
-from infra.systems.names import parse, pinned
+from infra.systems.metadata_quorum import MetadataQuorum, quorum_of
+from infra.systems.names import pinned
 
 pytestmark = [pytest.mark.kafka, pytest.mark.docker, pytest.mark.e2e]
 
@@ -63,5 +64,4 @@ def test_its_jars_are_those_of_the_release(system: str) -> None:
     (taken,) = systems.jars(system)
     assert taken.sums == known.sums
     assert taken.title == known.title
-    assert (found := parse(system).kafka) is not None
-    assert found.kraft
+    assert quorum_of(system) is MetadataQuorum.ISOLATED_KRAFT
