@@ -19,12 +19,14 @@ class Once:
     """Attributes:
     file: The campaign's.
     directory: Of its results.
+    metadata_quorum: Who keeps the metadata, where it is not the system's default.
     """
 
     file: Path
     system: str
     seed: int
     directory: Path
+    metadata_quorum: str | None = None
 
     @property
     def output(self) -> Path:
@@ -52,6 +54,8 @@ class Once:
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         where = ["--system", self.system, "--seed", str(self.seed), "--out", str(self.directory)]
+        if self.metadata_quorum is not None:
+            where += ["--metadata-quorum", self.metadata_quorum]
         with self.output.open("wb") as said:
             children.campaign([str(self.file), *where], said)
         if children.asked_to_stop:  # checked and reported all the same, of half of it

@@ -40,28 +40,36 @@ class Runs:
             for name in names:
                 story = self.stories[name]
                 for side in story.sides:
-                    file = self.campaigns / story.file(side)
                     place = self.of(name, side) / f"seed-{seed}"
-                    yield (
-                        name,
-                        side,
-                        Once(file=file, system=side.system, seed=seed, directory=place),
-                    )
+                    yield name, side, self._once(story, side, seed, place)
 
     def check(self, names: Sequence[str]) -> None:
         """Raises CampaignRefused where a side would refuse its campaign, before anything runs."""
         for name in names:
             story = self.stories[name]
             for side in story.sides:
-                validation.check(self.campaigns / story.file(side), meant=True, system=side.system)
+                validation.check(
+                    self.campaigns / story.file(side),
+                    meant=True,
+                    system=side.system,
+                    metadata_quorum=side.metadata_quorum,
+                )
 
     def tally(self, name: str, side: Side) -> Tally:
         """What came of all runs that there are. Raises OSError, DamagedFiles."""
         story = self.stories[name]
-        file = self.campaigns / story.file(side)
         found = [
-            Once(file=file, system=side.system, seed=int(path.name[5:]), directory=path)
+            self._once(story, side, int(path.name[5:]), path)
             for path in sorted(self.of(name, side).glob("seed-*"))
             if path.name[5:].isdecimal()
         ]
         return tally(sorted(found, key=lambda one: one.seed), story.shown(side))
+
+    def _once(self, story: Story, side: Side, seed: int, place: Path) -> Once:
+        return Once(
+            file=self.campaigns / story.file(side),
+            system=side.system,
+            metadata_quorum=side.metadata_quorum,
+            seed=seed,
+            directory=place,
+        )

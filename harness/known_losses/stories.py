@@ -12,6 +12,7 @@ from checkers.catalogue import CATALOGUE
 from harness.campaign.model.section import Section
 from harness.directory import NotResults
 from infra.systems import names
+from infra.systems.metadata_quorum import MetadataQuorum
 from infra.wording import unknown
 
 
@@ -29,6 +30,9 @@ class Side(Section):
     """A system on which a story is run."""
 
     system: str
+    metadata_quorum: MetadataQuorum | None = Field(
+        default=None, description="who keeps its metadata, if not whoever does by default"
+    )
     campaign: str | None = Field(default=None, description="another file than the story's")
     called: str | None = Field(default=None, description="its name on the page")
     shows: Anomalies = Field(
@@ -44,7 +48,9 @@ class Side(Section):
 
     @property
     def name(self) -> str:
-        return self.called or self.system
+        if self.called is not None:
+            return self.called
+        return ", ".join(filter(None, (self.system, self.metadata_quorum)))
 
 
 class Story(Section):

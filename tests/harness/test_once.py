@@ -1,5 +1,6 @@
 """A campaign that is run once: what is there is taken, what was killed halfway is not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,13 @@ def test_what_came_to_no_verdict_has_said_why(once: Once) -> None:
     assert not once.directory.exists(), "what was killed halfway is no result"
     assert "wrong.yaml" in once.output.read_text(encoding="utf-8")
     assert once.result is None
+
+
+def test_it_is_run_with_who_is_to_keep_the_metadata(once: Once) -> None:
+    quick = Path(__file__).parents[2] / "campaigns" / "quick.yaml"
+    refused = replace(once, file=quick, metadata_quorum="combined-kraft")
+    assert not refused.carry_out(Children())
+    assert "bundled keeps its metadata in ZooKeeper" in refused.output.read_text(encoding="utf-8")
 
 
 def test_a_verdict_that_cannot_be_read_is_not_taken_for_none(once: Once) -> None:

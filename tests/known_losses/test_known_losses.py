@@ -105,6 +105,17 @@ def test_what_may_come_of_something_else_is_not_counted(runs: Runs) -> None:
     assert (runs.tally("told", NEW).seen, runs.tally("told", OTHER).seen) == (1, 0)
 
 
+def test_a_side_may_say_who_keeps_the_metadata(tmp_path: Path) -> None:
+    shipped = stories.read(SHIPPED)
+    runs = Runs(stories=shipped, campaigns=SHIPPED.parent, results=tmp_path)
+    runs.check(["kip-966"])
+    planned = [(side.name, once) for _, side, once in runs.planned(["kip-966"], 1)]
+    by_default, kraft = planned[:2]
+    assert (by_default[0], kraft[0]) == ("kafka:3.9.1", "kafka:3.9.1, isolated-kraft")
+    assert [one.metadata_quorum for _, one in planned] == [None, "isolated-kraft", None]
+    assert by_default[1].directory.parent != kraft[1].directory.parent
+
+
 def test_what_was_run_of_another_campaign_is_not_counted(runs: Runs) -> None:
     was_run(runs, OLD, 1, 7, Verdict.FAIL)
     (runs.campaigns / "c.yaml").write_text("name: c\nruns: 2\n", encoding="utf-8")
