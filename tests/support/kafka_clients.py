@@ -49,10 +49,12 @@ TRY_AGAIN = {
     KafkaError.NOT_CONTROLLER,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError._TIMED_OUT,
+    KafkaError._DESTROY_BROKER,
     KafkaError.INVALID_REPLICATION_FACTOR,
 }
-"""What one hears while the controller or the ZooKeeper session changes; the last, while a broker
-whose session has ended is not back, though it was registered when the cluster was deployed."""
+"""What one hears while the controller or the ZooKeeper session changes; of a broker that is asked
+when the client hears that there is none; the last, while a broker whose session has ended is not
+back, though it was registered when the cluster was deployed."""
 
 
 def _created(cluster: Cluster, new: NewTopic) -> bool:
