@@ -17,6 +17,9 @@ from broker.controller.partitions import Partitions
 from broker.controller.rules import plan
 from broker.controller.rules.election import Choice, choose
 from broker.controller.rules.plan import trusting_if_nobody_else
+from broker.log.disk.checkpoints import RECOVERY_POINTS, offsets_content
+from broker.log.disk.files import Directory
+from broker.log.manager import LogManager
 from broker.server.controller.control_fence import ControlFence
 from broker.server.replication import fetcher
 from broker.server.replication.fetcher import Fetcher
@@ -91,6 +94,17 @@ def _by_name(asked: Any) -> Any:
     return {tp: tp for tp in asked}
 
 
+_replace_checkpoint = LogManager._replace
+
+
+def _all_is_flushed(self: LogManager, directory: Directory, name: str) -> Any:
+    """Recovery points are where logs end."""
+    if name != RECOVERY_POINTS:
+        return _replace_checkpoint(self, directory, name)
+    ends = {tp: log.log_end_offset for tp, log in self._logs.items()}
+    return directory.replace_steps(name, offsets_content(ends))
+
+
 MUTATIONS: dict[str, Mutation] = {
     "acks=all answered at append": Mutation(replication.ANSWERED_AT_APPEND),
     "leader elected outside the ISR": Mutation(Swap(plan, "choose", _anybody)),
@@ -122,6 +136,9 @@ MUTATIONS: dict[str, Mutation] = {
     "neither fence against earlier rounds": Mutation(ASKS_TWICE, replication.ROUNDS_TAKEN),
     "one round of truncation": Mutation(replication.ONE_ROUND),
     "followers name topics by name": Mutation(Swap(fetcher, "_named", _by_name)),
+    "recovery points say that all is flushed": Mutation(
+        Swap(LogManager, "_replace", _all_is_flushed)
+    ),
     **RELAPSES,
     **COORDINATION,
 }

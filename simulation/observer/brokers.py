@@ -1,7 +1,7 @@
 """How an observer gets to see what all brokers of a process do: their steps are wrapped."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from broker.controller.controller import Controller
@@ -17,6 +17,7 @@ from broker.server.replication.replica_manager import ReplicaManager
 from broker.types import TopicPartition
 from simulation.loop.ownership import PROCESS, State
 from simulation.machines.disk import MemoryDisk
+from simulation.machines.node import Disk, Node
 from simulation.observer import handing_over
 from simulation.observer.coverage import (
     CONTROLLER_EFFECT,
@@ -35,15 +36,17 @@ from simulation.violation import Violation
 
 
 @contextlib.contextmanager
-def watching(observer: Observer, brokers: dict[str, int]) -> Iterator[None]:
-    """``brokers``: the id of the broker on each host."""
+def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
+    """``nodes``: by the id of the broker there."""
+    brokers = {node.host: broker for broker, node in nodes.items()}
+    disks = {node.host: node.disk for node in nodes.values()}
     with contextlib.ExitStack() as undo:
         _watch_partitions(undo, observer, brokers)
         _watch_deletions(undo, observer)
         coverage = observer.coverage
         _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
         _watch_answers(undo, observer)
-        _watch_checkpoints(undo, observer)
+        _watch_checkpoints(undo, observer, disks)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
         yield
@@ -135,13 +138,18 @@ def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
     _replace(undo, Controller, "step", step)
 
 
-def _watch_checkpoints(undo: contextlib.ExitStack, observer: Observer) -> None:
+def _watch_checkpoints(
+    undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]
+) -> None:
     original = Directory.replace_steps
 
     def replace_steps(self: Directory, name: str, content: bytes) -> Any:
-        if name == RECOVERY_POINTS and isinstance(self.files, MemoryDisk):
-            with observer.failing():
-                flushed.check(self.files, self.path, content)
+        process = PROCESS.get()
+        if name == RECOVERY_POINTS and process is not None and process.state != State.DEAD:
+            disk = disks[process.host]
+            if isinstance(disk, MemoryDisk):
+                with observer.failing():
+                    flushed.check(disk, self.path, content)
         return original(self, name, content)
 
     _replace(undo, Directory, "replace_steps", replace_steps)

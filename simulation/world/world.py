@@ -154,7 +154,7 @@ class Simulation:
     def run(self) -> Outcome:
         """Once."""
         violation: Violation | None = None
-        with watching(self.observer, {node.host: broker for broker, node in self.nodes.items()}):
+        with watching(self.observer, self.nodes):
             if self._digest is not None:
                 self.loop.observer = self._digested
             try:
