@@ -372,11 +372,6 @@ class Observer:
             return None
         return topic.partitions.get(hosted.tp.partition)
 
-    def forget_process(self, broker: int) -> None:
-        """Its replicas are no more."""
-        for key in [key for key in self._hosted if key[0] == broker]:
-            del self._hosted[key]
-
 
 def _min_isr(config: Mapping[str, str]) -> int:
     return int(config.get("min.insync.replicas", 1))
