@@ -145,7 +145,7 @@ class Member(Client):
             protocol_type="consumer",
             protocols=(protocol,),
         )
-        before = self._before()
+        before, now = self._before(), asyncio.get_running_loop().time()
         joined = await self._ask_coordinator(request, CALL_S + REBALANCE_MS / 1000)
         if joined.error_code is ErrorCode.member_id_required:
             self._member_id = joined.member_id
@@ -154,6 +154,7 @@ class Member(Client):
         if joined.error_code is not ErrorCode.none:
             raise Rejoin(joined.error_code.name)
         self._member_id, self._generation = joined.member_id, joined.generation_id
+        self._was_heard(before, now)
         self.history.count("group: joined")
         members = frozenset(member.member_id for member in joined.members)
         self._generations.joined(self._work.group, self._generation, members, before)
@@ -168,6 +169,7 @@ class Member(Client):
         members = sorted(shares)
         for number in range(self._partitions(self._work.topic) if members else 0):
             shares[members[number % len(members)]].append(number)
+        before, now = self._before(), asyncio.get_running_loop().time()
         synced = await self._ask_coordinator(
             SyncGroupRequest(
                 version=3,
@@ -184,6 +186,7 @@ class Member(Client):
             )
         )
         self._believe(synced.error_code)
+        self._was_heard(before, now)
         self._generations.synced(self._work.group, self._generation)
         numbers = json.loads(synced.assignment or b"[]")
         return [TopicPartition(self._work.topic, number) for number in numbers]
@@ -273,6 +276,7 @@ class Member(Client):
                 self._generations.committed(self._work.group, self._generation, before)
         for error in errors.values():
             self._believe(error)
+        self._was_heard(before, now)
 
     async def _heartbeat(self) -> None:
         request = HeartbeatRequest(
@@ -282,7 +286,19 @@ class Member(Client):
             member_id=self._member_id,
             group_instance_id=None,
         )
+        before, now = self._before(), asyncio.get_running_loop().time()
         self._believe((await self._ask_coordinator(request)).error_code)
+        self._was_heard(before, now)
+
+    def _was_heard(self, before: Before, asked_at: float) -> None:
+        self._generations.heard(
+            self._work.group,
+            self._member_id,
+            before,
+            session_s=SESSION_MS / 1000,
+            asked_at=asked_at,
+            answered_at=asyncio.get_running_loop().time(),
+        )
 
     async def _leave(self) -> None:
         request = LeaveGroupRequest(version=2, group_id=self._work.group, member_id=self._member_id)

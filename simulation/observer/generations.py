@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.server.groups.offsets_topic import partition_for
+from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from simulation.observer.observer import Observer
 from simulation.violation import Violation
+
+TICKS_S: Final = 1.0
+"""Within which a coordinator looks whose session is over."""
 
 
 @dataclass(slots=True)
@@ -29,6 +33,14 @@ class Before(NamedTuple):
     """In which that one led the group's partition; None: it did not, or had not heard of it."""
 
 
+class _Heard(NamedTuple):
+    """When a member's word was last taken, at the latest, and by whom."""
+
+    at: float
+    by: server.Partition | None
+    epoch: int | None
+
+
 class Generations:
     """Judges each answer of a coordinator when it has come. What a coordinator has given out it
     has stored before, so whoever comes after it knows.
@@ -36,12 +48,15 @@ class Generations:
     * **GenerationNeverBack**: after a generation was given its assignments, no earlier one begins,
       nor this one with other members.
     * **FormerGeneration**: and no member of an earlier one commits.
+    * **SessionsEnd**: nor one that was silent for longer than its session while its coordinator ran
+      on.
     """
 
     def __init__(self, observer: Observer, fail: Callable[[BaseException], None]) -> None:
         self._observer = observer
         self._fail = fail
         self._groups: dict[str, _Group] = {}
+        self._heard: dict[tuple[str, str], _Heard] = {}
 
     def before(self, group: str, coordinator: int) -> Before:
         """To be asked for before ``coordinator`` is asked for anything."""
@@ -81,6 +96,34 @@ class Generations:
             "FormerGeneration",
             f"group {group}: generation {generation} commits, {before.given} had begun",
         )
+
+    def heard(
+        self,
+        group: str,
+        member: str,
+        before: Before,
+        *,
+        session_s: float,
+        asked_at: float,
+        answered_at: float,
+    ) -> None:
+        """A member's word was taken, which it has sent at ``asked_at``."""
+        home = self._home(group)
+        if home is None:
+            return
+        by = self._observer.hosted(before.coordinator, home)
+        last = self._heard.get((group, member))
+        if last is not None and last.by is by and last.epoch == before.epoch:
+            ran_on = self._observer.held_at.get(before.coordinator, -1.0) < last.at
+            self._require(
+                asked_at <= last.at + session_s + TICKS_S
+                or not ran_on
+                or not self._is_judged(group, before),
+                "SessionsEnd",
+                f"group {group}: broker {before.coordinator} takes {member} for a member, of whom "
+                f"it has not heard for {asked_at - last.at:.1f} s",
+            )
+        self._heard[group, member] = _Heard(answered_at, by, before.epoch)
 
     def _of(self, group: str) -> _Group:
         return self._groups.setdefault(group, _Group())

@@ -87,6 +87,8 @@ class Observer:
         """By partition of ``__consumer_offsets``."""
         self.controller: int | None = None
         self.controller_epoch = ControllerEpoch(0)
+        self.held_at: dict[int, float] = {}
+        """When a broker was last paused, or went on."""
         self._now = now
         self._fail = fail
         self._checks_data = checks_data
@@ -101,6 +103,10 @@ class Observer:
     def note(self, what: str) -> None:
         """For the story."""
         self.notes.append((self._now(), what))
+
+    def held(self, broker: int) -> None:
+        """It was paused just now, or goes on: until then its timers did not."""
+        self.held_at[broker] = self._now()
 
     @contextlib.contextmanager
     def failing(self) -> Iterator[None]:
@@ -129,6 +135,10 @@ class Observer:
         state = partition.state
         knows = hosted.replica.leader_epoch == state.leader_epoch
         return state.leader_epoch if state.leader == broker and knows else None
+
+    def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
+        """The replica that was seen there last; another one in each life of the broker."""
+        return self._hosted.get((broker, tp))
 
     def find(self, tp: TopicPartition) -> Partition | None:
         """None: there is no such partition, or it is being deleted."""

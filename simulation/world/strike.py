@@ -217,6 +217,7 @@ class Striker:
         if node.is_alive:
             self._note(node, "is paused")
             self._pauses[node.id] += 1
+            self._observer.held(node.id)
             node.pause()
             self._later(for_ms, self._resume, node)
 
@@ -224,6 +225,7 @@ class Striker:
         self._pauses[node.id] = max(0, self._pauses[node.id] - 1)
         if not self._pauses[node.id] and node.is_alive:
             self._note(node, "goes on")
+            self._observer.held(node.id)
             node.resume()
 
     def ended(self, node: Node, ending: Ending) -> str | None:

@@ -235,3 +235,33 @@ def test_where_offsets_were_lost_as_they_may_be_nothing_is_said_of_generations(s
     told.committed("g", 3, told.before("g", 1))
     told.joined("g", 3, BOTH, told.before("g", 1))
     assert not seen.broken
+
+
+def hears(seen: Seen, asked_at: float, member: str = "one") -> None:
+    """Broker 1 takes the word of a member whose session is three seconds."""
+    before = seen.generations.before("g", 1)
+    answered_at = asked_at + 0.5
+    seen.generations.heard(
+        "g", member, before, session_s=3.0, asked_at=asked_at, answered_at=answered_at
+    )
+
+
+def test_who_was_silent_for_longer_than_its_session_is_no_member_any_more(seen: Seen) -> None:
+    hears(seen, 1.0)
+    hears(seen, 20.0, "other")
+    hears(seen, 5.0)  # of 1.5, three seconds, and a tick
+    assert not seen.broken
+    hears(seen, 9.6)
+    assert seen.broken == ["SessionsEnd"]
+
+
+def test_a_coordinator_that_did_not_run_has_not_looked_at_its_members(seen: Seen) -> None:
+    hears(seen, 1.0)
+    seen.observer.held_at[1] = 8.0
+    hears(seen, 20.0)
+    assert not seen.broken, "it was paused"
+    seen.heard_of(HOME, STATE.leader_epoch)
+    hears(seen, 40.0)
+    assert not seen.broken, "this is another life of the broker"
+    hears(seen, 60.0)
+    assert seen.broken == ["SessionsEnd"]
