@@ -162,7 +162,7 @@ class Member(Client):
 
     def _before(self) -> Before:
         assert self._coordinator is not None
-        return self._generations.before(self._work.group, self._coordinator)
+        return self._generations.before(self._work.group, self._coordinator, self._member_id)
 
     async def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
         shares: dict[str, list[int]] = {member.member_id: [] for member in joined.members}

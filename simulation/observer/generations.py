@@ -23,6 +23,14 @@ class _Group:
     """By generation, as its leader was told."""
 
 
+class _Heard(NamedTuple):
+    """When a member's word was last taken, at the latest, and by whom."""
+
+    at: float
+    by: server.Partition | None
+    epoch: int | None
+
+
 class Before(NamedTuple):
     """What there was when a member asked."""
 
@@ -31,14 +39,9 @@ class Before(NamedTuple):
     coordinator: int
     epoch: int | None
     """In which that one led the group's partition; None: it did not, or had not heard of it."""
-
-
-class _Heard(NamedTuple):
-    """When a member's word was last taken, at the latest, and by whom."""
-
-    at: float
-    by: server.Partition | None
-    epoch: int | None
+    heard: _Heard | None = None
+    """Of the member that asks; None where a question of its has had no answer since, or another
+    one than was hoped for: it may have been heard of by that."""
 
 
 class Generations:
@@ -58,11 +61,12 @@ class Generations:
         self._groups: dict[str, _Group] = {}
         self._heard: dict[tuple[str, str], _Heard] = {}
 
-    def before(self, group: str, coordinator: int) -> Before:
+    def before(self, group: str, coordinator: int, member: str = "") -> Before:
         """To be asked for before ``coordinator`` is asked for anything."""
         home = self._home(group)
         epoch = None if home is None else self._observer.epoch_led_by(coordinator, home)
-        return Before(self._of(group).given, coordinator, epoch)
+        heard = self._heard.pop((group, member), None)
+        return Before(self._of(group).given, coordinator, epoch, heard)
 
     def joined(self, group: str, generation: int, members: frozenset[str], before: Before) -> None:
         """A member is in ``generation``. ``members`` are all of it, where it leads them, else
@@ -111,8 +115,7 @@ class Generations:
         home = self._home(group)
         if home is None:
             return
-        by = self._observer.hosted(before.coordinator, home)
-        last = self._heard.get((group, member))
+        by, last = self._observer.hosted(before.coordinator, home), before.heard
         if last is not None and last.by is by and last.epoch == before.epoch:
             ran_on = self._observer.held_at.get(before.coordinator, -1.0) < last.at
             self._require(

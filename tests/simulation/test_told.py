@@ -239,7 +239,7 @@ def test_where_offsets_were_lost_as_they_may_be_nothing_is_said_of_generations(s
 
 def hears(seen: Seen, asked_at: float, member: str = "one") -> None:
     """Broker 1 takes the word of a member whose session is three seconds."""
-    before = seen.generations.before("g", 1)
+    before = seen.generations.before("g", 1, member)
     answered_at = asked_at + 0.5
     seen.generations.heard(
         "g", member, before, session_s=3.0, asked_at=asked_at, answered_at=answered_at
@@ -252,6 +252,15 @@ def test_who_was_silent_for_longer_than_its_session_is_no_member_any_more(seen: 
     hears(seen, 5.0)  # of 1.5, three seconds, and a tick
     assert not seen.broken
     hears(seen, 9.6)
+    assert seen.broken == ["SessionsEnd"]
+
+
+def test_what_had_no_answer_may_have_been_heard_all_the_same(seen: Seen) -> None:
+    hears(seen, 1.0)
+    seen.generations.before("g", 1, "one")  # it asks, and hears nothing
+    hears(seen, 9.0)
+    assert not seen.broken
+    hears(seen, 20.0)
     assert seen.broken == ["SessionsEnd"]
 
 
