@@ -31,8 +31,11 @@ CASES: Mapping[str, Shape] = {
     "3 M over 18 partitions, 30 % lost": Shape(sends=3 * MILLION, lost=300),
     "3 M in one partition, 30 % lost": Shape(sends=3 * MILLION, cells=1, partitions=1, lost=300),
 }
-ON_REQUEST: Mapping[str, Shape] = {"100 M over 18 partitions": Shape(sends=100 * MILLION)}
-"""With ``--case`` alone: a quarter of an hour, and 10 GB of disk."""
+ON_REQUEST: Mapping[str, Shape] = {
+    "100 M over 18 partitions": Shape(sends=100 * MILLION),
+    "100 M over 60 partitions": Shape(sends=100 * MILLION, partitions=10),
+}
+"""With ``--case`` alone: minutes each, and 10 GB of disk."""
 
 GROWTH = (
     "1 M over 18 partitions",
