@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from weakref import WeakSet
 
 from broker.controller.cluster import PartitionState, TopicAssignment
-from broker.log.partition_log import PartitionLog
 from broker.replication.events import (
     Append,
     Effect,
@@ -28,17 +27,14 @@ from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
-from broker.wire.batch import CorruptBatch, parse_batches
 from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer import orders_done
 from simulation.observer.coverage import Coverage
 from simulation.observer.logs import epochs, retention
+from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
-from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation
-
-READ_BYTES = 2**31 - 1
 
 
 @dataclass(slots=True)
@@ -266,6 +262,7 @@ class Observer:
     def lost_power(self, broker: int, *, disk_too: bool = False) -> None:
         """To be told before the broker is gone: what it had synced is all that it keeps for
         certain."""
+        self.cut_short(broker)
         for tp, partition in self.partitions():
             hosted = self._hosted.get((broker, tp))
             synced = hosted.log.recovery_point if hosted is not None else 0
@@ -273,6 +270,11 @@ class Observer:
                 partition.damaged(broker, 0 if disk_too else synced, now=self._now())
         if disk_too:
             self._hosted = {key: h for key, h in self._hosted.items() if key[0] != broker}
+
+    def cut_short(self, broker: int) -> None:
+        """It was killed, or ended in disorder."""
+        for _, partition in self.partitions():
+            partition.cut_short(broker)
 
     def ended_in_order(self, broker: int) -> None:
         """It had been asked to, and has closed its logs."""
@@ -385,24 +387,3 @@ class Observer:
 
 def _min_isr(config: Mapping[str, str]) -> int:
     return int(config.get("min.insync.replicas", 1))
-
-
-def read_shadow(log: PartitionLog) -> Shadow | None:
-    """What is really in a log; None: its disk refuses to be read.
-
-    Raises:
-        Violation: there are no batches in it, and the broker has opened it all the same.
-    """
-    extents: list[Extent] = []
-    at, end = log.log_start_offset, log.log_end_offset
-    try:
-        while at < end:
-            for batch in parse_batches(log.read(at, READ_BYTES, end), verify_crc=False):
-                extents.append(Extent.of(batch))
-            at = type(at)(extents[-1].next)
-    except OSError:
-        return None
-    except CorruptBatch as error:  # a ValueError: the broker would take it for a word to refuse
-        what = f"{log.directory.name}: behind {at} of {end} there is no batch: {error}"
-        raise Violation("LogKept", what) from error
-    return Shadow(log.log_start_offset, extents)

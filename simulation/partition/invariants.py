@@ -150,6 +150,12 @@ class Partition(Answers):
             "DeletedStaysDeleted",
             f"broker {broker} had {seat.log} when it ended in good order, and has {log}",
         )
+        self._require(
+            not was_closed or high_watermark >= min(seat.high_watermark, log.end),
+            "WatermarkKept",
+            f"broker {broker} knew that what lies below {seat.high_watermark} is committed when it "
+            f"ended in good order, and knows it of what is below {high_watermark}",
+        )
         kept, as_it_was = log.agrees_up_to(seat.log), seat.known and self.checks_data
         certain = seat.log.end if as_it_was else min(seat.certain, seat.log.end)
         self._require(
@@ -167,6 +173,12 @@ class Partition(Answers):
         had looked at its log again, has not closed what it had before."""
         if broker in self.seats:
             self.seats[broker].closed = self.seats[broker].known
+
+    def cut_short(self, broker: int) -> None:
+        """``broker`` has ended without that: the watermark that it has written is an older one. It
+        may be asked to stop in its next life before it has opened this log again."""
+        if broker in self.seats:
+            self.seats[broker].high_watermark = 0
 
     def removed(self, broker: int) -> None:
         """``broker`` has deleted its replica, and not because the topic is to go."""

@@ -26,7 +26,8 @@ from simulation.clients.probing import Probing
 from simulation.clients.producers import ACKS_ALL, DELIVERY_S
 from simulation.clients.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
 from simulation.observer.history import Commit, History, Sent
-from simulation.observer.observer import Observer, read_shadow
+from simulation.observer.logs.on_disk import read_shadow
+from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
 from simulation.partition.shadow import Extent
 from simulation.plans.actions import Produce

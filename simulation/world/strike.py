@@ -172,6 +172,7 @@ class Striker:
         if node.is_alive:
             self._note(node, "is killed")
             self._forget_damaged_pages(node)
+            self._observer.cut_short(node.id)
             node.kill()
         self._down(node, down_ms)
 
@@ -238,6 +239,8 @@ class Striker:
             self._later(RESTART_S * 1000, self._revive, node)
         if ending.was_asked and ending.error is None:
             self._observer.ended_in_order(node.id)
+        else:
+            self._observer.cut_short(node.id)
         if ending.was_asked or node.id in self._bad_disks:
             return None
         if any(type(error).__name__ == "ZkConnectionTimeout" for error in _leaves(ending.error)):

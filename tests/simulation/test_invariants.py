@@ -355,6 +355,21 @@ def test_what_was_deleted_stays_so_where_the_log_was_closed(story: Story) -> Non
     broken("DeletedStaysDeleted", story.partition.hosted, 2, on_disk(RECORD), 0)
 
 
+def test_who_has_closed_its_log_remembers_what_was_committed(story: Story) -> None:
+    story.replicated()
+    story.partition.seat(2).high_watermark = 1
+    story.partition.closed(2)
+    broken("WatermarkKept", story.partition.hosted, 2, on_disk(RECORD), 0)
+
+
+def test_who_was_killed_may_have_written_an_older_watermark(story: Story) -> None:
+    story.replicated()
+    story.partition.seat(2).high_watermark = 1
+    story.partition.cut_short(2)
+    story.partition.closed(2)  # in its next life, in which it has not looked
+    story.partition.hosted(2, on_disk(RECORD), 0)
+
+
 def test_who_stopped_before_it_had_looked_at_its_log_has_not_closed_it(story: Story) -> None:
     story.replicated()
     story.partition.seat(2).log.start_at(1)

@@ -25,7 +25,7 @@ from broker.types import (
 from simulation.machines.disk import MemoryDisk
 from simulation.observer import handing_over
 from simulation.observer.logs import epochs, flushed
-from simulation.observer.observer import read_shadow
+from simulation.observer.logs.on_disk import read_shadow
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
