@@ -212,7 +212,8 @@ class LogManager:
         recovery_points = read_offsets(directory, RECOVERY_POINTS)
         log_starts = read_offsets(directory, LOG_STARTS)
         high_watermarks = read_offsets(directory, HIGH_WATERMARKS)
-        for tp, path in _partition_directories(directory):
+        there = dict(_partition_directories(directory))
+        for tp, path in there.items():
             self._logs[tp] = PartitionLog.open(
                 path,
                 self._config_of(tp.topic),
@@ -223,6 +224,15 @@ class LogManager:
                 later=self._later,
             )
             self._high_watermarks[tp] = high_watermarks.get(tp, 0)
+        for name, noted in (
+            (RECOVERY_POINTS, recovery_points),
+            (LOG_STARTS, log_starts),
+            (HIGH_WATERMARKS, high_watermarks),
+        ):
+            # A deletion that was cut short: its log is gone, and they would be the next one's of
+            # that name, if this life ends before it has checkpointed. See delete_steps.
+            if not noted.keys() <= there.keys():
+                carry_out(self._replace(directory, name))
 
     def _checkpoint(self, name: str) -> None:
         for directory in self._directories:

@@ -148,6 +148,31 @@ def test_a_deletion_ends_when_a_checkpoint_without_the_log_is_durable(
     assert read_offsets(Directory(HOME, disk), LOG_STARTS) == {}
 
 
+def test_a_deletion_that_was_cut_short_leaves_nothing_to_the_next_log_of_that_name(
+    disk: MemoryDisk, later: Later
+) -> None:
+    """Its checkpoints are not written any more, nor are the next life's, since the disk is full."""
+    logs = opened(disk, later)
+    append(logs.create(TP), 5)
+    logs.logs[TP].advance_log_start(4)
+    logs.checkpoint_log_starts()
+    logs.checkpoint_recovery_points()
+    logs.checkpoint_high_watermarks({TP: 5})
+    later.carry_out()
+    next(logs.delete_steps([TP]))
+    logs.close(clean=False)
+
+    logs = opened(disk, later)
+    log = logs.create(TP)
+    append(log, 2)
+    logs.close(clean=False)
+
+    logs = opened(disk, later)
+    log = logs.logs[TP]
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 2, 0)
+    assert logs.high_watermark(TP) == 0
+
+
 def test_deletions_together_cost_no_more_syncs_than_one(disk: MemoryDisk, later: Later) -> None:
     logs = opened(disk, later)
     partitions = [TopicPartition("t", number) for number in range(10)]
