@@ -16,16 +16,22 @@ partition of the cell was seen to be led by a broker that no fault befell which 
 with acks=all its whole ISR was such brokers, min.insync.replicas of them at least (the highest
 value, where a fault sets another). Nor did that leader keep the cell's producer waiting for another
 partition meanwhile; and where the leader had been another that fell silent with its connections
-open, clients had the time that they take to notice. Nothing is asked of what was not seen: while
-the observer had no ZooKeeper it does not know who led. Nor while a fault befell the clients
-themselves.
+open, clients had the time that they take to notice. Nor had the controller that elected it been
+struck before it was sure to have told it. Nothing is asked of what was not seen: while the observer
+had no ZooKeeper it does not know who led. Nor while a fault befell the clients themselves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from checkers.cluster.faults import FOREVER, FaultFacts
-from checkers.cluster.observed import Observation, Observed, Span, State
+from checkers.cluster.observed import (
+    OBSERVATION_LAG_NS,
+    Observation,
+    Observed,
+    Span,
+    State,
+)
 from history.cell import Cell
 
 ALLOWED_FOR_NS = 2_000_000_000
@@ -36,6 +42,10 @@ NOTICED_AFTER_NS = 12_000_000_000
 """By then clients have noticed that a leader is silent whose connections are open: it answers by
 request.timeout.ms, if at all, and they give it up by socket.timeout.ms, 5 and 6 s of our clients;
 that is looked at once a second."""
+
+TOLD_WITHIN_NS = 1_000_000_000
+"""Of an election, until the controller that wrote it to ZooKeeper has told who leads now: it sends
+as soon as it has written, to brokers that may be busy."""
 
 _SILENTLY = frozenset(
     {
@@ -140,6 +150,7 @@ def _allowed(
                 *_silent(cell, one, befallen, in_sync),
                 *_behind_others(one, waiting),
                 *_unnoticed(one, on),
+                *_untold(one, on, observation),
             ],
         )
         >= ALLOWED_FOR_NS
@@ -171,6 +182,21 @@ def _unnoticed(one: Observed, on: Iterable[FaultFacts]) -> Iterator[Span]:
         led_by = {state.leader for state in one.during(Span(fault.start, fault.start + 1))}
         if fault.name in _SILENTLY and led_by & (fault.brokers or set()):
             yield Span(fault.start, until)
+
+
+def _untold(one: Observed, on: Iterable[FaultFacts], observation: Observation) -> Iterator[Span]:
+    """When a partition's leader may not have heard that it leads: broker 2 becomes controller,
+    writes that 4 leads, and is killed 50 ms later. Until the next controller tells 4 of it, it
+    answers that it does not."""
+    elected = [after for before, after in one.changes() if after.leader_epoch > before.leader_epoch]
+    for fault in on:
+        tenure = observation.tenure(fault.start)
+        if tenure is None or tenure[0] not in (fault.brokers or ()):
+            continue
+        written = Span(fault.start - TOLD_WITHIN_NS, fault.start + OBSERVATION_LAG_NS)
+        for state in elected:
+            if written.start <= state.time < min(written.end, tenure[1].end):
+                yield Span(state.time, tenure[1].end)
 
 
 def _longest(within: Span, but: Iterable[Span]) -> int:

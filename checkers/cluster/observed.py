@@ -101,6 +101,11 @@ class Observation:
         rows = sorted(rows, key=lambda row: row["time"])
         self._holes = tuple(_holes(rows))
         self._states: dict[Partition, list[State]] = {}
+        self._controllers = [
+            (row["time"], row["broker"])
+            for row in rows
+            if row["kind"] == "controller" and row["broker"] is not None
+        ]
         for row in rows:
             if row["kind"] == "partition":
                 self._states.setdefault((row["topic"], row["partition"]), []).append(_state(row))
@@ -112,6 +117,14 @@ class Observation:
     def of(self, partition: Partition) -> Observed:
         """What was seen of a partition."""
         return Observed(states=tuple(self._states.get(partition, ())), holes=self._holes)
+
+    def tenure(self, time: int) -> tuple[int, Span] | None:
+        """The broker that was seen to be the last controller at a time, and until when it was;
+        None: there had been none."""
+        for (since, broker), (end, _) in pairwise([*self._controllers, (FOREVER, -1)]):
+            if since <= time < end:
+                return broker, Span(since, end)
+        return None
 
 
 def _state(row: Mapping[str, Any]) -> State:

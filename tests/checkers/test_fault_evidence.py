@@ -19,6 +19,7 @@ from made_histories import (
     connection,
     fault_rows,
     kept,
+    office,
     state,
     write_campaign,
 )
@@ -114,6 +115,32 @@ def test_clients_take_their_time_to_notice_that_a_leader_is_silent(
         faults=a_fault(10, until, fault=fault),
     )
     assert checked(write_campaign(tmp_path, made)).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("controller", "elected", "next_one", "verdict"),
+    [
+        (1, 9.9, 19, PASS),
+        # Seen a little later than it was written.
+        (1, 10.3, 19, PASS),
+        (1, 9.9, 15, INCONCLUSIVE),
+        (1, 8, 19, INCONCLUSIVE),
+        (3, 9.9, 19, INCONCLUSIVE),
+    ],
+)
+def test_who_was_elected_by_a_controller_that_died_at_once_may_not_know(
+    tmp_path: Path, controller: int, elected: float, next_one: float, verdict: Verdict
+) -> None:
+    """t-0 is led by 2, with all that the kill of 1 has left."""
+    cluster = [
+        office(-5, controller),
+        state(-5, 4, 0, (4, 2, 3)),
+        state(elected, 2, 1, (2, 3)),
+        office(next_one, 2),
+    ]
+    made = run(partitions={("t", 0): kept(BEFORE, AFTER)}, cluster=cluster)
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is verdict, told(result)
 
 
 @pytest.mark.parametrize(("set_to", "verdict"), [(3, PASS), (1, INCONCLUSIVE), (2, INCONCLUSIVE)])

@@ -299,6 +299,11 @@ def state(
     }
 
 
+def office(seconds: float, broker: int) -> dict[str, Any]:
+    """A row of ``cluster``: that broker is controller from now on."""
+    return {"time": at(seconds), "kind": "controller", "broker": broker, "controller_epoch": 1}
+
+
 def connection(seconds: float, kind: str) -> dict[str, Any]:
     """A row of ``cluster`` on the observer's own connection."""
     return {"time": at(seconds), "kind": kind}
