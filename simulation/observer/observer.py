@@ -30,7 +30,7 @@ from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer import orders_done
 from simulation.observer.coverage import Coverage
-from simulation.observer.logs import epochs, retention
+from simulation.observer.logs import epochs, producers, retention
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
@@ -83,6 +83,8 @@ class Observer:
         """By partition of ``__consumer_offsets``."""
         self.controller: int | None = None
         self.controller_epoch = ControllerEpoch(0)
+        self.registered: dict[int, int] = {}
+        """By which transaction a broker did last: its epoch."""
         self.held_at: dict[int, float] = {}
         """When a broker was last paused, or went on."""
         self._now = now
@@ -183,6 +185,7 @@ class Observer:
     def _broker_changed(self, broker: int, zxid: int, *, came: bool) -> None:
         self.note(f"broker {broker} {'registered' if came else 'unregistered'}")
         if came:
+            self.registered[broker] = zxid
             for _, partition in self.partitions():
                 partition.registered(broker, zxid)
 
@@ -295,6 +298,7 @@ class Observer:
             partition.hosted(broker, read, hosted.replica.high_watermark)
             if partition.checks_data and read is not None:
                 epochs.found(hosted.tp, broker, hosted.log, read, deleted=partition.given_up)
+                producers.check(hosted.tp, broker, hosted.log, read)
 
     def after_step(
         self, broker: int, hosted: server.Partition, event: Event, effects: list[Effect]
@@ -330,6 +334,7 @@ class Observer:
             )
         if effects and partition.checks_data:
             epochs.kept(hosted.tp, broker, log, replica)
+            producers.kept(hosted.tp, broker, log, effects)
 
     def deleted(self, broker: int, tp: TopicPartition) -> None:
         """``broker`` has deleted a replica that it had not opened in this life."""

@@ -19,6 +19,8 @@ class Extent(NamedTuple):
     epoch: int
     timestamp: int = -1
     """Its greatest one, in ms since 1970."""
+    producer: int = -1
+    """The idempotent producer that sent it."""
 
     @classmethod
     def of(cls, batch: RecordBatch) -> "Extent":
@@ -29,6 +31,7 @@ class Extent(NamedTuple):
             batch.crc,
             batch.leader_epoch,
             batch.max_timestamp,
+            batch.producer_id,
         )
 
     def __str__(self) -> str:
@@ -67,7 +70,9 @@ class Shadow:
             if effect.leader_epoch is None:
                 base = batch.base_offset
             epoch = batch.leader_epoch if effect.leader_epoch is None else effect.leader_epoch
-            extent = Extent(base, base + size, batch.crc, int(epoch), batch.max_timestamp)
+            extent = Extent(
+                base, base + size, batch.crc, int(epoch), batch.max_timestamp, batch.producer_id
+            )
             self._extents.append(extent)
             self._bases.append(base)
             base += size

@@ -26,6 +26,7 @@ from simulation.clients.probing import Probing
 from simulation.clients.producers import ACKS_ALL, DELIVERY_S
 from simulation.clients.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
 from simulation.observer.history import Commit, History, Sent
+from simulation.observer.logs import producers
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
@@ -308,8 +309,9 @@ def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: Partition) 
     for broker in partition.isr:
         hosted = cluster.hosted(broker, tp)
         log = read_shadow(hosted.log) if hosted is not None else None
-        if log is None:
+        if hosted is None or log is None:
             raise Violation("Serves", f"{tp}: the log of broker {broker} is not to be read")
+        producers.check(tp, broker, hosted.log, log)
         logs[broker] = log
     first, *others = logs
     for other in others:

@@ -44,7 +44,7 @@ from simulation.plans.actions import (
     WriteNonsense,
 )
 from simulation.plans.plan import Plan, stream
-from simulation.verdict import orders
+from simulation.verdict import orders, outdated
 from simulation.verdict.verdict import Judge, settle
 from simulation.violation import Violation
 from simulation.world.strike import Striker
@@ -56,6 +56,7 @@ STEPS_MAX: Final = 20_000_000
 TICK_MS: Final = 500
 ADMINISTRATOR: Final = "administrator"
 JUDGE: Final = "judge"
+LATECOMER: Final = "latecomer"
 TAKES_OVER_S: Final = 30.0
 """For a new member: several sessions and rebalances of those before it."""
 QUIET_S: Final = 3.0
@@ -224,6 +225,9 @@ class Simulation:
         )
         await judge.judge(self)
         await self._groups_serve()
+        if self.plan.promises:
+            latecomer = Client(LATECOMER, tuple(self.nodes), self.history)
+            await outdated.check(latecomer, self.observer, self.hosted)
 
     async def _groups_serve(self) -> None:
         """Everybody who was in a group is gone: who joins it has all partitions to himself."""

@@ -14,17 +14,20 @@ from broker.controller.context import Context
 from broker.controller.events import AnswerShutdown
 from broker.log.config import LogConfig
 from broker.log.disk.checkpoints import offsets_content
+from broker.log.idempotence.producer_state import Producer, ProducerState
 from broker.log.partition_log import PartitionLog
+from broker.replication.events import Truncate
 from broker.types import (
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
+    Offset,
     TopicPartition,
     ZkVersion,
 )
 from simulation.machines.disk import MemoryDisk
 from simulation.observer import handing_over
-from simulation.observer.logs import epochs, flushed
+from simulation.observer.logs import epochs, flushed, producers
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.violation import Violation
 
@@ -94,6 +97,70 @@ def test_a_replica_goes_by_its_logs_epochs(log: PartitionLog) -> None:
     log.epochs.truncate_from_end(4)
     with pytest.raises(Violation, match="EpochsAreLog"):
         epochs.kept(TP, 1, log, replica)
+
+
+# --- ProducersAreLog -----------------------------------------------------------------------------
+
+CUT = Truncate(offset=Offset(1))
+
+
+@pytest.fixture
+def written(log: PartitionLog) -> PartitionLog:
+    """Behind its six records, three batches of producer 7 and one of producer 8, in turn."""
+    for number, producer in enumerate([(7, 0, 0), (7, 0, 2), (8, 0, 0), (7, 0, 4)]):
+        log.append([batch((b"v", b"v"), producer=producer)], 6 + 2 * number, 5, 0)
+    return log
+
+
+def look_for_producers(log: PartitionLog) -> None:
+    producers.kept(TP, 1, log, [CUT])
+
+
+def test_producers_are_those_of_the_batches(written: PartitionLog) -> None:
+    look_for_producers(written)
+    written.truncate_to(10)
+    look_for_producers(written)
+    written.append([batch((b"v",), producer=(7, 0, 4))], 10, 5, 0)
+    look_for_producers(written)
+    written.truncate_to(6)
+    look_for_producers(written)
+
+
+def test_producers_outlive_their_batches(written: PartitionLog) -> None:
+    written.advance_log_start(13)
+    look_for_producers(written)
+
+
+def test_a_batch_that_is_not_remembered_is_missed(written: PartitionLog) -> None:
+    for forgetful in ProducerState(), without_last(written, 7), without_last(written, 8):
+        written.producers.state = forgetful
+        with pytest.raises(Violation, match=r"ProducersAreLog: .*wrote .* last"):
+            look_for_producers(written)
+
+
+def test_a_batch_that_was_cut_off_is_not_remembered(written: PartitionLog) -> None:
+    remembered = written.producers.state
+    for offset in 12, 10, 8:
+        written.truncate_to(offset)
+        written.producers.state = remembered
+        with pytest.raises(Violation, match=r"ProducersAreLog: .*no such batch"):
+            look_for_producers(written)
+
+
+def test_without_a_cut_nobody_looks(written: PartitionLog) -> None:
+    written.producers.state = ProducerState()
+    producers.kept(TP, 1, written, [])
+
+
+def without_last(log: PartitionLog, of: int) -> ProducerState:
+    """What is remembered of them, but for the last batch of one."""
+    return ProducerState(
+        {
+            number: Producer(known.epoch, known.batches[:-1] if number == of else known.batches)
+            for number, known in log.producers.state.producers.items()
+            if number != of or len(known.batches) > 1
+        }
+    )
 
 
 # --- FlushedIsSynced -----------------------------------------------------------------------------

@@ -43,6 +43,9 @@ FIRST_SEEDS = {
     "followers join the ISR at once": 14,
     "the ISR is too small for acks=all": 4,
     "recovery points say that all is flushed": 0,
+    "controllers of the past are obeyed": 0,
+    "words of earlier epochs are obeyed": 0,
+    "requests of other epochs are served": 0,
 }
 """Where the search begins, to be short; the other mutations are for ``--mutation``."""
 FAILED_ONCE = {
