@@ -51,7 +51,9 @@ def capabilities(
         further: Whether there is a place for a node more.
     """
     missing = {name for place in links for name, obstacle in place.items() if obstacle}
-    able = {one for one, reasons in tried.items() if all(why is None for why in reasons)}
+    # That there is nobody yet to try it is no proof that it works: containers cannot slow a disk,
+    # and would be said to before the first of them is made.
+    able = {one for one, reasons in tried.items() if {*reasons} == {None}}
     limited = frozenset(LIMITS).intersection(*limits)
     able |= {Capability.FURTHER_NODES} if further else set()
     return limited | able | {Capability.SIGNALS, *(one for one in OF_LINKS if one not in missing)}

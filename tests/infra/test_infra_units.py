@@ -11,9 +11,10 @@ from jproperties import Properties
 
 from history.schema import CLUSTER
 from infra.changes import ChangeKind, ClusterChange
-from infra.interface import ClusterView, InfraError, PartitionView
+from infra.interface import Capability, ClusterView, InfraError, PartitionView
 from infra.java import find_java, parse_version
 from infra.local.network import free_subnet
+from infra.nodes import capabilities
 from infra.systems import make_system
 from infra.systems.deployment import server_properties
 from infra.systems.observer import changes
@@ -229,3 +230,12 @@ def test_a_session_that_its_client_ended_was_not_expired(
     """A leader that nobody follows any more logged that it expires all sessions; they lived on, and
     brokers that ended theirs properly were not believed."""
     assert expired(logs) == gone_by_silence
+
+
+@pytest.mark.parametrize(
+    ("reasons", "can"),
+    [([None], True), ([None, None], True), ([None, "/sys is read-only there"], False), ([], False)],
+)
+def test_what_nobody_has_tried_cannot_be_done(reasons: list[str | None], can: bool) -> None:
+    found = capabilities([], tried={Capability.SLOW_DISKS: reasons})
+    assert (Capability.SLOW_DISKS in found) is can

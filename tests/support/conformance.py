@@ -402,6 +402,7 @@ def is_busy_until_killed(backend: Backend, scratch: Path) -> None:
 
 def it_can_do_what_the_catalogue_says(backend: Backend, _scratch: Path) -> None:
     place = BACKENDS[backend.name]
+    backend.node("a")  # nodes are asked, where there are any
     found = backend.capabilities
     assert found.isdisjoint(place.never), "what is refused with a reason could be done"
     lacking = set(Capability) - found
