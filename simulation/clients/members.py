@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -42,6 +42,15 @@ ROUND_S: Final = 0.5
 
 class Rejoin(Exception):
     """The coordinator, the generation or the member id is not what it was."""
+
+
+class Place(NamedTuple):
+    """Where a member is: what it tells its coordinator of itself."""
+
+    coordinator: int
+    group: str
+    generation: int
+    member_id: str
 
 
 class Member(Client):
@@ -83,7 +92,7 @@ class Member(Client):
                 self._coordinator = None
                 await asyncio.sleep(PAUSE_S)
         if self._work.leaves:
-            await self._leave()
+            await self.leave()
 
     async def _round_after_round(self, end: float) -> None:
         loop = asyncio.get_running_loop()
@@ -98,21 +107,34 @@ class Member(Client):
             await self._heartbeat()
             await asyncio.sleep(ROUND_S)
 
-    async def takes_over(self, end: float) -> bool:
-        """Whether it is given all partitions by then: nobody else is in the group."""
+    async def takes_over(self, end: float) -> Place | None:
+        """Its place once it is given all partitions, since nobody else is in the group; None: it is
+        not by then."""
         loop = asyncio.get_running_loop()
         while loop.time() < end:
             try:
                 await self._find()
                 if len(await self._join()) == self._partitions(self._work.topic):
-                    await self._leave()
-                    return True
+                    assert self._coordinator is not None
+                    return Place(
+                        self._coordinator, self._work.group, self._generation, self._member_id
+                    )
                 while loop.time() < end:
                     await asyncio.sleep(ROUND_S)
                     await self._heartbeat()
             except (Disconnected, Rejoin):
                 await asyncio.sleep(PAUSE_S)
-        return False
+        return None
+
+    async def leave(self) -> None:
+        """Say that it goes."""
+        request = LeaveGroupRequest(version=2, group_id=self._work.group, member_id=self._member_id)
+        if self._coordinator is None or not self._member_id:
+            return
+        try:
+            await self._ask_coordinator(request)
+        except Disconnected:
+            self.history.count("group: left without a word")
 
     async def _sleep(self) -> None:
         """Once."""
@@ -299,12 +321,3 @@ class Member(Client):
             asked_at=asked_at,
             answered_at=asyncio.get_running_loop().time(),
         )
-
-    async def _leave(self) -> None:
-        request = LeaveGroupRequest(version=2, group_id=self._work.group, member_id=self._member_id)
-        if self._coordinator is None or not self._member_id:
-            return
-        try:
-            await self._ask_coordinator(request)
-        except Disconnected:
-            self.history.count("group: left without a word")

@@ -1,24 +1,19 @@
 """Producers: bursts of batches, each until it is acked, refused, or its time is over."""
 
 import asyncio
-import datetime
-import io
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kio.records.schema import NewRecordBatch, Record
-from kio.records.writers import write_batch
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch, parse_batch
 from broker.wire.messages.init_producer_id import InitProducerIdRequest
 from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from simulation.clients.batches import encoded
 from simulation.clients.client import PAUSE_S, PORT, Client, host_of
 from simulation.clients.window import Flight, Window
-from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer.consumed import Consumed
 from simulation.observer.history import History, Sent
 from simulation.plans.actions import Produce
@@ -252,33 +247,9 @@ class Producer(Client):
         return ErrorCode.none
 
     def _batch(self, count: int, producer: tuple[int, int, int]) -> RecordBatch:
-        now_s = BEGINNING_WALL_MS / 1000 + _now()
-        moment = datetime.datetime.fromtimestamp(now_s, datetime.UTC)
-        records = []
-        for number in range(count):
-            self._values += 1
-            records.append(
-                Record(
-                    attributes=i8(0),
-                    timestamp=TZAwareMicros.parse(moment),
-                    offset=i64(number),
-                    key=None,
-                    value=f"{self.name}/{self._values}".encode(),
-                    headers=(),
-                )
-            )
-        with io.BytesIO() as buffer:
-            write_batch(
-                buffer,
-                NewRecordBatch(
-                    producer_id=i64(producer[0]),
-                    producer_epoch=i16(producer[1]),
-                    base_sequence=i32(producer[2]),
-                    attributes=i16(0),
-                    records=tuple(records),
-                ),
-            )
-            return parse_batch(buffer.getvalue())
+        values = range(self._values + 1, self._values + 1 + count)
+        self._values += count
+        return parse_batch(encoded([f"{self.name}/{v}".encode() for v in values], producer))
 
 
 def _now() -> float:

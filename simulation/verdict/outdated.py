@@ -5,27 +5,20 @@ gone on: each may speak at any time, and does harm at few of them. So everything
 is said once more when all is over, with the epoch before.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.network.broker_connection import Disconnected
 from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import NO_EPOCH, BrokerId, ControllerEpoch, LeaderEpoch, Offset, TopicPartition
-from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicState,
-)
-from broker.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
 )
 from broker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -38,28 +31,25 @@ from broker.wire.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from broker.wire.messages.update_metadata import UpdateMetadataRequest
-from simulation.clients.client import PAUSE_S, Client
-from simulation.clients.reading import LATEST
+from simulation.clients.client import Client
 from simulation.observer.observer import Observer
+from simulation.verdict.words import (
+    Word,
+    answered,
+    is_refused,
+    list_offsets,
+    of_fetch,
+    of_parts,
+    of_whole,
+)
 from simulation.violation import Violation
 
-ASKED_MAX: Final = 5
-"""A controller may have come back on another connection just now, which shuts ours out."""
+INVARIANT: Final = "OutdatedRefused"
 AHEAD: Final = 7
 BEGINNING: Final = Offset(0)
 CONSUMER: Final = BrokerId(-1)
 
 Hosted = Callable[[int, TopicPartition], server.Partition | None]
-
-
-class Word(NamedTuple):
-    """What is said to a broker, and how it must be refused."""
-
-    what: str
-    broker: int
-    request: Any
-    refusals: Callable[[Any], Iterable[ErrorCode]]
-    expected: ErrorCode
 
 
 async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
@@ -78,34 +68,11 @@ async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
     await _session_goes_on(client, tp, found[tp].leader)
     for word in _to_leaders(tp, replica):
         counted = dict(replica.replica.follower_ends)
-        await _is_refused(client, word)
+        await is_refused(client, word, INVARIANT)
         _nothing_was_counted(tp, replica, counted)
     if observer.controller is not None:
         for word in _of_controllers(tp, replica, observer):
-            await _is_refused(client, word)
-
-
-async def _is_refused(client: Client, word: Word) -> None:
-    answer = await _answer(client, word.broker, word.request)
-    for refusal in word.refusals(answer):
-        if refusal is not word.expected:
-            raise Violation(
-                "OutdatedRefused",
-                f"broker {word.broker} answers {refusal.name} to {word.what}, which calls for "
-                f"{word.expected.name}",
-            )
-
-
-async def _answer(client: Client, broker: int, request: Any) -> Any:
-    for _ in range(ASKED_MAX - 1):
-        try:
-            return await client.ask(broker, request)
-        except Disconnected:
-            await asyncio.sleep(PAUSE_S)
-    try:
-        return await client.ask(broker, request)
-    except Disconnected as error:
-        raise Violation("Serves", f"broker {broker}: {error}") from error
+            await is_refused(client, word, INVARIANT)
 
 
 # --- leaders ------------------------------------------------------------------------------------
@@ -119,9 +86,9 @@ def _to_leaders(tp: TopicPartition, leader: server.Partition) -> Iterator[Word]:
     for other, expected in epochs:
         said = f"of {tp} in leader epoch {other} instead of {epoch}"
         for name, request, refusals in (
-            ("a consumer's Fetch", _fetch(tp, other), _of_fetch),
-            ("ListOffsets", _list_offsets(tp, other), _of_parts),
-            ("OffsetForLeaderEpoch", _epoch_end(tp, other), _of_parts),
+            ("a consumer's Fetch", _fetch(tp, other), of_fetch),
+            ("ListOffsets", list_offsets(tp, other), of_parts),
+            ("OffsetForLeaderEpoch", _epoch_end(tp, other), of_parts),
         ):
             yield Word(f"{name} {said}", broker, request, refusals, expected)
     # Ahead is a follower that has more than its leader, as after an unclean election.
@@ -133,7 +100,7 @@ def _to_leaders(tp: TopicPartition, leader: server.Partition) -> Iterator[Word]:
         for follower in leader.replica.follower_ends:
             what = f"a Fetch of broker {follower} from {offset} of {tp} on in leader epoch {other}"
             fetch = _fetch(tp, other, replica=follower, offset=offset)
-            yield Word(what, broker, fetch, _of_fetch, expected)
+            yield Word(what, broker, fetch, of_fetch, expected)
 
 
 def _nothing_was_counted(
@@ -143,7 +110,7 @@ def _nothing_was_counted(
     for follower, end in leader.replica.follower_ends.items():
         if end != before[follower]:
             raise Violation(
-                "OutdatedRefused",
+                INVARIANT,
                 f"{tp}: broker {follower}, which had all below {before[follower]}, counts as "
                 f"having all below {end}, by a Fetch that was refused",
             )
@@ -151,11 +118,11 @@ def _nothing_was_counted(
 
 async def _session_goes_on(client: Client, tp: TopicPartition, leader: int) -> None:
     """Asks twice in the same place, and in a session that nobody has begun."""
-    begun = await _answer(client, leader, _fetch(tp, session=(0, 0)))
+    begun = await answered(client, leader, _fetch(tp, session=(0, 0)))
     if begun.session_id == 0:
         return  # there is no room for one
     once = _fetch(tp, session=(begun.session_id, 1))
-    await _answer(client, leader, once)
+    await answered(client, leader, once)
     for what, request, expected in (
         ("a Fetch that its session has left behind", once, ErrorCode.invalid_fetch_session_epoch),
         (
@@ -164,7 +131,7 @@ async def _session_goes_on(client: Client, tp: TopicPartition, leader: int) -> N
             ErrorCode.fetch_session_id_not_found,
         ),
     ):
-        await _is_refused(client, Word(what, leader, request, lambda a: [a.error_code], expected))
+        await is_refused(client, Word(what, leader, request, of_whole, expected), INVARIANT)
 
 
 def _fetch(
@@ -191,26 +158,6 @@ def _fetch(
         session_epoch=session_epoch,
         topics=(FetchTopic(topic=tp.topic, partitions=(part,)),),
     )
-
-
-def _of_fetch(answer: FetchResponse) -> Iterator[ErrorCode]:
-    for topic in answer.responses:
-        for part in topic.partitions:
-            yield part.error_code
-
-
-def _list_offsets(tp: TopicPartition, epoch: LeaderEpoch) -> ListOffsetsRequest:
-    part = ListOffsetsPartition(
-        partition_index=tp.partition, current_leader_epoch=epoch, timestamp=LATEST
-    )
-    topic = ListOffsetsTopic(name=tp.topic, partitions=(part,))
-    return ListOffsetsRequest(version=5, replica_id=BrokerId(-1), topics=(topic,))
-
-
-def _of_parts(answer: Any) -> Iterator[ErrorCode]:
-    for topic in answer.topics:
-        for part in topic.partitions:
-            yield part.error_code
 
 
 def _epoch_end(tp: TopicPartition, epoch: LeaderEpoch) -> OffsetForLeaderEpochRequest:
@@ -251,7 +198,7 @@ def _of_controllers(
             ("StopReplica", said.stop(tp, LeaderEpoch(epoch + 1))),
             ("UpdateMetadata", said.metadata()),
         ):
-            yield Word(f"{name} {what}", broker, request, lambda a: [a.error_code], expected)
+            yield Word(f"{name} {what}", broker, request, of_whole, expected)
     if epoch > 0:
         now, before = _Controller(observer.controller or 0, controller, registered), epoch - 1
         what = f"{tp} in leader epoch {before} instead of {epoch}"

@@ -44,7 +44,7 @@ from simulation.plans.actions import (
     WriteNonsense,
 )
 from simulation.plans.plan import Plan, stream
-from simulation.verdict import orders, outdated
+from simulation.verdict import invalid, orders, outdated
 from simulation.verdict.verdict import Judge, settle
 from simulation.violation import Violation
 from simulation.world.strike import Striker
@@ -227,6 +227,7 @@ class Simulation:
         await self._groups_serve()
         if self.plan.promises:
             latecomer = Client(LATECOMER, tuple(self.nodes), self.history)
+            await invalid.check(latecomer, self.observer, self.hosted)
             await outdated.check(latecomer, self.observer, self.hosted)
 
     async def _groups_serve(self) -> None:
@@ -236,9 +237,12 @@ class Simulation:
             if self._topic_id(topic) is None:
                 continue
             heir = self._member(Consume(group=group, topic=topic, for_ms=0, leaves=True))
-            if not await heir.takes_over(self.loop.time() + TAKES_OVER_S):
+            place = await heir.takes_over(self.loop.time() + TAKES_OVER_S)
+            if place is None:
                 what = f"a new member of group {group} has not got all of {topic}"
                 raise Violation("GroupsServe", f"{what} in {TAKES_OVER_S:.0f} s")
+            await invalid.check_group(heir, place, TopicPartition(topic, 0))
+            await heir.leave()
             await heir.close()
 
     async def _finish_deletions(self) -> None:

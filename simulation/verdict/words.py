@@ -1,0 +1,88 @@
+"""What is said to a broker on purpose, and how it must be refused."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from broker.server.network.broker_connection import Disconnected
+from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition
+from broker.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from simulation.clients.client import PAUSE_S, Client
+from simulation.clients.reading import LATEST
+from simulation.violation import Violation
+
+ASKED_MAX: Final = 5
+"""A controller may have come back on another connection just now, which shuts ours out; and a
+connection that nobody used is closed sooner or later."""
+
+
+class Word(NamedTuple):
+    """``refusals``: takes the errors out of an answer; each must be the one ``expected``."""
+
+    what: str
+    broker: int
+    request: Any
+    refusals: Callable[[Any], Iterable[ErrorCode]]
+    expected: ErrorCode
+
+
+async def is_refused(client: Client, word: Word, invariant: str) -> None:
+    """Raises Violation of the ``invariant``."""
+    answer = await answered(client, word.broker, word.request)
+    for refusal in word.refusals(answer):
+        if refusal is not word.expected:
+            raise Violation(
+                invariant,
+                f"broker {word.broker} answers {refusal.name} to {word.what}, which calls for "
+                f"{word.expected.name}",
+            )
+
+
+async def answered(client: Client, broker: int, request: Any) -> Any:
+    """The answer; raises Violation where there is none."""
+    for _ in range(ASKED_MAX - 1):
+        try:
+            return await client.ask(broker, request)
+        except Disconnected:
+            await asyncio.sleep(PAUSE_S)
+    try:
+        return await client.ask(broker, request)
+    except Disconnected as error:
+        raise Violation("Serves", f"broker {broker}: {error}") from error
+
+
+def list_offsets(tp: TopicPartition, epoch: LeaderEpoch = NO_EPOCH) -> ListOffsetsRequest:
+    """A consumer's, of the log's end."""
+    part = ListOffsetsPartition(
+        partition_index=tp.partition, current_leader_epoch=epoch, timestamp=LATEST
+    )
+    topic = ListOffsetsTopic(name=tp.topic, partitions=(part,))
+    return ListOffsetsRequest(version=5, replica_id=BrokerId(-1), topics=(topic,))
+
+
+# --- where answers have their errors --------------------------------------------------------------
+
+
+def of_whole(answer: Any) -> Iterator[ErrorCode]:
+    """One for all of it."""
+    yield answer.error_code
+
+
+def of_fetch(answer: Any) -> Iterator[ErrorCode]:
+    """Of a Fetch, by partition."""
+    for topic in answer.responses:
+        for part in topic.partitions:
+            yield part.error_code
+
+
+def of_parts(answer: Any) -> Iterator[ErrorCode]:
+    """Of most others, by partition."""
+    for topic in answer.topics:
+        for part in topic.partitions:
+            yield part.error_code
