@@ -149,6 +149,7 @@ def _allowed(
             [
                 *_silent(cell, one, befallen, in_sync),
                 *_behind_others(one, waiting),
+                *_unheard(one, waiting),
                 *_unnoticed(one, on),
                 *_untold(one, on, observation),
             ],
@@ -173,6 +174,17 @@ def _behind_others(one: Observed, waiting: Iterable[tuple[Span, int]]) -> Iterat
         for span, state in one.spans():
             if state.leader == leader and span.meets(other):
                 yield Span(max(span.start, other.start), min(span.end, other.end))
+
+
+def _unheard(one: Observed, waiting: Iterable[tuple[Span, int]]) -> Iterator[Span]:
+    """When clients may not have heard of a partition's new leader: broker 3 dies, which leads t-1
+    and is in the ISR of t-0, led by 1. The producer asks 1 who leads t-1 now, on the connection on
+    which it waits for t-0, and hears of 2 when 1 has dropped 3 from the ISR."""
+    for other, asked in waiting:
+        for before, after in one.changes():
+            has_moved = after.leader not in (before.leader, asked)
+            if has_moved and other.start <= after.time < other.end:
+                yield Span(after.time, other.end)
 
 
 def _unnoticed(one: Observed, on: Iterable[FaultFacts]) -> Iterator[Span]:

@@ -95,6 +95,27 @@ def test_no_acks_are_wanted_where_a_leader_waits_for_another_partition(tmp_path:
         assert result.verdict is verdict, told(result)
 
 
+def test_no_acks_are_wanted_where_a_new_leader_is_told_behind_another_partition(
+    tmp_path: Path,
+) -> None:
+    """1 is killed, which led t-0; since then 2 leads it. With t-1, 3 waits for 1, too, and who asks
+    3 hears of 2 after that."""
+    elected = [state(-5, 1, 0, (1, 2, 4)), state(12, 2, 1, (2, 4))]
+    waits = [*elected, state(-5, 3, 0, (3, 1), partition=1)]
+    refuses = [*elected, state(-5, 3, 0, (3,), partition=1)]
+    shrinks = [*waits, state(14, 3, 1, (3,), partition=1)]
+    for name, cluster, verdict in (
+        ("waits", waits, PASS),
+        ("refuses", refuses, INCONCLUSIVE),
+        ("shrinks", shrinks, INCONCLUSIVE),
+    ):
+        partitions = {("t", n): kept(BEFORE, AFTER) for n in (0, 1)}
+        cells = (cell(partitions=2),)
+        made = run(partitions=partitions, cells=cells, cluster=cluster)
+        result = checked(write_campaign(tmp_path / name, made))
+        assert result.verdict is verdict, told(result)
+
+
 @pytest.mark.parametrize(
     ("fault", "until", "verdict"),
     [
