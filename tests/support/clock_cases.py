@@ -26,9 +26,9 @@ while True:
 def a_clock_is_set_while_a_program_runs(backend: Backend, _scratch: Path) -> None:
     """Ahead, behind, fast, slow and right again. Time since boot goes on as ever, and whoever is
     started meanwhile finds the clock as it is. Nothing of it stays in shared memory."""
+    node = backend.node("a")
     if Capability.FAKE_CLOCKS not in backend.capabilities:
         pytest.skip("no fake clocks here")
-    node = backend.node("a")
     clock = node.fake_clock()
     first = _telling(node, clock, "first")
     for offset_ms in (0, HOUR_MS, -HOUR_MS, 1_000, 0):

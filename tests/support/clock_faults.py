@@ -25,6 +25,7 @@ VALUES = [b"%d" % number for number in range(50)]
 def clocks_are_wrong_and_right_again(backend: Backend, scratch: Path) -> None:
     """Of brokers and of ZooKeeper, ahead and behind, at any pace; no session ends of it, nobody is
     deposed, nothing is lost, and whoever is started again meanwhile finds the clock as it is."""
+    backend.node("broker-1")  # who is asked what it can do
     if Capability.FAKE_CLOCKS not in backend.capabilities:
         pytest.skip("no fake clocks here")
     with _deployed(backend, scratch) as (cluster, known):
