@@ -1,10 +1,11 @@
 """What all producers have in common: keys and values of their records, and where they record."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
 
 from history.payload import Encoder
 from history.writer import PartitionedWriter
@@ -15,6 +16,7 @@ from workloads.spec import ProducerSpec, SpecificationError
 Keep = Callable[[float], None]
 """To be called several times a second, with the time of a clock that only goes forward, in seconds:
 flushes the history and tells how far it is."""
+Integers = NDArray[np.int64]
 
 
 def encoder(spec: ProducerSpec, number: int | None = None) -> Encoder:
@@ -29,30 +31,26 @@ def encoder(spec: ProducerSpec, number: int | None = None) -> Encoder:
 
 class Keys:
     """The keys of a producer's records. Each key belongs to one partition, as it would by a
-    partitioner, and a partition's keys take turns."""
+    partitioner, and a partition's keys take turns. They stay in memory as long as this does.
+
+    Raises SpecificationError for fewer keys than partitions.
+    """
 
     def __init__(self, keys: int, partitions: int) -> None:
         if keys < partitions:
             raise SpecificationError(f"{keys} keys are too few for {partitions} partitions")
-        self._of = [
-            [b"key-%d" % number for number in range(partition, keys, partitions)]
-            for partition in range(partitions)
-        ]
+        self._partitions = partitions
+        self._many = keys
+        self._block = np.array([b"key-%d" % number for number in range(keys)])
+        self._sizes = np.char.str_len(self._block).astype(np.int64)
 
-    def key(self, partition: int, sequence: int) -> bytes:
-        """The key of that record."""
-        mine = self._of[partition]
-        return mine[sequence // len(self._of) % len(mine)]
-
-
-def keys(
-    spec: ProducerSpec,
-) -> Callable[[Iterable[int], Iterable[int]], Iterator[bytes | None]]:
-    """What gives the keys of records, by their partitions and sequence numbers: None, without end,
-    for records without keys. Raises SpecificationError for too few."""
-    if spec.keys is None:
-        return lambda _partitions, _sequences: repeat(None)
-    return partial(map, Keys(spec.keys, spec.partitions).key)
+    def of(self, partitions: Integers, sequences: Integers) -> tuple[Integers, Integers]:
+        """The keys of records, by their partitions and sequence numbers: addresses and sizes."""
+        among = self._partitions
+        mine = (self._many - 1 - partitions) // among + 1
+        numbers = partitions + among * (sequences // among % mine)
+        addresses = self._block.ctypes.data + numbers * self._block.itemsize
+        return addresses, self._sizes[numbers]
 
 
 @contextmanager
