@@ -27,6 +27,7 @@ from confluent_kafka import KafkaError
 
 from history.sessions import NO_BROKERS, SESSIONS_MAX, session_number
 from workloads.configuration import producer_properties
+from workloads.keys import Keys
 from workloads.known_brokers import KnownBrokers
 from workloads.librdkafka.messages import Reports
 from workloads.librdkafka.producer import BatchProducer
@@ -34,7 +35,7 @@ from workloads.outcomes import TIMED_OUT, of_refusal
 from workloads.process import ClientFailed, main
 from workloads.recorder import SendRecorder
 from workloads.reports import record
-from workloads.sending import Keep, Keys, encoder, recording
+from workloads.sending import Keep, encoder, recording
 from workloads.spec import Config, ProducerSpec, load
 from workloads.turns import Turns
 

@@ -21,7 +21,7 @@ from workloads.configuration import (
     reader_properties,
 )
 from workloads.interface import Client, Delivery, Group, Load, Place, Role
-from workloads.sending import Keys
+from workloads.keys import Keys
 from workloads.spec import (
     FINAL_READ,
     ConsumerSpec,

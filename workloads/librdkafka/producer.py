@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from history.payload import Encoder
 from history.values import Values
+from workloads.keys import Keys
 from workloads.librdkafka import library as lib
 from workloads.librdkafka.library import MESSAGE, library
 from workloads.librdkafka.messages import Reports, reports_of
 from workloads.process import note_error
-from workloads.sending import Keys
 from workloads.spec import Config, SpecificationError
 
 ROWS_MAX = 1_000
