@@ -20,6 +20,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -74,13 +75,14 @@ class CellProducer:
         ClientFailed after a fatal client error that no other session mends, when everything is
         recorded.
         """
-        try:
+        self._send_until(stopping, keep)
+        while self._fatal is not None:
+            self._begin_session(self._fatal)
             self._send_until(stopping, keep)
-            while self._fatal is not None:
-                self._begin_session(self._fatal)
-                self._send_until(stopping, keep)
-        finally:
-            self._client.close()
+
+    def close(self) -> None:
+        """End the client library. Idempotent."""
+        self._client.close()
 
     def _send_until(self, stopping: Callable[[], bool], keep: Keep) -> None:
         """One session: until ``stopping`` or a fatal error, and all that it sent has an outcome."""
@@ -160,8 +162,13 @@ def _idempotent(properties: Config) -> bool:
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(ProducerSpec, specification)
-    with recording(spec) as (recorder, keep):
-        CellProducer(spec, recorder).run(stopping, keep)
+    with ExitStack() as at_the_end:
+        with recording(spec) as (recorder, keep):
+            producer = CellProducer(spec, recorder)
+            # When the history is closed: whatever befalls the library's threads while they end, and
+            # this process with them, nothing that was recorded is lost.
+            at_the_end.callback(producer.close)
+            producer.run(stopping, keep)
 
 
 if __name__ == "__main__":

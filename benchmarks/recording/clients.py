@@ -57,6 +57,7 @@ def producer(specification: Path, records: int) -> Mapping[str, float]:
         client = CellProducer(spec, recorder)
         watch = Stopwatch(records)
         client.run(lambda: watch.done(recorder.figures()["acked"]), keep)
+    client.close()
     return watch.figures
 
 

@@ -75,6 +75,7 @@ _FUNCTIONS = {
     "rd_kafka_queue_get_main": (c_void_p, (c_void_p,)),
     "rd_kafka_queue_destroy": (None, (c_void_p,)),
     "rd_kafka_queue_poll": (c_void_p, (c_void_p, c_int)),
+    "rd_kafka_queue_length": (c_size_t, (c_void_p,)),
     "rd_kafka_event_type": (c_int, (c_void_p,)),
     "rd_kafka_event_error": (c_int, (c_void_p,)),
     "rd_kafka_event_error_is_fatal": (c_int, (c_void_p,)),

@@ -80,14 +80,10 @@ class BatchProducer:
 
     def serve(self, seconds: float) -> None:
         """Tell what there is to be told; if nothing, wait so long for something."""
-        wait_ms = round(seconds * 1000)
-        while event := self._calls.rd_kafka_queue_poll(self._queue, wait_ms):
-            try:
-                self._tell(event)
-            finally:
-                # With it go the messages that it reports: nobody tells of them again.
-                self._calls.rd_kafka_event_destroy(event)
-            wait_ms = 0
+        self._next(round(seconds * 1000))
+        # What comes meanwhile is for the next time: on a busy machine there is always something.
+        for _ in range(self._calls.rd_kafka_queue_length(self._queue)):
+            self._next(0)
 
     def flush(self) -> None:
         """Have what waits for more records sent. Reports are waited for by :meth:`serve`: here the
@@ -136,6 +132,16 @@ class BatchProducer:
             return {}
         failed = messages["err"] != 0
         return dict(zip(sequences[failed].tolist(), messages["err"][failed].tolist(), strict=True))
+
+    def _next(self, wait_ms: int) -> None:
+        event = self._calls.rd_kafka_queue_poll(self._queue, wait_ms)
+        if event is None:
+            return
+        try:
+            self._tell(event)
+        finally:
+            # With it go the messages that it reports: nobody tells of them again.
+            self._calls.rd_kafka_event_destroy(event)
 
     def _tell(self, event: int) -> None:
         match self._calls.rd_kafka_event_type(event):
