@@ -162,13 +162,12 @@ def _idempotent(properties: Config) -> bool:
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(ProducerSpec, specification)
-    with ExitStack() as at_the_end:
-        with recording(spec) as (recorder, keep):
-            producer = CellProducer(spec, recorder)
-            # When the history is closed: whatever befalls the library's threads while they end, and
-            # this process with them, nothing that was recorded is lost.
-            at_the_end.callback(producer.close)
-            producer.run(stopping, keep)
+    with ExitStack() as at_the_end, recording(spec) as (recorder, keep):
+        producer = CellProducer(spec, recorder)
+        # When the history is closed: whatever befalls the library's threads while they end, and
+        # this process with them, nothing that was recorded is lost.
+        at_the_end.callback(producer.close)
+        producer.run(stopping, keep)
 
 
 if __name__ == "__main__":
