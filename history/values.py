@@ -1,10 +1,12 @@
-"""Values of one producer, many at once: the same bytes as :meth:`history.payload.Encoder.encode`
-makes one by one, in rows of one block of memory, by arrays.
+"""Values many at once, by arrays: the same bytes as :meth:`history.payload.Encoder.encode` makes
+one by one, in rows of one block of memory; and whose they are.
 
 A CRC is affine: of two bodies of one length, the XOR of their checksums follows from the XOR of the
 bodies, bit by bit. So where bodies differ in nothing but the eight bytes of a sequence number, a
 checksum is that of the sequence number 0, and for each of the eight bytes one of 256 words more.
 """
+
+from collections.abc import Sequence
 
 import crc32c
 import numpy as np
@@ -18,12 +20,25 @@ from history.payload import (
     SEQUENCE_AT,
     SEQUENCE_BYTES,
     Encoder,
+    decode,
+    decode_all,
 )
 
 _CHECKSUM = slice(CHECKSUM_AT, BODY_AT)
 _SEQUENCE = slice(SEQUENCE_AT, SEQUENCE_AT + SEQUENCE_BYTES)
 
+_PRODUCER = slice(BODY_AT, SEQUENCE_AT)
+_COMPARED_BYTES = 4 << 20
+"""Of so many at once it is told whose they are; more are looked at one by one."""
+_KNOWN_MAX = 16
+"""Producers whose values are kept in mind."""
+
 Bytes = NDArray[np.uint8]
+Told = tuple[
+    str | Sequence[str | None],
+    NDArray[np.int32] | Sequence[int | None],
+    NDArray[np.int64] | Sequence[int | None],
+]
 
 
 class Values:
@@ -92,3 +107,48 @@ class Checksums:
         for place, words in enumerate(self._words):
             made ^= words[sequences[:, place]]
         return made
+
+
+class Decoder:
+    """Tells of many values whose they are.
+
+    Where all are as large, as they are of producers whose values do not differ in size, they are
+    compared with those that say the same: what differs in no byte has the right checksum.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, int, int], Values] = {}
+
+    def decode(self, values: Sequence[bytes | None]) -> Told:
+        """As :func:`history.payload.decode_all` of one or more; a cell that all have is told
+        once."""
+        return self._alike(values) or decode_all(values)
+
+    def _alike(self, values: Sequence[bytes | None]) -> Told | None:
+        """Likewise, of values of one cell and size; None where they are not, or any is damaged."""
+        first = decode(values[0])
+        size = len(values[0] or b"")
+        if first is None or size * len(values) > _COMPARED_BYTES:
+            return None
+        present = [value for value in values if value is not None and len(value) == size]
+        if len(present) < len(values):
+            return None
+        rows = np.frombuffer(b"".join(present), np.uint8).reshape(-1, size)
+        producers = rows[:, _PRODUCER].copy().view(">i4").ravel().astype(np.int32)
+        sequences = rows[:, _SEQUENCE].copy().view(">i8").ravel().astype(np.int64)
+        for producer in {first.producer, *producers.tolist()}:
+            mine = producers == producer
+            made = self._values(first.cell, producer, size, len(rows))
+            made.make(sequences[mine])
+            if not np.array_equal(rows[mine], made.block[: np.count_nonzero(mine)]):
+                return None
+        return first.cell, producers, sequences
+
+    def _values(self, cell: str, producer: int, size: int, rows: int) -> Values:
+        rows = 1 << (rows - 1).bit_length()
+        key = (cell, producer, size, rows)
+        if key not in self._known:
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            self._known[key] = Values(Encoder(cell, producer, size), rows)
+        return self._known[key]

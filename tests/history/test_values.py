@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from history.payload import Encoder, Identity, bytes_min, decode
-from history.values import Values
+from history.values import Decoder, Values
 
 CELLS = st.text(min_size=1, max_size=30)
 SEQUENCES = st.lists(st.integers(0, 2**63 - 1), max_size=9)
@@ -53,3 +53,32 @@ def test_a_value_is_the_same_as_ever() -> None:
     (size,) = values.make(np.array([7]))
     told = values.block[0, :size].tobytes().hex()
     assert told == "414b503115a59c1b000000030000000000000007000463656c6c0102030405"
+
+
+OURS = st.tuples(st.sampled_from("cd"), st.integers(0, 2), st.integers(0, 2**63 - 1))
+DAMAGE = st.one_of(
+    st.none(), st.integers(0, 39), st.just("none"), st.just("shorter"), st.just("foreign")
+)
+
+
+def damaged(value: bytes, how: object) -> bytes | None:
+    """A byte of it changed, or the whole replaced."""
+    if isinstance(how, int):
+        return value[:how] + bytes([value[how] ^ 1]) + value[how + 1 :]
+    return {None: value, "none": None, "shorter": value[:-1], "foreign": bytes(len(value))}[how]
+
+
+@given(st.lists(st.lists(st.tuples(OURS, DAMAGE), min_size=1, max_size=6), max_size=3))
+@example([[(("c", 1, 5), None), (("c", 2, 6), None)], [(("c", 1, 5), None), (("d", 1, 6), None)]])
+@example([[(("c", 0, number), None) for number in range(5)], [(("c", 0, 9), 39)]])
+def test_many_are_whose_each_is(polls: list[list[tuple]]) -> None:
+    decoder = Decoder()
+    for poll in polls:
+        values = [
+            damaged(Encoder(cell, producer, 40).encode(sequence), how)
+            for (cell, producer, sequence), how in poll
+        ]
+        cells, producers, sequences = decoder.decode(values)
+        cells = [cells] * len(values) if isinstance(cells, str) else cells
+        told = [*zip(cells, producers, sequences, strict=True)]
+        assert told == [decode(value) or (None, None, None) for value in values]
