@@ -1,19 +1,25 @@
 """Rows in memory, a column each: for whoever has many.
 
-A row costs what appending its values costs. What is the same in all rows is said once, and rows of
-all partitions are together until they are written: whoever records a thousand at once does so in a
-handful of calls, whichever partitions they are of.
+A row costs what appending its values costs, and of many at once that are arrays nearly nothing.
+What is the same in all rows is said once, and rows of all partitions are together until they are
+written: whoever records a thousand at once does so in a handful of calls, whichever partitions they
+are of.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from history.errors import HistoryError
 from history.schema import TABLES, decoded
+
+Many = np.ndarray[Any, Any] | Sequence[object]
+"""Values of many rows. Null is None, or masked in a masked array."""
+_SMALL = 2**15
 
 
 class Columns:
@@ -31,6 +37,11 @@ class Columns:
         self._values: dict[str, list[Any]] = {
             name: [] for name in self._schema.names if name not in constants
         }
+        self._blocks: list[_Block] = []
+        self._repeated: dict[str, pa.Array] = {}
+        # At its first array of objects pyarrow looks for pandas, which takes a third of a second:
+        # not when the first records are under way.
+        pa.array([])
 
     def __getitem__(self, name: str) -> list[Any]:
         """The values of a column, None for null, to be appended to; always the same list. When
@@ -38,44 +49,163 @@ class Columns:
         return self._values[name]
 
     def __len__(self) -> int:
-        return len(self._values["partition"])
+        return sum(block.rows for block in self._blocks) + len(self._values["partition"])
+
+    def extend(self, rows: int, **columns: object) -> None:
+        """Add so many rows, behind all that there are: of each column that is not the same in all
+        rows an array or another sequence of so many values, or the one that all of these rows
+        have (None for null). Arrays are kept, not copied. Raises HistoryError for columns that are
+        missing, too many or of another length."""
+        if columns.keys() != self._values.keys():
+            raise HistoryError(f"rows of {self._table} with columns {', '.join(columns)}")
+        for name, values in columns.items():
+            if _are_many(values) and len(values) != rows:
+                raise HistoryError(f"{len(values)} values of {name} for {rows} rows")
+        self._seal()
+        self._blocks.append(_Block(rows, columns))
 
     def take(self) -> Mapping[int, pa.RecordBatch]:
         """All rows by partition, in the order in which they came; none are left here. Raises
         HistoryError, and keeps them, where they do not fit the table's schema."""
-        if not any(self._values.values()):
+        self._check()
+        blocks = [*self._blocks, *self._appended()]
+        if not blocks:
             return {}
         try:
-            taken = self._by_partition()
+            taken = self._by_partition(blocks)
         except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
             raise HistoryError(f"rows of {self._table} do not fit its schema: {error}") from error
+        self._blocks.clear()
         for values in self._values.values():
             values.clear()
         return taken
 
-    def _by_partition(self) -> Mapping[int, pa.RecordBatch]:
-        rows = len(self)
+    def _seal(self) -> None:
+        """What was appended is a block of its own, so that what comes now is behind it."""
+        self._check()
+        self._blocks += self._appended(copied=True)
+        for values in self._values.values():
+            values.clear()
+
+    def _check(self) -> None:
         # A longer one would lend its values to the rows of another moment.
+        rows = len(self._values["partition"])
         if uneven := [name for name, values in self._values.items() if len(values) != rows]:
-            raise ValueError(f"there are {rows} rows, and not as many in {', '.join(uneven)}")
-        partitions = np.array(self._values["partition"], np.int32)
-        order = np.argsort(partitions, kind="stable")
-        columns = [self._column(field, pa.array(order)) for field in self._schema]
+            raise HistoryError(
+                f"there are {rows} rows of {self._table}, and not as many in {', '.join(uneven)}"
+            )
+
+    def _appended(self, copied: bool = False) -> list["_Block"]:
+        rows = len(self._values["partition"])
+        values = self._values
+        if copied:
+            values = {name: list(column) for name, column in values.items()}
+        return [_Block(rows, values)] if rows else []
+
+    def _by_partition(self, blocks: Sequence["_Block"]) -> Mapping[int, pa.RecordBatch]:
+        rows = sum(block.rows for block in blocks)
+        partitions, _ = _numbers(self._schema.field("partition"), blocks, rows)
+        # Of two bytes numpy sorts several times as fast.
+        small = partitions.astype(np.int16) if partitions.max() < _SMALL else partitions
+        order = np.argsort(small, kind="stable")
+        columns = [self._column(field, blocks, order) for field in self._schema]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        ends = [*(np.flatnonzero(np.diff(partitions[order])) + 1), rows]
+        partitions = partitions[order]
+        ends = [*(np.flatnonzero(np.diff(partitions)) + 1), rows]
         return {
-            batch.column("partition")[begin].as_py(): batch.slice(begin, end - begin)
+            int(partitions[begin]): batch.slice(begin, end - begin)
             for begin, end in pairwise([0, *ends])
         }
 
-    def _column(self, field: pa.Field, order: pa.Array) -> pa.Array:
+    def _column(
+        self, field: pa.Field, blocks: Sequence["_Block"], order: NDArray[np.int64]
+    ) -> pa.Array:
         if field.name in self._constants:
-            (value,) = array([self._constants[field.name]], field)
-            return pa.repeat(value, len(order))
-        return array(self._values[field.name], field).take(order)
+            return self._constant(field, len(order))
+        if not pa.types.is_integer(field.type):
+            words, codes = _words(field, blocks, len(order))
+            return words.take(_plain(codes[order], pa.int64()))
+        values, has_value = _numbers(field, blocks, len(order))
+        if has_value.all():
+            return _plain(values[order], field.type)
+        return _plain(values[order], field.type, has_value[order])
+
+    def _constant(self, field: pa.Field, rows: int) -> pa.Array:
+        made = self._repeated.get(field.name)
+        if made is None or len(made) < rows:
+            (one,) = array([self._constants[field.name]], field)
+            made = self._repeated[field.name] = pa.repeat(one, rows)
+        return made[:rows]
 
 
-def array(values: Sequence[object], field: pa.Field) -> pa.Array:
+class _Block(NamedTuple):
+    """Rows that came together."""
+
+    rows: int
+    columns: Mapping[str, object]
+
+
+def _are_many(values: object) -> TypeGuard[Many]:
+    return isinstance(values, np.ndarray | list | tuple | range)
+
+
+def _numbers(
+    field: pa.Field, blocks: Sequence[_Block], rows: int
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """A column of integers: the values, and which of them are not null. Raises as :func:`array`."""
+    made = np.zeros(rows, field.type.to_pandas_dtype())
+    has_value = np.ones(rows, np.bool_)
+    for place, values in _places(field, blocks):
+        if values is None:
+            has_value[place] = False
+        elif isinstance(values, np.ndarray):
+            if not np.can_cast(values.dtype, made.dtype):
+                raise TypeError(f"{values.dtype} in column {field.name}")
+            made[place] = np.ma.getdata(values)
+            if np.ma.isMaskedArray(values):
+                has_value[place] = ~np.ma.getmaskarray(values)
+        else:
+            some = array(values if _are_many(values) else [values], field)
+            made[place] = some.fill_null(0).to_numpy()
+            has_value[place] = some.is_valid().to_numpy(zero_copy_only=False)
+    if not field.nullable and not has_value.all():
+        raise ValueError(f"null in column {field.name}")
+    return made, has_value
+
+
+def _words(
+    field: pa.Field, blocks: Sequence[_Block], rows: int
+) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Any other column: the different values that there are, and which of them each row has.
+    Raises as :func:`array`."""
+    made = np.empty(rows, np.int64)
+    numbers: dict[object, int] = {}
+    for place, values in _places(field, blocks):
+        if _are_many(values):
+            made[place] = [numbers.setdefault(value, len(numbers)) for value in values]
+        else:
+            made[place] = numbers.setdefault(values, len(numbers))
+    return array([*numbers], field), made
+
+
+def _places(field: pa.Field, blocks: Sequence[_Block]) -> Iterator[tuple[slice, object]]:
+    begin = 0
+    for block in blocks:
+        yield slice(begin, begin + block.rows), block.columns[field.name]
+        begin += block.rows
+
+
+def _plain(
+    values: NDArray[Any], kind: pa.DataType, has_value: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """An array of numbers that are in memory as Arrow has them; they are not copied."""
+    bits = None
+    if has_value is not None:
+        bits = pa.py_buffer(np.packbits(has_value, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)])
+
+
+def array(values: Many, field: pa.Field) -> pa.Array:
     """A column. Raises ValueError, TypeError, OverflowError and ArrowException for values that do
     not fit the ``field``."""
     made = pa.array(values, field.type)

@@ -18,8 +18,13 @@ _BODY = struct.Struct(">iqH")
 _WHOLE = struct.Struct(">4sIiqH")
 """Head and body, read in one go: the readers of a cell do that for each record that they are
 shown."""
-_SEQUENCE = struct.Struct(">q")
-_SEQUENCE_AT = _HEAD.size + struct.calcsize(">i")
+SEQUENCE_AT = _HEAD.size + struct.calcsize(">i")
+"""Where a value's sequence number begins."""
+SEQUENCE_BYTES = 8
+CHECKSUM_AT = len(MAGIC)
+BODY_AT = _HEAD.size
+NAME_AT = _WHOLE.size
+"""Where the cell's name begins, in all values alike."""
 _FILLER = bytes(range(1, 256))
 
 
@@ -64,6 +69,17 @@ class Encoder:
         self._least = record_bytes - _HEAD.size
         self._sizes = most - record_bytes + 1
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Of the smallest value and of the largest, in bytes."""
+        least = self._least + _HEAD.size
+        return least, least + self._sizes - 1
+
+    def body(self, sequence: int) -> bytes:
+        """All that follows the checksum, of that sequence number, and as long as any is: what is
+        shorter is the beginning of it."""
+        return _BODY.pack(self._producer, sequence, self._name_bytes) + self._tail
+
     def encode(self, sequence: int) -> bytes:
         """The value of that sequence number."""
         return next(self.encode_all((sequence,)))
@@ -78,12 +94,6 @@ class Encoder:
             if sizes > 1:
                 body = body[: least + crc32c.crc32c(head) % sizes]
             yield _HEAD.pack(MAGIC, crc32c.crc32c(body)) + body
-
-
-def sequences_of(values: Iterable[bytes]) -> list[int]:
-    """The sequence numbers in values that an :class:`Encoder` made, and nobody has touched since;
-    of no others."""
-    return [_SEQUENCE.unpack_from(value, _SEQUENCE_AT)[0] for value in values]
 
 
 def decode(value: bytes | None) -> Identity | None:

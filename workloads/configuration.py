@@ -9,7 +9,9 @@ new leaders all the time would never write to one that was deposed behind a part
 
 ``session.timeout.ms`` of a group's members is Kafka's default before KIP-735: with 45 seconds the
 partitions of a member that was killed would have nobody for most of a run.
-``queued.max.messages.kbytes`` bounds what a consumer fetches ahead of being asked for it.
+``queued.max.messages.kbytes`` bounds what a consumer fetches ahead of being asked for it. By itself
+librdkafka fetches nothing of a partition for a second when it has more than it wants in advance,
+and has shown that long before the second is over: ``fetch.queue.backoff.ms`` is that second.
 """
 
 import json
@@ -47,6 +49,7 @@ CONSUMER_DEFAULTS: Mapping[str, str | bool | int] = {
     **_SOCKET_DEFAULTS,
     "session.timeout.ms": 10_000,
     "queued.max.messages.kbytes": 16_384,
+    "fetch.queue.backoff.ms": 10,
 }
 
 _NOBODYS: Mapping[str, str] = {

@@ -9,10 +9,11 @@ after, is told by the rows of ``commits`` and the polls that these name.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 
+import numpy as np
 from confluent_kafka import Message
 
-from history.payload import decode_all
 from history.schema import SendType
+from history.values import Decoder
 from history.writer import PartitionedWriter, Row, TableWriter
 from workloads.spec import ConsumerSpec, GroupMemberSpec
 
@@ -66,6 +67,7 @@ class ConsumptionRecorder:
         self._group = spec.group if isinstance(spec, GroupMemberSpec) else None
         self._clock = clock
         self._polls = tables.polls.columns(spec.topic, spec.partitions, {"client": spec.client})
+        self._decoder = Decoder()
         self._assignments = tables.assignments
         self._commits = tables.commits
         self._has: set[int] = set()
@@ -73,23 +75,30 @@ class ConsumptionRecorder:
         self._why = ""
         self._commit = 0
 
-    def shown(self, records: Sequence[Message]) -> None:
-        """A poll has just returned these, none of which is an error; an empty one is none."""
+    def shown(self, records: Sequence[Message]) -> Mapping[int, int]:
+        """A poll has just returned these, none of which is an error; an empty one is none. The last
+        offset of each partition."""
         if not records:
-            return
+            return {}
         now = self._clock()
         self._counts["polls"] += 1
         self._counts["shown"] += len(records)
-        cells, producers, sequences = decode_all([record.value() for record in records])
-        rows = self._polls
-        rows["partition"].extend([record.partition() for record in records])
-        rows["poll"].extend([self._counts["polls"]] * len(records))
-        rows["time"].extend([now] * len(records))
-        rows["offset"].extend([record.offset() for record in records])
-        rows["leader_epoch"].extend([record.leader_epoch() for record in records])
-        rows["cell"].extend(cells)
-        rows["producer"].extend(producers)
-        rows["sequence"].extend(sequences)
+        partitions = [record.partition() for record in records]
+        offsets = [record.offset() for record in records]
+        epochs = [record.leader_epoch() for record in records]
+        cells, producers, sequences = self._decoder.decode([record.value() for record in records])
+        self._polls.extend(
+            len(records),
+            partition=np.array(partitions, np.int32),
+            poll=self._counts["polls"],
+            time=now,
+            offset=np.array(offsets, np.int64),
+            leader_epoch=epochs[0] if len({*epochs}) == 1 else epochs,
+            cell=cells,
+            producer=producers,
+            sequence=sequences,
+        )
+        return dict(zip(partitions, offsets, strict=True))
 
     def assigned(self, starts: Mapping[int, int | None]) -> None:
         """The client was given partitions, and begins to read at these offsets (None: it does not

@@ -79,8 +79,8 @@ class GroupMember:
         self._brokers = KnownBrokers()
         answer_s = commit_s(properties) + GRACE_S
         self._committer = Committer(spec.topic, recorder, self._positions, answer_s)
-        heard = {**self._brokers.properties, "on_commit": self._committer.answered}
-        self._consumer = consumer_of(properties, heard)
+        heard = {"stats_cb": self._brokers.told, "on_commit": self._committer.answered}
+        self._consumer = consumer_of({**properties, **self._brokers.properties}, heard)
         self._poller = Poller(self._consumer, recorder, self._positions)
 
     def run(self, stopping: Callable[[], bool]) -> str | None:

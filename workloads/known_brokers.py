@@ -13,7 +13,7 @@ broker. What helps is another client.
 Its error callback need not hear of it. Its statistics list every broker with its source.
 """
 
-from collections.abc import Mapping
+from workloads.spec import Config
 
 STATISTICS_MS = 5_000
 LOOKS = 2
@@ -29,9 +29,9 @@ class KnownBrokers:
         self._without = 0
 
     @property
-    def properties(self) -> Mapping[str, object]:
-        """With which the client is to be made, so that it says so."""
-        return {"statistics.interval.ms": STATISTICS_MS, "stats_cb": self.told}
+    def properties(self) -> Config:
+        """With which the client is to be made, so that it says so: to :meth:`told`."""
+        return {"statistics.interval.ms": STATISTICS_MS}
 
     @property
     def none_left(self) -> bool:
@@ -39,6 +39,6 @@ class KnownBrokers:
         return self._without >= LOOKS
 
     def told(self, statistics: str) -> None:
-        """For ``stats_cb``: its statistics, as JSON. Not read as such: they are long."""
+        """Its statistics, as JSON. Not read as such: they are long."""
         knows = any(source in statistics for source in _SOURCES)
         self._without = 0 if knows else self._without + 1

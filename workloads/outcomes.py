@@ -1,10 +1,10 @@
 """What became of a send: the one place that decides between ``ok``, ``fail`` and ``info``.
 
 ``fail`` is a claim: no attempt to send this record can have been appended, now or later. Only the
-client's refusal to take the record supports it. librdkafka's ``rd_kafka_producev`` copies a
-record into its queue only when it returns no error, so a record that was refused never left the
-process (:data:`DEFINITE`). A refusal with an error that is not in the table is ``info`` all the
-same: what we have not thought about, we do not know.
+client's refusal to take the record supports it. librdkafka's ``rd_kafka_producev``, and
+``rd_kafka_produce_batch`` of each record, copies it into its queue only when it tells of no error,
+so a record that was refused never left the process (:data:`DEFINITE`). A refusal with an error that
+is not in the table is ``info`` all the same: what we have not thought about, we do not know.
 
 A delivery report with an error is always ``info``, whatever the error:
 
@@ -17,8 +17,7 @@ A delivery report with an error is always ``info``, whatever the error:
   appending it (KAFKA-13574).
 - Local errors (_MSG_TIMED_OUT, _PURGE_QUEUE, _UNKNOWN_PARTITION, _UNKNOWN_TOPIC, _FATAL) also
   befall records that wait for their next attempt.
-- ``rd_kafka_message_status``, which knows whether a record may have been persisted, is not
-  reachable from confluent-kafka (2.16: a message has error, offset, latency, but no status), and
+- ``rd_kafka_message_status``, which knows whether a record may have been persisted, is not asked:
   for errors it counts as refresh-and-retry it says "not persisted" too readily for the reason
   above.
 
@@ -46,11 +45,11 @@ DEFINITE: Mapping[str, str] = {
     "_FATAL": "the client has failed for good and takes no more records",
     "_STATE": "the client's transactional state forbids producing",
 }
-"""Errors with which ``produce()`` refuses a record, and why the record cannot be appended."""
+"""Errors with which the client refuses a record, and why the record cannot be appended."""
 
 
 def of_refusal(error: KafkaError) -> SendType:
-    """Outcome of a record that ``produce()`` raised ``error`` for."""
+    """Outcome of a record that the client refused with ``error``."""
     return SendType.FAIL if error.name() in DEFINITE else SendType.INFO
 
 

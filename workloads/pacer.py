@@ -7,8 +7,10 @@ told once, and not of all those that were due meanwhile).
 """
 
 import math
-from collections.abc import Sequence
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 BACKLOG_SECONDS = 1.0
 """How much of the schedule a producer that waits for no ack catches up after a stall; what is older
@@ -21,7 +23,7 @@ class Pace(Protocol):
     def due(self, now: float, /) -> float:
         """How many records are due by now, and not taken."""
 
-    def take(self, many: int, /) -> Sequence[float | None]:
+    def take(self, many: int, /) -> NDArray[np.float64] | None:
         """So many of them: when each was due, None where there is no schedule."""
 
     def seconds_to_next(self, now: float, /) -> float:
@@ -50,10 +52,10 @@ class Pacer:
         self._number += behind - kept
         return kept
 
-    def take(self, many: int) -> Sequence[float]:
+    def take(self, many: int) -> NDArray[np.float64]:
         first = self._number + 1
         self._number += many
-        return [self._start + number / self._rate for number in range(first, first + many)]
+        return self._start + np.arange(first, first + many) / self._rate
 
     def seconds_to_next(self, now: float) -> float:
         return max(0.0, self._start + (self._number + 1) / self._rate - now)
@@ -66,8 +68,8 @@ class FlatOut:
     def due(self, _now: float, /) -> float:
         return math.inf
 
-    def take(self, many: int) -> Sequence[None]:
-        return [None] * many
+    def take(self, _many: int, /) -> None:
+        return None
 
     def seconds_to_next(self, _now: float, /) -> float:
         return 0.0

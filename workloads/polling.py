@@ -42,7 +42,11 @@ class Poller:
         their offset is out of range. Raises ClientFailed after a fatal error, when what came with
         it is recorded."""
         messages = self._consume()
-        self._recorder.shown([message for message in messages if message.error() is None])
+        records = [message for message in messages if message.error() is None]
+        shown = self._recorder.shown(records)
+        if len(records) == len(messages):
+            self._positions.shown(shown)
+            return []
         out_of_range, fatal = [], None
         last: dict[int, int] = {}
         for message in messages:

@@ -19,20 +19,25 @@ session of any producer.
 import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+import numpy as np
+from confluent_kafka import KafkaError
 
 from history.sessions import NO_BROKERS, SESSIONS_MAX, session_number
 from workloads.configuration import producer_properties
+from workloads.keys import Keys
 from workloads.known_brokers import KnownBrokers
+from workloads.librdkafka.messages import Reports
+from workloads.librdkafka.producer import BatchProducer
 from workloads.outcomes import TIMED_OUT, of_refusal
-from workloads.process import ClientFailed, main, note_error
+from workloads.process import ClientFailed, main
 from workloads.recorder import SendRecorder
-from workloads.reports import Reports
-from workloads.sending import Keep, encoder, keys, recording
-from workloads.spec import Config, ProducerSpec, SpecificationError, load
+from workloads.reports import record
+from workloads.sending import Keep, encoder, recording
+from workloads.spec import Config, ProducerSpec, load
 from workloads.turns import Turns
 
 POLL_SECONDS_MIN = 0.002
@@ -56,14 +61,11 @@ class CellProducer:
         self._spec = spec
         self._properties = properties
         self._session = 0
-        self._topic = spec.topic
-        self._values = encoder(spec).encode_all
-        self._keys = keys(spec)
+        self._keys = None if spec.keys is None else Keys(spec.keys, spec.partitions)
         self._recorder = recorder
         self._flush_seconds = int(properties["message.timeout.ms"]) / 1000
         self._fatal: str | None = None
-        self._reports = Reports(recorder, spec.acks != "0", time.time_ns)
-        self._client = self._new_client()
+        self._client = self._new_client(spec.producer)
         self._turns = Turns(spec, recorder, share, time.monotonic)
 
     def run(self, stopping: Callable[[], bool], keep: Keep) -> None:
@@ -78,13 +80,16 @@ class CellProducer:
             self._begin_session(self._fatal)
             self._send_until(stopping, keep)
 
+    def close(self) -> None:
+        """End the client library. Idempotent."""
+        self._client.close()
+
     def _send_until(self, stopping: Callable[[], bool], keep: Keep) -> None:
         """One session: until ``stopping`` or a fatal error, and all that it sent has an outcome."""
         while not stopping() and self._fatal is None:
-            self._send(*self._turns.take())
+            self._send()
             keep(time.monotonic())
-            wait = max(self._turns.seconds_to_next(), POLL_SECONDS_MIN)
-            self._serve(self._client.poll, min(wait, POLL_SECONDS_MAX))
+            self._serve(self._seconds_to_next())
         self._finish(keep)
 
     def _begin_session(self, fatal: str) -> None:
@@ -95,59 +100,58 @@ class CellProducer:
         number = session_number(self._spec.producer, self._session)
         _log.warning("a fatal error, it goes on as producer %d: %s", number, fatal)
         self._recorder.begin_session(number, fatal)
-        self._values = encoder(self._spec, number).encode_all
-        self._client = self._new_client()
+        self._client.close()
+        self._client = self._new_client(number)
         self._fatal = None
 
-    def _send(self, partitions: Sequence[int], late_s: Sequence[float | None]) -> None:
+    def _send(self) -> None:
+        partitions, late_s = self._turns.take()
+        if not len(partitions):
+            return
         sequences = self._recorder.invoke(partitions, late_s)
-        keys, values = self._keys(partitions, sequences), self._values(sequences)
-        topic, produce = self._topic, self._client.produce
-        for sequence, partition, key, value in zip(
-            sequences, partitions, keys, values, strict=False
-        ):
-            try:
-                produce(topic, value, key, partition)
-            except BufferError:
-                self._refused(sequence, KafkaError(KafkaError._QUEUE_FULL))
-            except KafkaException as refusal:
-                self._refused(sequence, refusal.args[0])
+        numbers = np.arange(sequences.start, sequences.stop)
+        for sequence, code in self._client.produce(numbers, partitions).items():
+            error = KafkaError(code)
+            self._recorder.resolve(sequence, of_refusal(error), error=error.name())
 
-    def _refused(self, sequence: int, error: KafkaError) -> None:
-        self._recorder.resolve(sequence, of_refusal(error), error=error.name())
+    def _seconds_to_next(self) -> float:
+        wait = min(self._turns.seconds_to_next(), POLL_SECONDS_MAX)
+        return wait if self._spec.rate is None else max(wait, POLL_SECONDS_MIN)
 
     def _finish(self, keep: Keep) -> None:
         # After a fatal error nothing is sent any more, and hardly anything answered.
-        waits = self._flush_seconds if self._fatal is None else 0.0
-        deadline = time.monotonic() + waits
-        while len(self._client) and time.monotonic() < deadline:
-            self._serve(self._client.flush, POLL_SECONDS_MAX)
-            keep(time.monotonic())
+        self._await_reports(self._flush_seconds if self._fatal is None else 0.0, keep)
         self._client.purge()
-        self._serve(self._client.flush, PURGE_SECONDS)
+        self._await_reports(PURGE_SECONDS, keep)
         self._recorder.abandon(TIMED_OUT)
 
-    def _serve(self, serve: Callable[[float], int], seconds: float) -> None:
-        """Let the client library call back. A fatal error is raised here, by whichever call comes
-        first, and not handed to ``error_cb``."""
-        try:
-            serve(seconds)
-        except KafkaException as error:
-            if not error.args[0].fatal():
-                raise
-            self._fatal = error.args[0].str()
-        finally:
-            self._reports.record()
+    def _await_reports(self, seconds: float, keep: Keep) -> None:
+        deadline = time.monotonic() + seconds
+        while self._recorder.unresolved and time.monotonic() < deadline:
+            self._client.flush()
+            self._serve(POLL_SECONDS_MAX)
+            keep(time.monotonic())
+
+    def _serve(self, seconds: float) -> None:
+        """Let the client library tell what there is."""
+        self._client.serve(seconds)
+        self._fatal = self._fatal or self._client.fatal
         if self._brokers.none_left:
             self._fatal = self._fatal or NO_BROKERS
 
-    def _new_client(self) -> Producer:
+    def _reported(self, reports: Reports) -> None:
+        record(reports, self._recorder, self._spec.acks != "0", time.time_ns())
+
+    def _new_client(self, number: int) -> BatchProducer:
         self._brokers = KnownBrokers()
-        callbacks = {"on_delivery": self._reports.delivered, "error_cb": note_error}
-        try:
-            return Producer({**self._properties, **self._brokers.properties, **callbacks})
-        except KafkaException as error:
-            raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
+        return BatchProducer(
+            self._spec.topic,
+            {**self._properties, **self._brokers.properties},
+            encoder(self._spec, number),
+            self._keys,
+            self._reported,
+            self._brokers.told,
+        )
 
 
 def _idempotent(properties: Config) -> bool:
@@ -158,8 +162,12 @@ def _idempotent(properties: Config) -> bool:
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(ProducerSpec, specification)
-    with recording(spec) as (recorder, keep):
-        CellProducer(spec, recorder).run(stopping, keep)
+    with ExitStack() as at_the_end, recording(spec) as (recorder, keep):
+        producer = CellProducer(spec, recorder)
+        # When the history is closed: whatever befalls the library's threads while they end, and
+        # this process with them, nothing that was recorded is lost.
+        at_the_end.callback(producer.close)
+        producer.run(stopping, keep)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,19 @@ the log without one, short of the process being killed within a second of sendin
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import compress
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from history.columns import Many
 from history.schema import SendType
 from history.sessions import LIBRARY
 from history.writer import PartitionedWriter
 from workloads.spec import ProducerSpec
+from workloads.unresolved import Unresolved
 
 _NS_PER_S = 1_000_000_000
-_UNKNOWN = -1
 _INVOKE = SendType.INVOKE
 _COLUMNS = ("partition", "sequence", "type", "time", "offset", "error", "due")
 _COUNTED_AS = {SendType.OK: "acked", SendType.FAIL: "failed", SendType.INFO: "indeterminate"}
@@ -35,17 +38,16 @@ class SendRecorder:
         self._spec = spec
         self._writer = writer
         self._clock = clock
-        self._unresolved: dict[int, int] = {}
-        self._waiting = [0] * spec.partitions
+        self._unresolved = Unresolved(spec.partitions)
         self._counts = dict.fromkeys(("sent", "sessions_ended", *_COUNTED_AS.values()), 0)
         self._fatal = ""
         self._new: set[int] = set()
         self._begin(spec.producer)
 
     @property
-    def waiting(self) -> Sequence[int]:
+    def waiting(self) -> NDArray[np.int64]:
         """How many records of each partition have no outcome yet."""
-        return self._waiting
+        return self._unresolved.waiting
 
     def is_waiting(self, sequence: int) -> bool:
         """Whether this record was sent, and has no outcome yet."""
@@ -54,7 +56,7 @@ class SendRecorder:
     @property
     def unresolved(self) -> int:
         """How many records have no outcome yet."""
-        return len(self._unresolved)
+        return self._unresolved.count
 
     def begin_session(self, number: int, why: str) -> None:
         """From now on records are those of another session, of that ``number``. ``why``: what
@@ -66,28 +68,26 @@ class SendRecorder:
             self._fatal = why
         self._new = set(range(self._spec.partitions))
 
-    def invoke(self, partitions: Sequence[int], late_s: Sequence[float | None]) -> range:
+    def invoke(self, partitions: ArrayLike, late_s: ArrayLike | None = None) -> range:
         """Records are about to be handed to the client library, one right after the other; their
-        sequence numbers. ``late_s``: how many seconds ago each was due, None for one that no
-        schedule had.
+        sequence numbers. ``late_s``: how many seconds ago each was due, None where no schedule had
+        them.
 
         The time of their rows is that before the first: some milliseconds before the last of a
         thousand is handed over, and never behind that."""
         now = self._clock()
-        many = len(partitions)
-        sequences = range(self._counts["sent"], self._counts["sent"] + many)
-        self._counts["sent"] += many
-        self._unresolved.update(zip(sequences, partitions, strict=True))
-        waiting = self._waiting
-        for partition in partitions:
-            waiting[partition] += 1
-        dues = [None if late is None else now - round(late * _NS_PER_S) for late in late_s]
-        nothing = [None] * many
-        self._add(partitions, sequences, [_INVOKE] * many, [now] * many, nothing, nothing, dues)
-        if not self._new.isdisjoint(partitions):
+        to = np.asarray(partitions, np.int32)
+        sequences = self._unresolved.add(to)
+        self._counts["sent"] += len(to)
+        dues = None
+        if late_s is not None:
+            dues = now - np.rint(np.asarray(late_s) * _NS_PER_S).astype(np.int64)
+        numbers = np.arange(sequences.start, sequences.stop)
+        self._add(len(to), to, numbers, _INVOKE, now, None, None, dues)
+        if self._new and not self._new.isdisjoint(to.tolist()):
             # Killed within a second of it, the producer would leave records of a session of which
             # no row tells, and the checkers take those for phantoms.
-            self._new.difference_update(partitions)
+            self._new.difference_update(to.tolist())
             self._writer.flush()
         return sequences
 
@@ -100,45 +100,40 @@ class SendRecorder:
     ) -> None:
         """The outcome of a record; a second one is not recorded. For one at a time this costs less
         than :meth:`resolve_all`, which is for many."""
-        partition = self._unresolved.pop(sequence, None)
+        partition = self._unresolved.take(sequence)
         if partition is None:
             return
         row = (partition, sequence, outcome, self._clock(), offset, error, None)
-        for values, value in zip(self._columns, row, strict=True):
+        for values, value in zip(self._appended, row, strict=True):
             values.append(value)
-        self._waiting[partition] -= 1
         self._counts[_COUNTED_AS[outcome]] += 1
 
     def resolve_all(
         self,
-        sequences: Sequence[int],
-        outcomes: Sequence[SendType],
-        times: Sequence[int],
-        offsets: Sequence[int | None],
-        errors: Sequence[str | None],
+        sequences: ArrayLike,
+        outcomes: SendType | Sequence[SendType],
+        times: int | Many,
+        offsets: Many | None,
+        errors: str | Sequence[str | None] | None,
     ) -> None:
         """The outcomes of records, in the order in which they became known; a second one is not
-        recorded. ``times``: when, in nanoseconds of the Unix epoch."""
-        partitions = [self._unresolved.pop(sequence, _UNKNOWN) for sequence in sequences]
-        dues = [None] * len(times)
-        rows: tuple[Sequence[Any], ...]
-        rows = (partitions, sequences, outcomes, times, offsets, errors, dues)
-        if _UNKNOWN in partitions:
-            known = [partition != _UNKNOWN for partition in partitions]
-            rows = tuple(list(compress(values, known)) for values in rows)
-        self._add(*rows)
-        waiting = self._waiting
-        for partition in rows[0]:
-            waiting[partition] -= 1
-        for outcome, many in Counter(rows[2]).items():
-            self._counts[_COUNTED_AS[outcome]] += many
+        recorded. ``times``: when, in nanoseconds of the Unix epoch. What is one value, and no
+        sequence, is that of them all."""
+        numbers = np.asarray(sequences, np.int64)
+        which, partitions = self._unresolved.take_all(numbers)
+        columns = (numbers, outcomes, times, offsets, errors)
+        if len(which) < len(numbers):
+            numbers, outcomes, times, offsets, errors = (_those(which, one) for one in columns)
+        self._add(len(which), partitions, numbers, outcomes, times, offsets, errors, None)
+        if isinstance(outcomes, SendType):
+            self._counts[_COUNTED_AS[outcomes]] += len(which)
+        else:
+            for outcome, many in Counter(outcomes).items():
+                self._counts[_COUNTED_AS[outcome]] += many
 
     def abandon(self, error: str) -> None:
         """Make every record without an outcome an ``info``."""
-        left, now = list(self._unresolved), self._clock()
-        many = len(left)
-        infos = [SendType.INFO] * many
-        self.resolve_all(left, infos, [now] * many, [None] * many, [error] * many)
+        self.resolve_all(self._unresolved.left(), SendType.INFO, self._clock(), None, error)
 
     @property
     def fatal(self) -> str:
@@ -154,10 +149,19 @@ class SendRecorder:
     def _begin(self, producer: int) -> None:
         spec = self._spec
         same = {"cell": spec.cell, "producer": producer}
-        rows = self._writer.columns(spec.topic, spec.partitions, same)
-        self._columns = [rows[name] for name in _COLUMNS]
+        self._rows = self._writer.columns(spec.topic, spec.partitions, same)
+        self._appended = [self._rows[name] for name in _COLUMNS]
 
-    def _add(self, *columns: Sequence[object]) -> None:
+    def _add(self, many: int, *columns: object) -> None:
         """Rows, as columns in the order of :data:`_COLUMNS`."""
-        for values, more in zip(self._columns, columns, strict=True):
-            values.extend(more)
+        if many:
+            self._rows.extend(many, **dict(zip(_COLUMNS, columns, strict=True)))
+
+
+def _those(which: NDArray[np.int64], values: object) -> Any:
+    """Those of many; what is one value stays that."""
+    if isinstance(values, np.ndarray):
+        return values[which]
+    if isinstance(values, list | tuple):
+        return [values[place] for place in which.tolist()]
+    return values

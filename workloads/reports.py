@@ -1,55 +1,32 @@
-"""librdkafka's delivery reports: noted when they come, recorded when the client library has called
-back with all that there were. A report costs a note then, and what is made of many costs little.
+"""What delivery reports make of records: the outcomes of many at once."""
 
-A record is known by its own value, so that one callback does for all, and no object has to be made
-for each that says which it is.
-"""
+import numpy as np
+from confluent_kafka import KafkaError
 
-from collections.abc import Callable
-
-from confluent_kafka import KafkaError, Message
-
-from history.payload import sequences_of
+from history.schema import SendType
+from workloads.librdkafka.messages import Reports
 from workloads.outcomes import of_report
 from workloads.recorder import SendRecorder
 
 
-class Reports:
-    """The delivery reports of one producer.
-
-    Args:
-        acknowledged: Whether brokers acknowledge records: without, no offset is told.
-        clock: Nanoseconds of the Unix epoch.
-    """
-
-    def __init__(
-        self, recorder: SendRecorder, acknowledged: bool, clock: Callable[[], int]
-    ) -> None:
-        self._recorder = recorder
-        self._acknowledged = acknowledged
-        self._clock = clock
-        self._messages: list[Message] = []
-        self._times: list[int] = []
-
-    def delivered(self, _error: KafkaError | None, message: Message) -> None:
-        """For ``on_delivery``. The message has the error, too."""
-        self._times.append(self._clock())
-        self._messages.append(message)
-
-    def record(self) -> None:
-        """Record the outcomes that were reported; to be called whenever the client library has
-        called back, whatever else came of that."""
-        messages, times = self._messages, self._times
-        self._messages, self._times = [], []
-        errors = [message.error() for message in messages]
-        told = self._acknowledged
-        self._recorder.resolve_all(
-            sequences=sequences_of([message.value() for message in messages]),
-            outcomes=[of_report(error) for error in errors],
-            times=times,
-            offsets=[
-                message.offset() if told and error is None else None
-                for message, error in zip(messages, errors, strict=True)
-            ],
-            errors=[None if error is None else error.name() for error in errors],
-        )
+def record(reports: Reports, recorder: SendRecorder, acknowledged: bool, now: int) -> None:
+    """Record the outcomes of what was reported together: it is known since ``now``, in nanoseconds
+    of the Unix epoch. ``acknowledged``: whether brokers acknowledge records: without, no offset is
+    told."""
+    numbers, offsets, codes = reports
+    failed = codes != 0
+    untold = failed | (offsets < 0)
+    told = None if not acknowledged else np.ma.masked_array(offsets, untold)
+    if not failed.any():
+        recorder.resolve_all(numbers, SendType.OK, now, told, None)
+        return
+    errors = {code: KafkaError(code) if code else None for code in set(codes.tolist())}
+    outcomes = {code: of_report(error) for code, error in errors.items()}
+    names = {code: None if error is None else error.name() for code, error in errors.items()}
+    recorder.resolve_all(
+        numbers,
+        [outcomes[code] for code in codes.tolist()],
+        now,
+        told,
+        [names[code] for code in codes.tolist()],
+    )

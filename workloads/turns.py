@@ -9,7 +9,10 @@ due meanwhile is sent when its turn comes, as late as it is then.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from workloads.pacer import BACKLOG_SECONDS, FlatOut, Pace, Pacer
 from workloads.recorder import SendRecorder
@@ -17,6 +20,8 @@ from workloads.spec import ProducerSpec
 
 TURNS_MAX = 1_000
 """At once; then the client library is listened to."""
+_NUMBERS = np.arange(TURNS_MAX, dtype=np.int64)
+_NONE = np.empty(0, np.int64)
 FLAT_OUT_RECORDS = 20_000
 FLAT_OUT_BYTES = 32 << 20
 """What a producer without a rate has under way at the most. It is full all the time: what more
@@ -51,25 +56,26 @@ class Turns:
         self._pace = _pace(spec, clock())
         self._turn = 0
 
-    def take(self) -> tuple[Sequence[int], Sequence[float | None]]:
+    def take(self) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
         """What is to be handed over now: of each record the partition, and by how many seconds it
         is late, None where there is no schedule. All are to be recorded before more is asked
         for."""
         if self._full():
-            return (), ()
+            return _NONE, None
         now, first, among = self._clock(), self._turn, self._partitions
         room = int(min(self._left, self._most - self._recorder.unresolved))
         due = int(min(TURNS_MAX, self._pace.due(now)))
         share = 0 if self._busy() else self._share
-        free = [share - waiting for waiting in self._recorder.waiting]
+        numbers = _NUMBERS[:due]
+        partitions = (first + numbers) % among
         # Whose turn it is again has had one for each time that all have been asked.
-        taken = [n for n in range(due) if n // among < free[(first + n) % among]][:room]
-        turns = taken[-1] + 1 if len(taken) == room else due
+        has_room = numbers // among < (share - self._recorder.waiting)[partitions]
+        taken = np.flatnonzero(has_room)[:room]
+        turns = int(taken[-1]) + 1 if len(taken) == room else due
         times = self._pace.take(turns)
         self._turn = (first + turns) % among
         self._left -= len(taken)
-        late_s = [None if (time := times[n]) is None else now - time for n in taken]
-        return [(first + n) % among for n in taken], late_s
+        return partitions[taken], None if times is None else now - times[taken]
 
     def seconds_to_next(self) -> float:
         """How long it is until there may be another; infinity where only an outcome can make room

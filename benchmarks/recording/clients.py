@@ -57,6 +57,7 @@ def producer(specification: Path, records: int) -> Mapping[str, float]:
         client = CellProducer(spec, recorder)
         watch = Stopwatch(records)
         client.run(lambda: watch.done(recorder.figures()["acked"]), keep)
+    client.close()
     return watch.figures
 
 
@@ -78,7 +79,7 @@ def bare_producer(specification: Path, records: int) -> Mapping[str, float]:
             client.produce(spec.topic, value, None, sent % spec.partitions, on_delivery=delivered)
             sent += 1
         is_full = sent == records or sent - acked >= FLAT_OUT_RECORDS
-        client.poll(0.1 if is_full else 0.002)
+        client.poll(0.1 if is_full else 0)
     return watch.figures
 
 

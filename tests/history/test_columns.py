@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,6 +64,76 @@ def test_each_row_is_in_the_file_of_its_partition_in_order(
     closed = {row["partition"]: row["rows"] for row in read(directory, "closings").to_pylist()}
     told = {number: sum(row[0] == number for row in rows) for number in {0, 1, 2, *closed}}
     assert closed == told, "or one without rows has no closing"
+
+
+def as_block(rows: list[tuple]) -> dict[str, object]:
+    """Columns of these rows: arrays where there is no null, masked ones where numbers have some,
+    one value where all have the same."""
+    made: dict[str, object] = {}
+    for name, values in zip(NAMES, zip(*rows, strict=True), strict=True):
+        if len({*values}) == 1:
+            made[name] = values[0]
+        elif name in ("type", "error"):
+            made[name] = list(values)
+        else:
+            nulls = [value is None for value in values]
+            kind = np.int32 if name == "partition" else np.int64
+            numbers = np.array([value or 0 for value in values], kind)
+            made[name] = np.ma.masked_array(numbers, nulls) if any(nulls) else numbers
+    return made
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from("brf"), st.lists(ROWS, min_size=1)), max_size=8))
+def test_rows_that_come_at_once_are_written_in_order_among_those_that_come_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, list[tuple]]]
+) -> None:
+    directory = tmp_path_factory.mktemp("history")
+    writer = sends(directory)
+    columns = writer.columns("t", 5, {"cell": "c", "producer": 4})
+    expected: list[tuple] = []
+    for event, rows in events:
+        if event == "f":
+            writer.flush()
+            continue
+        expected += rows
+        if event == "b":
+            columns.extend(len(rows), **as_block(rows))
+        else:
+            put(columns, *rows)
+    assert len(columns) <= len(expected)
+    writer.close()
+    assert found(directory) == {
+        number: [row for row in expected if row[0] == number]
+        for number in {row[0] for row in expected}
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("sequence", None, "sequence"),
+        ("time", "noon", "schema"),
+        ("time", np.array([0.5, 1.0]), "float64 in column time"),
+        ("partition", np.array([0, 1], np.int64), "int64 in column partition"),
+        ("sequence", np.array([1, 2, 3]), "3 values of sequence for 2 rows"),
+        ("type", ["ok"], "1 values of type for 2 rows"),
+        ("cell", "c", "cell"),
+    ],
+)
+def test_rows_at_once_that_do_not_fit_are_refused(
+    tmp_path: Path, name: str, value: object, why: str
+) -> None:
+    writer = sends(tmp_path)
+    columns = writer.columns("t", 2, {"cell": "c", "producer": 4})
+
+    def record() -> None:
+        columns.extend(2, **{**as_block([ROW, ROW]), name: value})
+        writer.close()
+
+    with pytest.raises(HistoryError, match=why):
+        record()
+    assert list(tmp_path.iterdir()) == []
 
 
 ROW = (0, 1, "invoke", 2, None, None, None)

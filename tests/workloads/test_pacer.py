@@ -90,7 +90,9 @@ class Producer:
     def send(self) -> list[tuple[int, int, float | None]]:
         """Sequence number, partition and lateness of what is handed over now."""
         partitions, late_s = self.turns.take()
-        return list(zip(self._recorder.invoke(partitions, late_s), partitions, late_s, strict=True))
+        sequences = self._recorder.invoke(partitions, late_s)
+        late = [None] * len(partitions) if late_s is None else late_s.tolist()
+        return list(zip(sequences, partitions.tolist(), late, strict=True))
 
     def answered(self, *sequences: int) -> None:
         for sequence in sequences:

@@ -47,7 +47,7 @@ def rows(directory: Path, partition: int) -> list[tuple]:
 def test_rows_go_to_the_file_of_their_partition(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
-    first, second = recorder.invoke([0, 1], [None, None])
+    first, second = recorder.invoke([0, 1])
     recorder.resolve(second, SendType.OK, offset=7, error=None)
     recorder.resolve(first, SendType.FAIL, offset=None, error="_QUEUE_FULL")
     writer.close()
@@ -61,7 +61,7 @@ def test_rows_go_to_the_file_of_their_partition(
 def test_what_was_late_tells_when_it_was_due(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
-    recorder.invoke([0], [None])
+    recorder.invoke([0])
     (late,) = recorder.invoke([0], [80e-9])
     recorder.resolve(late, SendType.OK, offset=0)
     writer.close()
@@ -76,7 +76,7 @@ def test_what_was_late_tells_when_it_was_due(
 def test_a_second_outcome_is_not_recorded(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
-    sequence, other = recorder.invoke([0, 1], [None, None])
+    sequence, other = recorder.invoke([0, 1])
     recorder.resolve(sequence, SendType.INFO, error="_TIMED_OUT")
     recorder.resolve(sequence, SendType.OK, offset=3)
     twice = [sequence, other, other]
@@ -84,17 +84,17 @@ def test_a_second_outcome_is_not_recorded(
     writer.close()
     assert [row[1] for row in rows(tmp_path, 0)] == ["invoke", "info"]
     assert rows(tmp_path, 1)[1:] == [(1, "ok", 8, 5, None)]
-    assert recorder.waiting == [0, 0]
+    assert list(recorder.waiting) == [0, 0]
     assert (recorder.figures()["acked"], recorder.figures()["indeterminate"]) == (1, 1)
 
 
 def test_what_is_abandoned_is_unknown_and_nothing_else_changes(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
-    (resolved,) = recorder.invoke([0], [None])
+    (resolved,) = recorder.invoke([0])
     recorder.resolve(resolved, SendType.OK, offset=0)
-    recorder.invoke([0], [None])
-    assert recorder.waiting == [1, 0]
+    recorder.invoke([0])
+    assert list(recorder.waiting) == [1, 0]
     recorder.abandon("_TIMED_OUT")
     writer.close()
     assert rows(tmp_path, 0)[-1][:2] == (1, "info")
@@ -119,7 +119,7 @@ class Both:
         self.now = 100
 
     def invoke(self, to: list[int]) -> None:
-        for sequence, partition in zip(self.recorder.invoke(to, [None] * len(to)), to, strict=True):
+        for sequence, partition in zip(self.recorder.invoke(to), to, strict=True):
             self.under_way[sequence] = partition
             self.happened.append((partition, (sequence, "invoke", self.now, None, None)))
 
@@ -186,11 +186,11 @@ def test_a_session_is_in_its_file_before_its_first_record_is_sent(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
     """Killed at any moment, a producer leaves no record of a session of which no row tells."""
-    recorder.invoke([0], [None])
+    recorder.invoke([0])
     assert not partitions(tmp_path)
     recorder.begin_session(session_number(4, 1), "out of sequence")
-    recorder.invoke([0], [None])
-    recorder.invoke([0], [None])
+    recorder.invoke([0])
+    recorder.invoke([0])
     told = read_files("sends", partitions(tmp_path)["t", 0]["sends"], ["producer", "sequence"])
     assert [tuple(row.values()) for row in told.to_pylist()] == [(4, 0), (session_number(4, 1), 1)]
     assert ("t", 1) not in partitions(tmp_path)

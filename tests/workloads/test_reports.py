@@ -1,25 +1,26 @@
-"""Each delivery report becomes the outcome of the record that it is about, with its own time."""
+"""Each delivery report becomes the outcome of the record that it is about."""
 
-from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError
 
-from history.payload import Encoder
 from history.reader import read
 from history.writer import PartitionedWriter
+from workloads.librdkafka.messages import Reports
 from workloads.recorder import SendRecorder
-from workloads.reports import Reports
+from workloads.reports import record
 from workloads.spec import ProducerSpec
 
-VALUES = Encoder("c", 4, 100, 300)
+TIMED_OUT = KafkaError._MSG_TIMED_OUT
+NOWHERE = -1001
+"""``RD_KAFKA_OFFSET_INVALID``"""
 
 
-def report(reports: Reports, sequence: int, offset: int, error: int | None = None) -> None:
-    failed = None if error is None else KafkaError(error)
-    told = {} if failed is None else {"error": failed}
-    reports.delivered(failed, Message(value=VALUES.encode(sequence), offset=offset, **told))
+def reports(*told: tuple[int, int, int]) -> Reports:
+    numbers, offsets, errors = zip(*told, strict=True)
+    return Reports(np.array(numbers), np.array(offsets), np.array(errors, np.int32))
 
 
 @pytest.mark.parametrize(("acks", "offset"), [("all", 7), ("0", None)])
@@ -40,21 +41,17 @@ def test_reports_are_recorded_in_the_order_in_which_they_came(
     )
     writer = PartitionedWriter(tmp_path, "sends", spec.client)
     recorder = SendRecorder(spec, writer, lambda: 5)
-    reports = Reports(recorder, spec.acks != "0", count(100).__next__)
-    recorder.invoke([0] * 4, [None] * 4)
-    report(reports, 2, 7)
-    report(reports, 0, -1001)
-    assert recorder.unresolved == 4
-    reports.record()
-    report(reports, 3, 9, KafkaError._MSG_TIMED_OUT)
-    report(reports, 2, 8)
-    reports.record()
-    reports.record()
+    recorder.invoke([0] * 5)
+    acked = acks != "0"
+    record(reports((2, 7, 0), (0, NOWHERE, 0)), recorder, acked, 100)
+    record(reports((3, 9, TIMED_OUT), (2, 8, 0), (4, 7, 0)), recorder, acked, 102)
+    record(reports((3, 9, 0)), recorder, acked, 103)
     assert list(recorder.waiting) == [1]
     writer.close()
     columns = ["sequence", "type", "time", "offset", "error"]
-    assert [tuple(row.values()) for row in read(tmp_path, "sends", columns).to_pylist()][4:] == [
+    assert [tuple(row.values()) for row in read(tmp_path, "sends", columns).to_pylist()][5:] == [
         (2, "ok", 100, offset, None),
-        (0, "ok", 101, None, None),
+        (0, "ok", 100, None, None),
         (3, "info", 102, None, "_MSG_TIMED_OUT"),
+        (4, "ok", 102, offset, None),
     ]

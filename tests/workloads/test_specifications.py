@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from ctypes import string_at
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from history.cell import Cell
@@ -19,7 +21,7 @@ from workloads.configuration import (
     reader_properties,
 )
 from workloads.interface import Client, Delivery, Group, Load, Place, Role
-from workloads.sending import Keys
+from workloads.keys import Keys
 from workloads.spec import (
     FINAL_READ,
     ConsumerSpec,
@@ -206,7 +208,11 @@ def test_several_producers_share_the_records_of_a_cell_and_send_flat_out_each() 
 
 def test_each_key_is_of_one_partition_and_has_its_turn() -> None:
     keys = Keys(5, 2)
-    mine = [{keys.key(partition, number) for number in range(100)} for partition in (0, 1)]
+    numbers = np.arange(100)
+    mine = [
+        set(map(string_at, *(some.tolist() for some in keys.of(np.full(100, partition), numbers))))
+        for partition in (0, 1)
+    ]
     assert mine == [{b"key-0", b"key-2", b"key-4"}, {b"key-1", b"key-3"}]
     with pytest.raises(SpecificationError, match="1 keys are too few for 2 partitions"):
         Keys(1, 2)

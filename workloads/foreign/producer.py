@@ -17,8 +17,11 @@ an outcome are ``info`` then.
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from history.schema import SendType
 from workloads.foreign.outcomes import of_refusal
@@ -103,9 +106,9 @@ class ForeignProducer:
                 self._program.tell(lines)
             self._hear(min(max(turns.seconds_to_next(), _WAIT_S_MIN), _WAIT_S_MAX))
 
-    def _lines(self, partitions: Sequence[int], late_s: Sequence[float | None]) -> bytes:
+    def _lines(self, partitions: NDArray[np.int64], late_s: NDArray[np.float64] | None) -> bytes:
         sequences = self._recorder.invoke(partitions, late_s)
-        return b"".join(map(send_line, sequences, partitions, self._values(sequences)))
+        return b"".join(map(send_line, sequences, partitions.tolist(), self._values(sequences)))
 
     def _finish(self) -> None:
         self._program.tell(encode_command(Flush()))

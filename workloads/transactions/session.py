@@ -92,7 +92,7 @@ class Session:
 
     def send(self, partition: int) -> int:
         """Send a record of the open transaction; its sequence number."""
-        (sequence,) = self._sends.invoke([partition], [None])
+        (sequence,) = self._sends.invoke([partition])
         self.sent += 1
         self._client.send(sequence, partition, self._encode(sequence))
         return sequence

@@ -1,0 +1,154 @@
+"""Values many at once, by arrays: the same bytes as :meth:`history.payload.Encoder.encode` makes
+one by one, in rows of one block of memory; and whose they are.
+
+A CRC is affine: of two bodies of one length, the XOR of their checksums follows from the XOR of the
+bodies, bit by bit. So where bodies differ in nothing but the eight bytes of a sequence number, a
+checksum is that of the sequence number 0, and for each of the eight bytes one of 256 words more.
+"""
+
+from collections.abc import Sequence
+
+import crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+from history.payload import (
+    BODY_AT,
+    CHECKSUM_AT,
+    MAGIC,
+    NAME_AT,
+    SEQUENCE_AT,
+    SEQUENCE_BYTES,
+    Encoder,
+    decode,
+    decode_all,
+)
+
+_CHECKSUM = slice(CHECKSUM_AT, BODY_AT)
+_SEQUENCE = slice(SEQUENCE_AT, SEQUENCE_AT + SEQUENCE_BYTES)
+
+_PRODUCER = slice(BODY_AT, SEQUENCE_AT)
+_COMPARED_BYTES = 4 << 20
+"""Of so many at once it is told whose they are; more are looked at one by one."""
+_KNOWN_MAX = 16
+"""Producers whose values are kept in mind."""
+
+Bytes = NDArray[np.uint8]
+Told = tuple[
+    str | Sequence[str | None],
+    NDArray[np.int32] | Sequence[int | None],
+    NDArray[np.int64] | Sequence[int | None],
+]
+
+
+class Values:
+    """A block of rows, each the value of another sequence number; the next ones replace them.
+
+    Args:
+        rows: How many it has room for.
+
+    Attributes:
+        block: The rows. Where values differ in size, what is behind the end of one is not its.
+    """
+
+    def __init__(self, encoder: Encoder, rows: int) -> None:
+        least, most = encoder.sizes
+        self._least = least
+        self._sizes = most - least + 1
+        body = encoder.body(0)
+        self._bodies = Checksums(body)
+        # By these the size of a value is drawn: see Encoder.encode_all.
+        self._heads = Checksums(body[: NAME_AT - BODY_AT])
+        self.block: Bytes = np.tile(np.frombuffer(MAGIC + bytes(4) + body, np.uint8), (rows, 1))
+
+    def make(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Make the values of these sequence numbers, in the first rows; their sizes in bytes."""
+        rows = self.block[: len(sequences)]
+        bytes_ = sequences.astype(">i8").view(np.uint8).reshape(-1, SEQUENCE_BYTES)
+        rows[:, _SEQUENCE] = bytes_
+        if self._sizes == 1:
+            sizes = np.full(len(rows), self._least, np.int64)
+            checksums = self._bodies.of(bytes_)
+        else:
+            sizes = self._least + self._heads.of(bytes_).astype(np.int64) % self._sizes
+            checksums = np.array(
+                [
+                    crc32c.crc32c(row[BODY_AT:size])
+                    for row, size in zip(rows, sizes.tolist(), strict=True)
+                ],
+                np.uint32,
+            )
+        rows[:, _CHECKSUM] = checksums.astype(">u4").view(np.uint8).reshape(-1, 4)
+        return sizes
+
+
+class Checksums:
+    """CRC-32C of bodies that are the same but for a sequence number.
+
+    Args:
+        body: One of them, or its beginning, of the sequence number 0.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        changed, at = bytearray(body), SEQUENCE_AT - BODY_AT
+        self._zero = crc32c.crc32c(changed)
+        self._words = np.zeros((SEQUENCE_BYTES, 256), np.uint32)
+        for place, words in enumerate(self._words):
+            for bit in range(8):
+                changed[at + place] = 1 << bit
+                word = np.uint32(crc32c.crc32c(changed) ^ self._zero)
+                words[np.arange(256) >> bit & 1 == 1] ^= word
+            changed[at + place] = 0
+
+    def of(self, sequences: Bytes) -> NDArray[np.uint32]:
+        """The checksums of the bodies with these sequence numbers: a row each, as its eight bytes
+        are in the body."""
+        made = np.full(len(sequences), self._zero, np.uint32)
+        for place, words in enumerate(self._words):
+            made ^= words[sequences[:, place]]
+        return made
+
+
+class Decoder:
+    """Tells of many values whose they are.
+
+    Where all are as large, as they are of producers whose values do not differ in size, they are
+    compared with those that say the same: what differs in no byte has the right checksum.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, int, int], Values] = {}
+
+    def decode(self, values: Sequence[bytes | None]) -> Told:
+        """As :func:`history.payload.decode_all` of one or more; a cell that all have is told
+        once."""
+        return self._alike(values) or decode_all(values)
+
+    def _alike(self, values: Sequence[bytes | None]) -> Told | None:
+        """Likewise, of values of one cell and size; None where they are not, or any is damaged."""
+        first = decode(values[0])
+        size = len(values[0] or b"")
+        if first is None or size * len(values) > _COMPARED_BYTES:
+            return None
+        present = [value for value in values if value is not None and len(value) == size]
+        if len(present) < len(values):
+            return None
+        rows = np.frombuffer(b"".join(present), np.uint8).reshape(-1, size)
+        producers = rows[:, _PRODUCER].copy().view(">i4").ravel().astype(np.int32)
+        sequences = rows[:, _SEQUENCE].copy().view(">i8").ravel().astype(np.int64)
+        for producer in {first.producer, *producers.tolist()}:
+            mine = producers == producer
+            made = self._values(first.cell, producer, size, len(rows))
+            made.make(sequences[mine])
+            if not np.array_equal(rows[mine], made.block[: np.count_nonzero(mine)]):
+                return None
+        return first.cell, producers, sequences
+
+    def _values(self, cell: str, producer: int, size: int, rows: int) -> Values:
+        rows = 1 << (rows - 1).bit_length()
+        key = (cell, producer, size, rows)
+        if key not in self._known:
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            self._known[key] = Values(Encoder(cell, producer, size), rows)
+        return self._known[key]

@@ -1,0 +1,122 @@
+"""The library that confluent-kafka has loaded, and what of rdkafka.h is called here.
+
+A wheel brings its own, by a name that nobody knows before; a confluent-kafka that was built on the
+machine has the system's. Either is in the process by now, so the process is asked.
+"""
+
+import ctypes
+from ctypes import c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+from functools import cache
+from pathlib import Path
+
+import confluent_kafka
+import numpy as np
+from confluent_kafka import cimpl
+
+from workloads.process import ClientFailed
+
+MAPS = Path("/proc/self/maps")
+
+PRODUCER = 0
+CONF_OK = 0
+COPY = 0x2
+"""``RD_KAFKA_MSG_F_COPY``: what a record points to is the caller's again after the call."""
+PURGE_QUEUE, PURGE_IN_FLIGHT, PURGE_WITHOUT_WAITING = 0x1, 0x2, 0x4
+EVENT_REPORTS, EVENT_ERROR, EVENT_STATISTICS = 0x1, 0x8, 0x40
+TEXT_BYTES = 512
+"""Of a reason that the library writes into a buffer."""
+
+
+class Message(ctypes.Structure):
+    """``rd_kafka_message_t``. It is part of the library's ABI, which has not changed it since its
+    first release; an ``rd_kafka_resp_err_t`` is an int."""
+
+    _fields_ = (
+        ("err", c_int32),
+        ("rkt", c_void_p),
+        ("partition", c_int32),
+        ("payload", c_void_p),
+        ("len", c_size_t),
+        ("key", c_void_p),
+        ("key_len", c_size_t),
+        ("offset", c_int64),
+        ("private", c_void_p),
+    )
+
+
+MESSAGE = np.dtype(
+    {
+        "names": [name for name, _ in Message._fields_],
+        "formats": [
+            np.dtype(np.uintp if kind is c_void_p else kind) for _, kind in Message._fields_
+        ],
+        "offsets": [getattr(Message, name).offset for name, _ in Message._fields_],
+        "itemsize": ctypes.sizeof(Message),
+    }
+)
+"""The same for numpy."""
+
+_FUNCTIONS = {
+    "rd_kafka_version": (c_int, ()),
+    "rd_kafka_conf_new": (c_void_p, ()),
+    "rd_kafka_conf_destroy": (None, (c_void_p,)),
+    "rd_kafka_conf_set": (c_int, (c_void_p, c_char_p, c_char_p, c_char_p, c_size_t)),
+    "rd_kafka_conf_set_events": (None, (c_void_p, c_int)),
+    "rd_kafka_new": (c_void_p, (c_int, c_void_p, c_char_p, c_size_t)),
+    "rd_kafka_destroy": (None, (c_void_p,)),
+    "rd_kafka_topic_new": (c_void_p, (c_void_p, c_char_p, c_void_p)),
+    "rd_kafka_topic_destroy": (None, (c_void_p,)),
+    "rd_kafka_last_error": (c_int, ()),
+    "rd_kafka_err2str": (c_char_p, (c_int,)),
+    "rd_kafka_fatal_error": (c_int, (c_void_p, c_char_p, c_size_t)),
+    "rd_kafka_produce_batch": (c_int, (c_void_p, c_int32, c_int, c_void_p, c_int)),
+    "rd_kafka_flush": (c_int, (c_void_p, c_int)),
+    "rd_kafka_purge": (c_int, (c_void_p, c_int)),
+    "rd_kafka_queue_get_main": (c_void_p, (c_void_p,)),
+    "rd_kafka_queue_destroy": (None, (c_void_p,)),
+    "rd_kafka_queue_poll": (c_void_p, (c_void_p, c_int)),
+    "rd_kafka_queue_length": (c_size_t, (c_void_p,)),
+    "rd_kafka_event_type": (c_int, (c_void_p,)),
+    "rd_kafka_event_error": (c_int, (c_void_p,)),
+    "rd_kafka_event_error_is_fatal": (c_int, (c_void_p,)),
+    "rd_kafka_event_error_string": (c_char_p, (c_void_p,)),
+    "rd_kafka_event_stats": (c_char_p, (c_void_p,)),
+    "rd_kafka_event_message_count": (c_size_t, (c_void_p,)),
+    "rd_kafka_event_message_array": (c_size_t, (c_void_p, c_void_p, c_size_t)),
+    "rd_kafka_event_destroy": (None, (c_void_p,)),
+}
+"""By name: what is returned, and what is taken. What is not said here ctypes takes for an int, and
+cuts the upper half off a pointer."""
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The library. Raises ClientFailed where there is none that can be called."""
+    path = _loaded(MAPS.read_text())
+    try:
+        loaded = ctypes.CDLL(path)
+        for name, (returned, taken) in _FUNCTIONS.items():
+            function = getattr(loaded, name)
+            function.restype, function.argtypes = returned, taken
+    except (OSError, AttributeError) as error:
+        raise ClientFailed(f"librdkafka cannot be called in {path}: {error}") from error
+    _check(loaded.rd_kafka_version(), path)
+    return loaded
+
+
+def _loaded(maps: str) -> str:
+    """The path of the library in this process, by its map of memory. Where it has none, it is part
+    of confluent-kafka's own module, or nobody's: then its functions are not found there."""
+    paths = [line.split(maxsplit=5)[5] for line in maps.splitlines() if line.count("/")]
+    named = [path for path in paths if Path(path).name.startswith("librdkafka")]
+    return named[0] if named else str(cimpl.__file__)
+
+
+def _check(version: int, path: str) -> None:
+    """Raises ClientFailed where this is not confluent-kafka's library: two of them in a process
+    are two versions sooner or later, and the figures of one are told as the other's."""
+    text, known = confluent_kafka.libversion()
+    if version != known:
+        raise ClientFailed(f"{path} is not the librdkafka {text} that confluent-kafka has loaded")
+    if ctypes.sizeof(c_void_p) != ctypes.sizeof(ctypes.c_uint64):
+        raise ClientFailed("librdkafka is called with pointers of 64 bits alone")
