@@ -5,7 +5,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import NO_EPOCH, BrokerId, Offset, TopicPartition
+from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
 from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from broker.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -35,17 +35,23 @@ async def end_offset(client: Client, leader: int, tp: TopicPartition) -> tuple[i
     return int(answer.offset), int(answer.leader_epoch)
 
 
+def list_offsets(
+    tp: TopicPartition, timestamp: int = LATEST, epoch: LeaderEpoch = NO_EPOCH
+) -> ListOffsetsRequest:
+    """A consumer's question."""
+    part = ListOffsetsPartition(
+        partition_index=tp.partition, current_leader_epoch=epoch, timestamp=timestamp
+    )
+    topic = ListOffsetsTopic(name=tp.topic, partitions=(part,))
+    return ListOffsetsRequest(
+        version=5, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
+    )
+
+
 async def _listed(
     client: Client, leader: int, tp: TopicPartition, timestamp: int
 ) -> ListOffsetsPartitionResponse:
-    part = ListOffsetsPartition(
-        partition_index=tp.partition, current_leader_epoch=NO_EPOCH, timestamp=timestamp
-    )
-    topic = ListOffsetsTopic(name=tp.topic, partitions=(part,))
-    request = ListOffsetsRequest(
-        version=5, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
-    )
-    response = await client.ask(leader, request)
+    response = await client.ask(leader, list_offsets(tp, timestamp))
     return response.topics[0].partitions[0]
 
 

@@ -25,9 +25,10 @@ from broker.wire.messages.sync_group import SyncGroupRequest
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client
 from simulation.clients.members import Place
+from simulation.clients.reading import list_offsets
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
-from simulation.verdict.words import Word, is_refused, list_offsets, of_parts, of_whole
+from simulation.verdict.words import Word, is_refused, of_parts, of_whole
 from simulation.violation import Violation
 
 INVARIANT: Final = "InvalidRefused"

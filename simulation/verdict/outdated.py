@@ -32,12 +32,12 @@ from broker.wire.messages.stop_replica import (
 )
 from broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.clients.client import Client
+from simulation.clients.reading import list_offsets
 from simulation.observer.observer import Observer
 from simulation.verdict.words import (
     Word,
     answered,
     is_refused,
-    list_offsets,
     of_fetch,
     of_parts,
     of_whole,
@@ -87,7 +87,7 @@ def _to_leaders(tp: TopicPartition, leader: server.Partition) -> Iterator[Word]:
         said = f"of {tp} in leader epoch {other} instead of {epoch}"
         for name, request, refusals in (
             ("a consumer's Fetch", _fetch(tp, other), of_fetch),
-            ("ListOffsets", list_offsets(tp, other), of_parts),
+            ("ListOffsets", list_offsets(tp, epoch=other), of_parts),
             ("OffsetForLeaderEpoch", _epoch_end(tp, other), of_parts),
         ):
             yield Word(f"{name} {said}", broker, request, refusals, expected)

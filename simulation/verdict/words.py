@@ -7,14 +7,7 @@ from typing import Any, Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from broker.server.network.broker_connection import Disconnected
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition
-from broker.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from simulation.clients.client import PAUSE_S, Client
-from simulation.clients.reading import LATEST
 from simulation.violation import Violation
 
 ASKED_MAX: Final = 5
@@ -55,15 +48,6 @@ async def answered(client: Client, broker: int, request: Any) -> Any:
         return await client.ask(broker, request)
     except Disconnected as error:
         raise Violation("Serves", f"broker {broker}: {error}") from error
-
-
-def list_offsets(tp: TopicPartition, epoch: LeaderEpoch = NO_EPOCH) -> ListOffsetsRequest:
-    """A consumer's, of the log's end."""
-    part = ListOffsetsPartition(
-        partition_index=tp.partition, current_leader_epoch=epoch, timestamp=LATEST
-    )
-    topic = ListOffsetsTopic(name=tp.topic, partitions=(part,))
-    return ListOffsetsRequest(version=5, replica_id=BrokerId(-1), topics=(topic,))
 
 
 # --- where answers have their errors --------------------------------------------------------------
