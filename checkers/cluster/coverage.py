@@ -17,9 +17,9 @@ with acks=all its whole ISR was such brokers, min.insync.replicas of them at lea
 value, where a fault sets another). Nor did that leader keep the cell's producer waiting for another
 partition meanwhile, nor any other leader while the producer had to hear of this one; and where the
 leader had been another that fell silent with its connections open, clients had the time that they
-take to notice. Nor had the controller that elected it been
-struck before it was sure to have told it. Nothing is asked of what was not seen: while the observer
-had no ZooKeeper it does not know who led. Nor while a fault befell the clients themselves.
+take to notice. Nor had the controller that elected it been struck before it was sure to have told
+it. Nothing is asked of what was not seen: while the observer had no ZooKeeper it does not know who
+led. Nor while a fault befell the clients themselves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
