@@ -34,6 +34,8 @@ _KNOWN_MAX = 16
 """Producers whose values are kept in mind."""
 
 Bytes = NDArray[np.uint8]
+Given = Bytes | Sequence[bytes | None]
+"""Values: a row each, which are all as large, or one by one. Null is None."""
 Told = tuple[
     str | Sequence[str | None],
     NDArray[np.int32] | Sequence[int | None],
@@ -119,21 +121,21 @@ class Decoder:
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int, int], Values] = {}
 
-    def decode(self, values: Sequence[bytes | None]) -> Told:
+    def decode(self, values: Given) -> Told:
         """As :func:`history.payload.decode_all` of one or more; a cell that all have is told
         once."""
-        return self._alike(values) or decode_all(values)
+        rows = values if isinstance(values, np.ndarray) else _rows(values)
+        told = None if rows is None else self._alike(rows)
+        if told is not None:
+            return told
+        return decode_all(map(bytes, values) if isinstance(values, np.ndarray) else values)
 
-    def _alike(self, values: Sequence[bytes | None]) -> Told | None:
-        """Likewise, of values of one cell and size; None where they are not, or any is damaged."""
-        first = decode(values[0])
-        size = len(values[0] or b"")
-        if first is None or size * len(values) > _COMPARED_BYTES:
+    def _alike(self, rows: Bytes) -> Told | None:
+        """Likewise, of values of one cell; None where they are not, or any is damaged."""
+        first = decode(rows[0].tobytes())
+        if first is None or rows.size > _COMPARED_BYTES:
             return None
-        present = [value for value in values if value is not None and len(value) == size]
-        if len(present) < len(values):
-            return None
-        rows = np.frombuffer(b"".join(present), np.uint8).reshape(-1, size)
+        size = rows.shape[1]
         producers = rows[:, _PRODUCER].copy().view(">i4").ravel().astype(np.int32)
         sequences = rows[:, _SEQUENCE].copy().view(">i8").ravel().astype(np.int64)
         for producer in {first.producer, *producers.tolist()}:
@@ -152,3 +154,14 @@ class Decoder:
                 self._known.clear()
             self._known[key] = Values(Encoder(cell, producer, size), rows)
         return self._known[key]
+
+
+def _rows(values: Sequence[bytes | None]) -> Bytes | None:
+    """The same as rows; None where they are not all as large, or are too many."""
+    present = [value for value in values if value is not None]
+    size = len(present[0]) if present else 0
+    if not 0 < size * len(values) <= _COMPARED_BYTES:
+        return None
+    if len(present) < len(values) or any(len(value) != size for value in present):
+        return None
+    return np.frombuffer(b"".join(present), np.uint8).reshape(-1, size)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 
 import numpy as np
-from confluent_kafka import Message
 
 from history.schema import SendType
 from history.values import Decoder
 from history.writer import PartitionedWriter, Row, TableWriter
+from workloads.polled import Records
 from workloads.spec import ConsumerSpec, GroupMemberSpec
 
 FETCHED = "fetched"
@@ -75,30 +75,28 @@ class ConsumptionRecorder:
         self._why = ""
         self._commit = 0
 
-    def shown(self, records: Sequence[Message]) -> Mapping[int, int]:
-        """A poll has just returned these, none of which is an error; an empty one is none. The last
-        offset of each partition."""
-        if not records:
-            return {}
+    def shown(self, records: Records) -> None:
+        """A poll has just returned these; an empty one is none."""
+        if not len(records):
+            return
         now = self._clock()
         self._counts["polls"] += 1
         self._counts["shown"] += len(records)
-        partitions = [record.partition() for record in records]
-        offsets = [record.offset() for record in records]
-        epochs = [record.leader_epoch() for record in records]
-        cells, producers, sequences = self._decoder.decode([record.value() for record in records])
+        cells, producers, sequences = self._decoder.decode(records.values)
+        unknown = records.epochs < 0
         self._polls.extend(
             len(records),
-            partition=np.array(partitions, np.int32),
+            partition=records.partitions,
             poll=self._counts["polls"],
             time=now,
-            offset=np.array(offsets, np.int64),
-            leader_epoch=epochs[0] if len({*epochs}) == 1 else epochs,
+            offset=records.offsets,
+            leader_epoch=np.ma.masked_array(records.epochs, unknown)
+            if unknown.any()
+            else records.epochs,
             cell=cells,
             producer=producers,
             sequence=sequences,
         )
-        return dict(zip(partitions, offsets, strict=True))
 
     def assigned(self, starts: Mapping[int, int | None]) -> None:
         """The client was given partitions, and begins to read at these offsets (None: it does not

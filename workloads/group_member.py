@@ -28,6 +28,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import (
@@ -45,7 +46,7 @@ from workloads.configuration import commit_s, is_cooperative, member_properties
 from workloads.consumption import ConsumptionRecorder
 from workloads.interface import Delivery
 from workloads.known_brokers import KnownBrokers
-from workloads.polling import CatchUp, Keep, Poller, consumer_of, recording
+from workloads.polling import CatchUp, Keep, Poller, consume, consumer_of, recording, watermarks
 from workloads.positions import Positions
 from workloads.process import main
 from workloads.spec import GroupMemberSpec, load
@@ -81,7 +82,7 @@ class GroupMember:
         self._committer = Committer(spec.topic, recorder, self._positions, answer_s)
         heard = {"stats_cb": self._brokers.told, "on_commit": self._committer.answered}
         self._consumer = consumer_of({**properties, **self._brokers.properties}, heard)
-        self._poller = Poller(self._consumer, recorder, self._positions)
+        self._poller = Poller(partial(consume, self._consumer), recorder, self._positions)
 
     def run(self, stopping: Callable[[], bool]) -> str | None:
         """Read until ``stopping``, then to the end, and leave. Why it has to begin anew; None when
@@ -106,7 +107,9 @@ class GroupMember:
                 self._turn()
                 if self._brokers.none_left:
                     return NO_BROKERS
-            catch_up = CatchUp(self._consumer, self._spec, self._positions)
+            catch_up = CatchUp(
+                partial(watermarks, self._consumer, self._spec.topic), self._positions
+            )
             while not catch_up.done(self._settled and not self._owes_a_commit()):
                 self._turn()
         except NoAnswer:

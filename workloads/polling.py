@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from workloads.consumption import ConsumptionRecorder, ConsumptionTables
 from workloads.interface import CATCH_UP_S
+from workloads.polled import NOTHING, Polled, polled
 from workloads.positions import Positions
 from workloads.process import ClientFailed, note_error
 from workloads.progress import Progress
@@ -20,6 +21,10 @@ ASK_S = 1.0
 """For one question; the next poll waits for the answer."""
 
 Keep = Callable[[], None]
+Consume = Callable[[], Polled]
+"""Takes what is there, or has come within :data:`WAIT_SECONDS`."""
+Bounds = Callable[[int], tuple[int, int] | None]
+"""Log start and high watermark of a partition; None where nobody tells."""
 
 _OUT_OF_RANGE = frozenset({"_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"})
 """With ``auto.offset.reset=error`` librdkafka says the first of these for all of them, and fetches
@@ -31,9 +36,9 @@ class Poller:
     itself go to the log."""
 
     def __init__(
-        self, consumer: Consumer, recorder: ConsumptionRecorder, positions: Positions
+        self, consume: Consume, recorder: ConsumptionRecorder, positions: Positions
     ) -> None:
-        self._consumer = consumer
+        self._consume = consume
         self._recorder = recorder
         self._positions = positions
 
@@ -41,43 +46,38 @@ class Poller:
         """Take what is there. Returns the partitions of which there is nothing more to come, since
         their offset is out of range. Raises ClientFailed after a fatal error, when what came with
         it is recorded."""
-        messages = self._consume()
-        records = [message for message in messages if message.error() is None]
-        shown = self._recorder.shown(records)
-        if len(records) == len(messages):
-            self._positions.shown(shown)
-            return []
-        out_of_range, fatal = [], None
-        last: dict[int, int] = {}
-        for message in messages:
-            error = message.error()
-            if error is None:
-                last[message.partition()] = message.offset()
-            elif error.code() == KafkaError._PARTITION_EOF:
-                self._positions.shown(last)
-                last.clear()
-                self._positions.ended(message.partition(), message.offset())
+        told = self._consume()
+        records = told.records
+        self._recorder.shown(records)
+        out_of_range, fatal, begin = [], None, 0
+        for failure in told.failures:
+            error = failure.error
+            if error.code() == KafkaError._PARTITION_EOF:
+                self._positions.shown(records.last(begin, failure.behind))
+                begin = failure.behind
+                self._positions.ended(failure.partition, failure.offset)
             elif error.name() in _OUT_OF_RANGE:
-                out_of_range.append(message.partition())
+                out_of_range.append(failure.partition)
             else:
                 note_error(error)
                 fatal = error if _is_fatal(error) else fatal
-        self._positions.shown(last)
+        self._positions.shown(records.last(begin, len(records)))
         if fatal is not None:
             raise ClientFailed(f"the consumer failed for good: {fatal.str()}")
         return out_of_range
 
-    def _consume(self) -> Sequence[Message]:
-        """A fatal error is raised here, or comes as a message, whichever is first."""
-        try:
-            messages: Sequence[Message] = self._consumer.consume(BATCH, WAIT_SECONDS)
-        except KafkaException as refusal:
-            error = refusal.args[0]
-            if _is_fatal(error):
-                raise ClientFailed(f"the consumer failed for good: {error.str()}") from None
-            note_error(error)
-            return ()
-        return messages
+
+def consume(consumer: Consumer) -> Polled:
+    """What a consumer of confluent-kafka returns. A fatal error is raised here, or comes as a
+    message, whichever is first."""
+    try:
+        return polled(consumer.consume(BATCH, WAIT_SECONDS))
+    except KafkaException as refusal:
+        error = refusal.args[0]
+        if _is_fatal(error):
+            raise ClientFailed(f"the consumer failed for good: {error.str()}") from None
+        note_error(error)
+        return NOTHING
 
 
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int] | None:
@@ -100,9 +100,8 @@ class CatchUp:
     It ends nothing by itself: what a member of a group has may change while it catches up.
     """
 
-    def __init__(self, consumer: Consumer, spec: ConsumerSpec, positions: Positions) -> None:
-        self._consumer = consumer
-        self._topic = spec.topic
+    def __init__(self, bounds: Bounds, positions: Positions) -> None:
+        self._bounds = bounds
         self._positions = positions
         self._deadline = time.monotonic() + CATCH_UP_S
         self._ends: dict[int, int] = {}
@@ -112,7 +111,7 @@ class CatchUp:
         for partition in self._positions.partitions - self._ends.keys():
             if self._is_late():
                 break
-            told = watermarks(self._consumer, self._topic, partition)
+            told = self._bounds(partition)
             if told is not None:
                 self._ends[partition] = told[1]
         return self._is_late() or (settled and self._positions.have_reached(self._ends))

@@ -14,13 +14,13 @@ Stopped by SIGTERM: it reads to the high watermarks of that moment, then ends.
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-
-from confluent_kafka import TopicPartition
 
 from workloads.configuration import reader_properties
 from workloads.consumption import ConsumptionRecorder
-from workloads.polling import CatchUp, Keep, Poller, consumer_of, recording, watermarks
+from workloads.librdkafka.consumer import BatchConsumer
+from workloads.polling import ASK_S, BATCH, WAIT_SECONDS, CatchUp, Keep, Poller, recording
 from workloads.positions import Positions
 from workloads.process import main
 from workloads.spec import ConsumerSpec, load
@@ -36,8 +36,10 @@ class TailReader:
         self._keep = keep
         self._positions = Positions()
         self._astray: set[int] = set()
-        self._consumer = consumer_of(reader_properties(spec), {})
-        self._poller = Poller(self._consumer, recorder, self._positions)
+        self._consumer = BatchConsumer(spec.topic, reader_properties(spec), BATCH)
+        self._bounds = partial(self._consumer.bounds, seconds=ASK_S)
+        consume = partial(self._consumer.consume, WAIT_SECONDS)
+        self._poller = Poller(consume, recorder, self._positions)
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Read until ``stopping``, then to the end. Raises ClientFailed after a fatal error."""
@@ -48,14 +50,14 @@ class TailReader:
         with closing(self._consumer):
             while not stopping():
                 self._turn()
-            catch_up = CatchUp(self._consumer, self._spec, self._positions)
+            catch_up = CatchUp(self._bounds, self._positions)
             while not catch_up.done():
                 self._turn()
 
     def _turn(self) -> None:
         self._astray.update(self._poller.poll())
         for partition in sorted(self._astray):
-            bounds = watermarks(self._consumer, self._spec.topic, partition)
+            bounds = self._bounds(partition)
             if bounds is not None:
                 self._astray.remove(partition)
                 self._resume(partition, *bounds)
@@ -66,12 +68,12 @@ class TailReader:
         nearest = min(max(due, low), high)
         self._recorder.out_of_range(partition, nearest)
         # librdkafka does not seek in what it no longer fetches.
-        self._consumer.incremental_unassign([TopicPartition(self._spec.topic, partition)])
+        self._consumer.unassign(partition)
         self._go_on(partition, nearest)
 
     def _go_on(self, partition: int, offset: int) -> None:
         self._positions.begin(partition, offset)
-        self._consumer.incremental_assign([TopicPartition(self._spec.topic, partition, offset)])
+        self._consumer.assign(partition, offset)
 
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:

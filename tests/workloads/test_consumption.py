@@ -13,14 +13,23 @@ from history.reader import partitions, read, read_files
 from history.schema import SendType
 from workloads.consumption import ConsumptionRecorder, ConsumptionTables
 from workloads.interface import Delivery
+from workloads.polled import Records, polled
 from workloads.spec import ConsumerSpec, GroupMemberSpec
 
 VALUE = Encoder("c", 4, 100).encode(7)
 
 
-def shown(partition: int, offset: int, epoch: int | None, value: bytes | None) -> Message:
-    of_epoch = {} if epoch is None else {"leader_epoch": epoch}
-    return Message(partition=partition, offset=offset, value=value, **of_epoch)
+def shown(*records: tuple[int, int, int | None, bytes | None]) -> Records:
+    """Of each the partition, offset, leader epoch and value."""
+    messages = [
+        Message(partition=partition, offset=offset, value=value, **of_epoch(epoch))
+        for partition, offset, epoch, value in records
+    ]
+    return polled(messages).records
+
+
+def of_epoch(epoch: int | None) -> dict[str, int]:
+    return {} if epoch is None else {"leader_epoch": epoch}
 
 
 def spec_of(directory: Path) -> GroupMemberSpec:
@@ -57,9 +66,9 @@ def rows(table: str, directory: Path, *columns: str) -> list[tuple]:
 
 def test_a_poll_is_one_time_and_one_number_over_all_partitions(record, tmp_path: Path) -> None:
     def polls(recorder: ConsumptionRecorder) -> None:
-        recorder.shown([shown(0, 5, 1, VALUE), shown(1, 3, None, b"x"), shown(0, 6, 1, VALUE)])
-        recorder.shown([])
-        recorder.shown([shown(0, 7, 2, None)])
+        recorder.shown(shown((0, 5, 1, VALUE), (1, 3, None, b"x"), (0, 6, 1, VALUE)))
+        recorder.shown(shown())
+        recorder.shown(shown((0, 7, 2, None)))
 
     recorder = record(polls)
     files = partitions(tmp_path)
@@ -87,7 +96,7 @@ def test_assignments_say_what_the_client_has_and_where_it_begins(record, tmp_pat
     def is_given(recorder: ConsumptionRecorder) -> None:
         recorder.assigned({1: None, 0: 4})
         assert recorder.figures()["assigned"] == 2
-        recorder.shown([shown(0, 4, 0, VALUE)])
+        recorder.shown(shown((0, 4, 0, VALUE)))
         recorder.revoked([1])
         recorder.out_of_range(0, 9)
         recorder.lost([0])
@@ -108,7 +117,7 @@ def test_assignments_say_what_the_client_has_and_where_it_begins(record, tmp_pat
 def test_commits_are_numbered_and_answered_by_partition(record, tmp_path: Path) -> None:
     def commits(recorder: ConsumptionRecorder) -> None:
         recorder.fetched({0: 4, 1: None})
-        recorder.shown([shown(0, 4, 0, VALUE)])
+        recorder.shown(shown((0, 4, 0, VALUE)))
         first = recorder.commit({0: 5, 1: 1})
         recorder.answered(first, SendType.OK, 0, 5, None)
         recorder.answered(first, SendType.INFO, 1, 1, "_TIMED_OUT")

@@ -12,20 +12,11 @@ from hypothesis import strategies as st
 
 from history.reader import read
 from workloads.consumption import ConsumptionRecorder, ConsumptionTables
+from workloads.polled import polled
 from workloads.polling import Poller
 from workloads.positions import Positions
 from workloads.process import ClientFailed
 from workloads.spec import ConsumerSpec
-
-
-class Consumer:
-    """Returns what it was given."""
-
-    def __init__(self, polls: list[list[Message]]) -> None:
-        self._polls = iter(polls)
-
-    def consume(self, _most: int, _seconds: float) -> list[Message]:
-        return next(self._polls)
 
 
 def error(code: int, partition: int = 0, offset: int = 0) -> Message:
@@ -54,7 +45,8 @@ def poller(directory: Path, polls: list[list[Message]]) -> Iterator[tuple[Poller
     for partition in range(2):
         positions.begin(partition, 0)
     recorder = ConsumptionRecorder(spec, tables, count(100).__next__)
-    yield Poller(Consumer(polls), recorder, positions), positions
+    returned = map(polled, polls)
+    yield Poller(lambda: next(returned), recorder, positions), positions
     tables.close()
 
 

@@ -5,7 +5,7 @@ machine has the system's. Either is in the process by now, so the process is ask
 """
 
 import ctypes
-from ctypes import c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from workloads.process import ClientFailed
 
 MAPS = Path("/proc/self/maps")
 
-PRODUCER = 0
+PRODUCER, CONSUMER = 0, 1
 CONF_OK = 0
 COPY = 0x2
 """``RD_KAFKA_MSG_F_COPY``: what a record points to is the caller's again after the call."""
@@ -84,6 +84,23 @@ _FUNCTIONS = {
     "rd_kafka_event_message_count": (c_size_t, (c_void_p,)),
     "rd_kafka_event_message_array": (c_size_t, (c_void_p, c_void_p, c_size_t)),
     "rd_kafka_event_destroy": (None, (c_void_p,)),
+    "rd_kafka_queue_get_consumer": (c_void_p, (c_void_p,)),
+    "rd_kafka_consume_batch_queue": (c_ssize_t, (c_void_p, c_int, c_void_p, c_size_t)),
+    "rd_kafka_message_leader_epoch": (c_int32, (c_void_p,)),
+    "rd_kafka_message_errstr": (c_char_p, (c_void_p,)),
+    "rd_kafka_message_destroy": (None, (c_void_p,)),
+    "rd_kafka_topic_partition_list_new": (c_void_p, (c_int,)),
+    "rd_kafka_topic_partition_list_add": (c_void_p, (c_void_p, c_char_p, c_int32)),
+    "rd_kafka_topic_partition_list_set_offset": (c_int, (c_void_p, c_char_p, c_int32, c_int64)),
+    "rd_kafka_topic_partition_list_destroy": (None, (c_void_p,)),
+    "rd_kafka_incremental_assign": (c_void_p, (c_void_p, c_void_p)),
+    "rd_kafka_incremental_unassign": (c_void_p, (c_void_p, c_void_p)),
+    "rd_kafka_error_string": (c_char_p, (c_void_p,)),
+    "rd_kafka_error_destroy": (None, (c_void_p,)),
+    "rd_kafka_query_watermark_offsets": (
+        c_int,
+        (c_void_p, c_char_p, c_int32, c_void_p, c_void_p, c_int),
+    ),
 }
 """By name: what is returned, and what is taken. What is not said here ctypes takes for an int, and
 cuts the upper half off a pointer."""

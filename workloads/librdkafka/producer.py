@@ -1,20 +1,18 @@
 """A producer of one topic that takes and reports many records at once."""
 
-import ctypes
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import numpy as np
-from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
 from history.payload import Encoder
 from history.values import Values
 from workloads.keys import Keys
 from workloads.librdkafka import library as lib
+from workloads.librdkafka.client import Client
 from workloads.librdkafka.library import MESSAGE, library
 from workloads.librdkafka.messages import Reports, reports_of
-from workloads.process import note_error
 from workloads.spec import Config, SpecificationError
 
 ROWS_MAX = 1_000
@@ -35,9 +33,6 @@ class BatchProducer:
         reported: Is given delivery reports as they come, those of an event at once.
         statistics: Is given the library's statistics, as JSON.
 
-    Attributes:
-        fatal: What it has failed of for good; None while it has not.
-
     Raises (constructor) SpecificationError for properties that librdkafka does not take,
     ClientFailed where the library cannot be called.
     """
@@ -51,22 +46,33 @@ class BatchProducer:
         reported: Callable[[Reports], None],
         statistics: Callable[[str], None],
     ) -> None:
-        self.fatal: str | None = None
-        self._reported = reported
-        self._statistics = statistics
         self._keys = keys
         rows = max(1, min(ROWS_MAX, BLOCK_BYTES // encoder.sizes[1]))
         self._values = Values(encoder, rows)
         self._messages = np.zeros(rows, MESSAGE)
         self._calls = library()
-        self._handle: int | None = _handle(self._calls, properties)
+        self._client = Client(
+            lib.PRODUCER,
+            properties,
+            {
+                lib.EVENT_REPORTS: lambda event: reported(reports_of(event)),
+                lib.EVENT_STATISTICS: lambda event: statistics(
+                    self._calls.rd_kafka_event_stats(event).decode()
+                ),
+            },
+        )
         # Its configuration is the client's, which has the topic's properties, too.
-        self._topic = self._calls.rd_kafka_topic_new(self._handle, topic.encode(), None)
+        handle = self._client.handle
+        self._topic: int | None = self._calls.rd_kafka_topic_new(handle, topic.encode(), None)
         if not self._topic:
             why = self._calls.rd_kafka_err2str(self._calls.rd_kafka_last_error()).decode()
-            self._calls.rd_kafka_destroy(self._handle)
+            self._client.close()
             raise SpecificationError(f"librdkafka refuses: topic {topic}: {why}")
-        self._queue = self._calls.rd_kafka_queue_get_main(self._handle)
+
+    @property
+    def fatal(self) -> str | None:
+        """What it has failed of for good; None while it has not."""
+        return self._client.fatal
 
     def produce(self, sequences: Integers, partitions: Integers) -> Mapping[int, int]:
         """Hand over the records of these sequence numbers, in this order to each partition. Those
@@ -80,29 +86,25 @@ class BatchProducer:
 
     def serve(self, seconds: float) -> None:
         """Tell what there is to be told; if nothing, wait so long for something."""
-        self._next(round(seconds * 1000))
-        # What comes meanwhile is for the next time: on a busy machine there is always something.
-        for _ in range(self._calls.rd_kafka_queue_length(self._queue)):
-            self._next(0)
+        self._client.serve(seconds)
 
     def flush(self) -> None:
         """Have what waits for more records sent. Reports are waited for by :meth:`serve`: here the
         library does not tell of them."""
-        self._calls.rd_kafka_flush(self._handle, FLUSH_MS)
+        self._calls.rd_kafka_flush(self._client.handle, FLUSH_MS)
 
     def purge(self) -> None:
         """Give up all that is under way: it is reported as such."""
         everything = lib.PURGE_QUEUE | lib.PURGE_IN_FLIGHT | lib.PURGE_WITHOUT_WAITING
-        self._calls.rd_kafka_purge(self._handle, everything)
+        self._calls.rd_kafka_purge(self._client.handle, everything)
 
     def close(self) -> None:
         """End it. What is under way is lost without a report. Idempotent."""
-        if self._handle:
+        if self._topic:
             # What refers to the client keeps it from ending, which would wait for that for ever.
-            self._calls.rd_kafka_queue_destroy(self._queue)
             self._calls.rd_kafka_topic_destroy(self._topic)
-            self._calls.rd_kafka_destroy(self._handle)
-            self._handle = None
+            self._topic = None
+            self._client.close()
 
     def _produce(self, sequences: Integers, partitions: Integers) -> Mapping[int, int]:
         """A call for each partition. One for all (``RD_KAFKA_MSG_F_PARTITION``) would keep a record
@@ -132,56 +134,3 @@ class BatchProducer:
             return {}
         failed = messages["err"] != 0
         return dict(zip(sequences[failed].tolist(), messages["err"][failed].tolist(), strict=True))
-
-    def _next(self, wait_ms: int) -> None:
-        event = self._calls.rd_kafka_queue_poll(self._queue, wait_ms)
-        if event is None:
-            return
-        try:
-            self._tell(event)
-        finally:
-            # With it go the messages that it reports: nobody tells of them again.
-            self._calls.rd_kafka_event_destroy(event)
-
-    def _tell(self, event: int) -> None:
-        match self._calls.rd_kafka_event_type(event):
-            case lib.EVENT_REPORTS:
-                self._reported(reports_of(event))
-            case lib.EVENT_STATISTICS:
-                self._statistics(self._calls.rd_kafka_event_stats(event).decode())
-            case lib.EVENT_ERROR:
-                self._note(event)
-
-    def _note(self, event: int) -> None:
-        if self._calls.rd_kafka_event_error_is_fatal(event):
-            # What the event itself says does not say that nothing more will be taken.
-            reason = ctypes.create_string_buffer(lib.TEXT_BYTES)
-            self._calls.rd_kafka_fatal_error(self._handle, reason, len(reason))
-            self.fatal = _text(reason)
-            return
-        code = self._calls.rd_kafka_event_error(event)
-        said = self._calls.rd_kafka_event_error_string(event) or b""
-        note_error(KafkaError(code, said.decode(errors="replace")))
-
-
-def _handle(calls: ctypes.CDLL, properties: Config) -> int:
-    """The client. Raises SpecificationError for properties that librdkafka does not take."""
-    reason = ctypes.create_string_buffer(lib.TEXT_BYTES)
-    configuration = calls.rd_kafka_conf_new()
-    for name, value in properties.items():
-        told = (configuration, name.encode(), str(value).encode(), reason, len(reason))
-        if calls.rd_kafka_conf_set(*told) != lib.CONF_OK:
-            calls.rd_kafka_conf_destroy(configuration)
-            raise SpecificationError(f"librdkafka refuses: {_text(reason)}")
-    # What is no event is a callback, and without one it is nowhere: reports would not even be made.
-    events = lib.EVENT_REPORTS | lib.EVENT_ERROR | lib.EVENT_STATISTICS
-    calls.rd_kafka_conf_set_events(configuration, events)
-    made: int | None = calls.rd_kafka_new(lib.PRODUCER, configuration, reason, len(reason))
-    if not made:
-        calls.rd_kafka_conf_destroy(configuration)
-        raise SpecificationError(f"librdkafka refuses: {_text(reason)}")
-    return made
-
-
-def _text(reason: ctypes.Array[ctypes.c_char]) -> str:
-    return reason.value.decode(errors="replace")

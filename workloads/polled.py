@@ -1,0 +1,83 @@
+"""What a poll returned, whichever client polled: its records as arrays, and what else came, each in
+its place among them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from confluent_kafka import KafkaError, Message
+from numpy.typing import NDArray
+
+from history.values import Given
+
+NO_EPOCH = -1
+"""The leader epoch of a record of which none is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records in the order in which they came.
+
+    Attributes:
+        epochs: Leader epochs, :data:`NO_EPOCH` where none is known.
+    """
+
+    partitions: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    epochs: NDArray[np.int32]
+    values: Given
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def last(self, begin: int, end: int) -> Mapping[int, int]:
+        """The last offset of each partition among those of these places."""
+        some = slice(begin, end)
+        return dict(zip(self.partitions[some].tolist(), self.offsets[some].tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is no record.
+
+    Attributes:
+        behind: How many records came before it.
+        offset: Where a partition ends, if it says that it does.
+    """
+
+    behind: int
+    partition: int
+    offset: int
+    error: KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What a poll returned."""
+
+    records: Records
+    failures: Sequence[Failure]
+
+
+NOTHING = Polled(
+    Records(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), ()), ()
+)
+
+
+def polled(messages: Sequence[Message]) -> Polled:
+    """What a consumer of confluent-kafka returned."""
+    records: list[Message] = []
+    failures = []
+    for one in messages:
+        if (error := one.error()) is None:
+            records.append(one)
+        else:
+            failures.append(Failure(len(records), one.partition(), one.offset(), error))
+    epochs = [one.leader_epoch() for one in records]
+    told = Records(
+        np.array([one.partition() for one in records], np.int32),
+        np.array([one.offset() for one in records], np.int64),
+        np.array([NO_EPOCH if epoch is None else epoch for epoch in epochs], np.int32),
+        [one.value() for one in records],
+    )
+    return Polled(told, failures)
