@@ -20,7 +20,15 @@ from pathlib import Path
 from workloads.configuration import reader_properties
 from workloads.consumption import ConsumptionRecorder
 from workloads.librdkafka.consumer import BatchConsumer
-from workloads.polling import ASK_S, BATCH, WAIT_SECONDS, CatchUp, Keep, Poller, recording
+from workloads.polling import (
+    ASK_S,
+    BATCH_OF_ARRAYS,
+    WAIT_SECONDS,
+    CatchUp,
+    Keep,
+    Poller,
+    recording,
+)
 from workloads.positions import Positions
 from workloads.process import main
 from workloads.spec import ConsumerSpec, load
@@ -36,7 +44,7 @@ class TailReader:
         self._keep = keep
         self._positions = Positions()
         self._astray: set[int] = set()
-        self._consumer = BatchConsumer(spec.topic, reader_properties(spec), BATCH)
+        self._consumer = BatchConsumer(spec.topic, reader_properties(spec), BATCH_OF_ARRAYS)
         self._bounds = partial(self._consumer.bounds, seconds=ASK_S)
         consume = partial(self._consumer.consume, WAIT_SECONDS)
         self._poller = Poller(consume, recorder, self._positions)

@@ -53,6 +53,10 @@ class Client:
             self._calls.rd_kafka_destroy(self.handle)
             self.handle = None
 
+    def leave(self) -> None:
+        """Leave it behind, with its threads and what it has: it is not ended any more."""
+        self.handle = None
+
     def _next(self, wait_ms: int) -> None:
         event = self._calls.rd_kafka_queue_poll(self._queue, wait_ms)
         if event is None:

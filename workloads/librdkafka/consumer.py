@@ -40,13 +40,13 @@ class BatchConsumer:
             raise SpecificationError("librdkafka has no consumer without group.id")
 
     def assign(self, partition: int, offset: int) -> None:
-        """Read this partition, too, from that offset on. Raises ClientFailed for one that it has,
-        and after a fatal error."""
+        """Read this partition, too, from that offset on. Raises ClientFailed for one that it
+        has."""
         self._change(self._calls.rd_kafka_incremental_assign, partition, offset)
 
     def unassign(self, partition: int) -> None:
         """Read it no more: nothing of it comes any more. Raises ClientFailed for one that it has
-        not, and after a fatal error."""
+        not."""
         self._change(self._calls.rd_kafka_incremental_unassign, partition, None)
 
     def consume(self, seconds: float) -> Polled:
@@ -88,6 +88,10 @@ class BatchConsumer:
         if self._queue:
             self._calls.rd_kafka_queue_destroy(self._queue)
             self._queue = None
+            if self._calls.rd_kafka_fatal_error(self._client.handle, None, 0):
+                # rd_kafka_destroy would skip what a consumer does to give up its partitions, and
+                # wait for ever for them (2.16). Whoever was told of it ends the process.
+                self._client.leave()
             self._client.close()
 
     def _change(self, call: Callable[..., int | None], partition: int, offset: int | None) -> None:

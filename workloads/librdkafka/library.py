@@ -104,6 +104,10 @@ _FUNCTIONS = {
 }
 """By name: what is returned, and what is taken. What is not said here ctypes takes for an int, and
 cuts the upper half off a pointer."""
+_SHORT = ("rd_kafka_message_destroy", "rd_kafka_message_leader_epoch")
+"""Called for each message, and back before anybody could use the interpreter's lock: it is kept,
+which is a third of such a call. They wait for none who waits for it, since no client here has a
+callback."""
 
 
 @cache
@@ -111,7 +115,9 @@ def library() -> ctypes.CDLL:
     """The library. Raises ClientFailed where there is none that can be called."""
     path = _loaded(MAPS.read_text())
     try:
-        loaded = ctypes.CDLL(path)
+        loaded, keeping = ctypes.CDLL(path), ctypes.PyDLL(path)
+        for name in _SHORT:
+            setattr(loaded, name, getattr(keeping, name))
         for name, (returned, taken) in _FUNCTIONS.items():
             function = getattr(loaded, name)
             function.restype, function.argtypes = returned, taken

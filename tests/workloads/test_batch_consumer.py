@@ -1,0 +1,245 @@
+"""Messages that are taken many at once, beside those that confluent-kafka's consumer takes one by
+one, of librdkafka's own cluster."""
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from itertools import count
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from mock_cluster import MockCluster
+from patience import PATIENCE_S
+
+from history.payload import Encoder
+from infra.waiting import wait_until
+from workloads.librdkafka import consumer as batch_consumer
+from workloads.librdkafka.consumer import BatchConsumer
+from workloads.librdkafka.library import library
+from workloads.polled import Polled, polled
+from workloads.process import ClientFailed
+from workloads.spec import SpecificationError
+
+PARTITIONS = 3
+FETCH, LIST_OFFSETS = 1, 2
+"""API keys."""
+MOST = 50
+"""Messages at once."""
+pytestmark = pytest.mark.integration
+
+topics = (f"t{number}" for number in count())
+Row = tuple[int, int, int, bytes | None]
+"""Partition, offset, leader epoch and value."""
+
+
+class Reader:
+    """A consumer, and all that it was given."""
+
+    def __init__(self, client: BatchConsumer) -> None:
+        self.client = client
+        self.polls: list[Polled] = []
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for one in self.polls for row in rows_of(one)]
+
+    @property
+    def ends(self) -> dict[int, int]:
+        return {f.partition: f.offset for f in self._failed(KafkaError._PARTITION_EOF)}
+
+    def failed(self, code: int) -> list[int]:
+        return [failure.partition for failure in self._failed(code)]
+
+    def read(self, condition: Callable[[], bool]) -> None:
+        def holds() -> bool:
+            self.polls.append(self.client.consume(0.02))
+            return condition()
+
+        wait_until(holds, PATIENCE_S, "what was to be read", interval=0)
+
+    def read_rows(self, many: int) -> list[Row]:
+        """Until there are so many in all, and nothing more of them."""
+        self.read(lambda: len(self.rows) >= many)
+        return self.rows
+
+    def _failed(self, code: int) -> list:
+        return [one for poll in self.polls for one in poll.failures if one.error.code() == code]
+
+
+def rows_of(one: Polled) -> list[Row]:
+    records = one.records
+    values = [None if value is None else bytes(value) for value in records.values]
+    columns = (records.partitions.tolist(), records.offsets.tolist(), records.epochs.tolist())
+    return [*zip(*columns, values, strict=True)]
+
+
+def properties(cluster: MockCluster, **further: object) -> Mapping[str, str | int | bool]:
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "g",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        **{name.replace("_", "."): value for name, value in further.items()},
+    }
+
+
+@pytest.fixture
+def topic(mock_cluster: MockCluster) -> str:
+    name = next(topics)
+    mock_cluster.create(name, PARTITIONS)
+    return name
+
+
+@pytest.fixture
+def reader(mock_cluster: MockCluster, topic: str) -> Iterator[Callable[..., Reader]]:
+    with ExitStack() as started:
+
+        def start(*partitions: int, most: int = MOST, **further: object) -> Reader:
+            client = BatchConsumer(topic, properties(mock_cluster, **further), most)
+            started.enter_context(closing(client))
+            for partition in partitions or range(PARTITIONS):
+                client.assign(partition, 0)
+            return Reader(client)
+
+        yield start
+
+
+def send(cluster: MockCluster, topic: str, values: Sequence[bytes | None], **further: str) -> None:
+    """To the partitions in turn."""
+    config = {"bootstrap.servers": cluster.bootstrap_servers, **further}
+    producer = Producer({name.replace("_", "."): value for name, value in config.items()})
+    for number, value in enumerate(values):
+        key = b"k" * number if number % 3 else None
+        headers = [("h", b"x" * number)] if number % 5 == 1 else None
+        producer.produce(topic, value, key, number % PARTITIONS, headers=headers)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def one_by_one(cluster: MockCluster, topic: str, many: int) -> list[Row]:
+    """As confluent-kafka tells."""
+    with closing(Consumer(properties(cluster))) as consumer:
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
+        found: list[Row] = []
+
+        def holds() -> bool:
+            found.extend(rows_of(polled(consumer.consume(MOST, 0.02))))
+            return len(found) >= many
+
+        wait_until(holds, PATIENCE_S, "what was to be read", interval=0)
+    return found
+
+
+OURS = Encoder("c", 1, 60)
+VALUES: Mapping[str, Sequence[bytes | None]] = {
+    "of one size": [*OURS.encode_all(range(500))],
+    "of many sizes": [*Encoder("c", 1, 60, 90).encode_all(range(300))],
+    "large": [*Encoder("c", 1, 5_000).encode_all(range(40))],
+    "foreign": [None, b"", b"x", b"", None, *[bytes(60)] * 20, *[OURS.encode(3)] * 3],
+    "nulls": [None] * 10,
+    "empty": [b""] * 10,
+}
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4"])
+@pytest.mark.parametrize("kind", VALUES)
+def test_what_comes_at_once_is_what_comes_one_by_one(
+    reader, mock_cluster: MockCluster, topic: str, kind: str, codec: str
+) -> None:
+    values = VALUES[kind]
+    for first in range(0, len(values), 100):  # several batches a partition
+        send(mock_cluster, topic, values[first : first + 100], compression_type=codec)
+    rows = reader().read_rows(len(values))
+    assert sorted(rows, key=str) == sorted(one_by_one(mock_cluster, topic, len(values)), key=str)
+    for partition in range(PARTITIONS):
+        assert [row[1] for row in rows if row[0] == partition] == [
+            *range(len([row for row in rows if row[0] == partition]))
+        ]
+
+
+def test_an_end_comes_in_its_place(reader, mock_cluster: MockCluster, topic: str) -> None:
+    send(mock_cluster, topic, [b"x"] * (2 * PARTITIONS))
+    mine = reader()
+    mine.read(lambda: mine.ends == dict.fromkeys(range(PARTITIONS), 2))
+    for one in mine.polls:
+        for failure in one.failures:
+            before = [row for row in mine.rows if row[0] == failure.partition]
+            at = one.records.last(0, failure.behind)
+            assert at.get(failure.partition, 1) == 1 == len(before) - 1
+
+
+def test_a_place_that_there_is_not_is_told_and_another_is_read(
+    reader, mock_cluster: MockCluster, topic: str
+) -> None:
+    send(mock_cluster, topic, [b"x"] * (3 * PARTITIONS))
+    mine = reader(0)
+    mine.client.assign(1, 99)
+    mine.read(lambda: mine.failed(KafkaError._AUTO_OFFSET_RESET) == [1])
+    assert mine.client.bounds(1, PATIENCE_S) == (0, 3)
+    mine.client.unassign(1)
+    mine.client.assign(1, 2)
+    rows = mine.read_rows(4)
+    assert sorted(row[:2] for row in rows) == [(0, 0), (0, 1), (0, 2), (1, 2)]
+
+
+def test_what_is_read_no_more_does_not_come(reader, mock_cluster: MockCluster, topic: str) -> None:
+    send(mock_cluster, topic, [b"x"] * (300 * PARTITIONS))
+    mine = reader(0, 1, most=10)
+    mine.read_rows(10)
+    mine.client.unassign(0)
+    before = len(mine.polls)
+    mine.read(lambda: 1 in mine.ends)
+    assert {row[0] for one in mine.polls[before:] for row in rows_of(one)} <= {1}
+    with pytest.raises(ClientFailed, match="partition 0"):
+        mine.client.unassign(0)
+    with pytest.raises(ClientFailed, match="partition 1"):
+        mine.client.assign(1, 0)
+
+
+def test_bounds_that_nobody_tells_are_none(reader, mock_cluster: MockCluster) -> None:
+    mine = reader()
+    mock_cluster.fail(LIST_OFFSETS, KafkaError.TOPIC_AUTHORIZATION_FAILED, 1)
+    assert mine.client.bounds(0, PATIENCE_S) is None
+
+
+def test_a_fatal_error_comes_as_what_it_is_and_it_can_be_closed(reader) -> None:
+    mine = reader()
+    handle = ctypes.c_void_p(mine.client._client.handle)
+    code = KafkaError.FENCED_INSTANCE_ID
+    assert library().rd_kafka_test_fatal_error(handle, code, b"gone") == 0
+    mine.read(lambda: bool(mine.failed(KafkaError._FATAL)))
+    mine.client.close()
+
+
+def test_all_are_let_go_though_they_cannot_be_told_of(
+    reader, mock_cluster: MockCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not let go keeps the client from ending: the fixture would not come back."""
+    send(mock_cluster, topic, [b"x"] * 30)
+    mine = reader()
+
+    def fails(_pointers: object) -> Polled:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batch_consumer, "polled_of", fails)
+        with pytest.raises(MemoryError):
+            mine.read(lambda: False)
+    mine.client.close()
+    mine.client.close()
+
+
+def test_it_is_closed_whatever_has_come(reader, mock_cluster: MockCluster, topic: str) -> None:
+    send(mock_cluster, topic, [b"x" * 100] * 3_000)
+    mine = reader(most=10)
+    mine.read_rows(10)
+    mine.client.close()
+
+
+@pytest.mark.parametrize("wrong", [{"no_such": 1}, {"group_id": ""}, {"fetch_min_bytes": -1}])
+def test_properties_that_it_does_not_take_are_refused_with_the_reason(
+    mock_cluster: MockCluster, wrong: Mapping[str, object]
+) -> None:
+    with pytest.raises(SpecificationError, match=r"librdkafka"):
+        BatchConsumer("t", properties(mock_cluster, **wrong), MOST)
