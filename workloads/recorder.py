@@ -17,7 +17,7 @@ from history.schema import SendType
 from history.sessions import LIBRARY
 from history.writer import PartitionedWriter
 from workloads.spec import ProducerSpec
-from workloads.unresolved import Unresolved
+from workloads.unresolved import FEW, Unresolved
 
 _NS_PER_S = 1_000_000_000
 _INVOKE = SendType.INVOKE
@@ -82,8 +82,13 @@ class SendRecorder:
         dues = None
         if late_s is not None:
             dues = now - np.rint(np.asarray(late_s) * _NS_PER_S).astype(np.int64)
-        numbers = np.arange(sequences.start, sequences.stop)
-        self._add(len(to), to, numbers, _INVOKE, now, None, None, dues)
+        if len(to) <= FEW:
+            each = [None] * len(to) if dues is None else dues.tolist()
+            for partition, number, due in zip(to.tolist(), sequences, each, strict=True):
+                self._append(partition, number, _INVOKE, now, None, None, due)
+        else:
+            numbers = np.arange(sequences.start, sequences.stop)
+            self._add(len(to), to, numbers, _INVOKE, now, None, None, dues)
         if self._new and not self._new.isdisjoint(to.tolist()):
             # Killed within a second of it, the producer would leave records of a session of which
             # no row tells, and the checkers take those for phantoms.
@@ -97,15 +102,16 @@ class SendRecorder:
         outcome: SendType,
         offset: int | None = None,
         error: str | None = None,
+        time: int | None = None,
     ) -> None:
-        """The outcome of a record; a second one is not recorded. For one at a time this costs less
-        than :meth:`resolve_all`, which is for many."""
+        """The outcome of a record; a second one is not recorded. ``time``: when it became known, in
+        nanoseconds of the Unix epoch; None for now. For few this costs less than
+        :meth:`resolve_all`, which is for many."""
         partition = self._unresolved.take(sequence)
         if partition is None:
             return
-        row = (partition, sequence, outcome, self._clock(), offset, error, None)
-        for values, value in zip(self._appended, row, strict=True):
-            values.append(value)
+        known = self._clock() if time is None else time
+        self._append(partition, sequence, outcome, known, offset, error, None)
         self._counts[_COUNTED_AS[outcome]] += 1
 
     def resolve_all(
@@ -151,6 +157,11 @@ class SendRecorder:
         same = {"cell": spec.cell, "producer": producer}
         self._rows = self._writer.columns(spec.topic, spec.partitions, same)
         self._appended = [self._rows[name] for name in _COLUMNS]
+
+    def _append(self, *row: object) -> None:
+        """A row, in the order of :data:`_COLUMNS`."""
+        for values, value in zip(self._appended, row, strict=True):
+            values.append(value)
 
     def _add(self, many: int, *columns: object) -> None:
         """Rows, as columns in the order of :data:`_COLUMNS`."""

@@ -7,6 +7,7 @@ from history.schema import SendType
 from workloads.librdkafka.messages import Reports
 from workloads.outcomes import of_report
 from workloads.recorder import SendRecorder
+from workloads.unresolved import FEW
 
 
 def record(reports: Reports, recorder: SendRecorder, acknowledged: bool, now: int) -> None:
@@ -14,6 +15,9 @@ def record(reports: Reports, recorder: SendRecorder, acknowledged: bool, now: in
     of the Unix epoch. ``acknowledged``: whether brokers acknowledge records: without, no offset is
     told."""
     numbers, offsets, codes = reports
+    if len(numbers) <= FEW:
+        _record_each(reports, recorder, acknowledged, now)
+        return
     failed = codes != 0
     untold = failed | (offsets < 0)
     told = None if not acknowledged else np.ma.masked_array(offsets, untold)
@@ -30,3 +34,18 @@ def record(reports: Reports, recorder: SendRecorder, acknowledged: bool, now: in
         told,
         [names[code] for code in codes.tolist()],
     )
+
+
+def _record_each(reports: Reports, recorder: SendRecorder, acknowledged: bool, now: int) -> None:
+    """The same one by one."""
+    told = zip(*(values.tolist() for values in reports), strict=True)
+    for number, offset, code in told:
+        error = KafkaError(code) if code else None
+        is_told = acknowledged and not code and offset >= 0
+        recorder.resolve(
+            number,
+            of_report(error),
+            offset if is_told else None,
+            None if error is None else error.name(),
+            now,
+        )

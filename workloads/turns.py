@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from workloads.pacer import BACKLOG_SECONDS, FlatOut, Pace, Pacer
 from workloads.recorder import SendRecorder
 from workloads.spec import ProducerSpec
+from workloads.unresolved import FEW
 
 TURNS_MAX = 1_000
 """At once; then the client library is listened to."""
@@ -66,21 +67,43 @@ class Turns:
         room = int(min(self._left, self._most - self._recorder.unresolved))
         due = int(min(TURNS_MAX, self._pace.due(now)))
         share = 0 if self._busy() else self._share
-        numbers = _NUMBERS[:due]
-        partitions = (first + numbers) % among
-        # Whose turn it is again has had one for each time that all have been asked.
-        has_room = numbers // among < (share - self._recorder.waiting)[partitions]
-        taken = np.flatnonzero(has_room)[:room]
-        turns = int(taken[-1]) + 1 if len(taken) == room else due
+        # With one under way at the most, hardly a turn is skipped.
+        choose = self._one_by_one if due <= FEW or self._most == 1 else self._at_once
+        taken, turns = choose(first, due, share, room)
+        partitions = (first + taken) % among
         times = self._pace.take(turns)
         self._turn = (first + turns) % among
         self._left -= len(taken)
-        return partitions[taken], None if times is None else now - times[taken]
+        return partitions, None if times is None else now - times[taken]
 
     def seconds_to_next(self) -> float:
         """How long it is until there may be another; infinity where only an outcome can make room
         for it."""
         return math.inf if self._full() else self._pace.seconds_to_next(self._clock())
+
+    def _at_once(
+        self, first: int, due: int, share: int, room: int
+    ) -> tuple[NDArray[np.int64], int]:
+        """Of the next ``due`` turns, from that of partition ``first`` on, those that are taken, of
+        which there are at most ``room``; and how many turns that takes."""
+        numbers, among = _NUMBERS[:due], self._partitions
+        # Whose turn it is again has had one for each time that all have been asked.
+        has_room = numbers // among < (share - self._recorder.waiting)[(first + numbers) % among]
+        taken = np.flatnonzero(has_room)[:room]
+        return taken, int(taken[-1]) + 1 if len(taken) == room else due
+
+    def _one_by_one(
+        self, first: int, due: int, share: int, room: int
+    ) -> tuple[NDArray[np.int64], int]:
+        """The same: of few turns arrays cost more."""
+        waiting, among = self._recorder.waiting, self._partitions
+        taken: list[int] = []
+        for number in range(due):
+            if number // among < share - waiting[(first + number) % among]:
+                taken.append(number)
+                if len(taken) == room:
+                    return np.array(taken), number + 1
+        return np.array(taken, np.int64), due
 
     def _full(self) -> bool:
         if self._left <= 0 or (self._patient and self._busy()):

@@ -5,6 +5,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 _ROOM_MIN = 1024
+FEW = 8
+"""So many records are sent, and told of, one by one: what arrays cost whatever is in them, some
+tenths of a millisecond on a busy machine, is more than that."""
 
 Integers = NDArray[np.int64]
 
@@ -39,7 +42,11 @@ class Unresolved:
         if self._next - self._first > len(self._partitions):
             self._make_room(begin)
         self._partitions[begin - self._first : self._next - self._first] = added
-        self.waiting += np.bincount(added, minlength=len(self.waiting))
+        if len(added) <= FEW:
+            for partition in added.tolist():
+                self.waiting[partition] += 1
+        else:
+            self.waiting += np.bincount(added, minlength=len(self.waiting))
         self.count += len(added)
         return range(begin, self._next)
 

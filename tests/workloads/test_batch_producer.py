@@ -20,6 +20,7 @@ from workloads.librdkafka.messages import Reports
 from workloads.librdkafka.producer import BatchProducer
 from workloads.process import ClientFailed
 from workloads.spec import SpecificationError
+from workloads.unresolved import FEW
 
 TOPIC = "t"
 PARTITIONS = 3
@@ -98,12 +99,16 @@ def logged(cluster: MockCluster, many: int) -> dict[tuple[int, int], tuple[bytes
     return {(one.partition(), one.offset()): (one.value(), one.key()) for one in found}
 
 
+@pytest.mark.parametrize("at_once", [2_500, FEW, 1])
 @pytest.mark.parametrize("most", [LEAST, LEAST + 40])
-def test_what_is_reported_stands_in_the_log(producer, mock_cluster, most: int) -> None:
-    many = 2_500
+def test_what_is_reported_stands_in_the_log(
+    producer, mock_cluster, most: int, at_once: int
+) -> None:
+    many = 2_500 if at_once > FEW else 20 * at_once
     encoder = Encoder(CELL, 4, LEAST, most)
     told = producer(encoder, keys=Keys(7, PARTITIONS))
-    assert told.send(0, many) == {}
+    for first in range(0, many, at_once):
+        assert told.send(first, at_once) == {}
     told.hear_of(many)
     assert {code for _, code in told.outcomes().values()} == {0}
     found = logged(mock_cluster, many)
@@ -145,6 +150,14 @@ def test_what_is_refused_for_a_partition_that_there_is_not_takes_no_room(produce
         assert refused == dict.fromkeys(sequences.tolist(), KafkaError._UNKNOWN_PARTITION)
     assert told.send(10, 50) == {}
     told.hear_of(PARTITIONS + 50)
+
+
+def test_few_are_refused_as_many_are(producer) -> None:
+    told = producer(Encoder(CELL, 4, 900, 1_500), message_max_bytes=1_200)
+    one_by_one = {code for number in range(30) for code in told.send(number, 1).items()}
+    assert dict(one_by_one) == told.send(0, 30)
+    assert set(dict(one_by_one).values()) == {KafkaError.MSG_SIZE_TOO_LARGE}
+    told.hear_of(60 - 2 * len(one_by_one))
 
 
 def test_a_full_queue_refuses_what_it_has_no_room_for(producer, mock_cluster) -> None:

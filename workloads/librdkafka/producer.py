@@ -1,5 +1,6 @@
 """A producer of one topic that takes and reports many records at once."""
 
+import ctypes
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
@@ -11,9 +12,10 @@ from history.values import Values
 from workloads.keys import Keys
 from workloads.librdkafka import library as lib
 from workloads.librdkafka.client import Client
-from workloads.librdkafka.library import MESSAGE, library
+from workloads.librdkafka.library import MESSAGE, Message, library
 from workloads.librdkafka.messages import Reports, reports_of
 from workloads.spec import Config, SpecificationError
+from workloads.unresolved import FEW
 
 ROWS_MAX = 1_000
 BLOCK_BYTES = 4 << 20
@@ -50,6 +52,8 @@ class BatchProducer:
         rows = max(1, min(ROWS_MAX, BLOCK_BYTES // encoder.sizes[1]))
         self._values = Values(encoder, rows)
         self._messages = np.zeros(rows, MESSAGE)
+        self._encoder = encoder
+        self._one = Message()
         self._calls = library()
         self._client = Client(
             lib.PRODUCER,
@@ -78,6 +82,11 @@ class BatchProducer:
         """Hand over the records of these sequence numbers, in this order to each partition. Those
         that are refused: librdkafka's codes, by sequence number."""
         refused: dict[int, int] = {}
+        if len(sequences) <= FEW:
+            for place, sequence in enumerate(sequences.tolist()):
+                if code := self._produce_one(sequence, int(partitions[place])):
+                    refused[sequence] = code
+            return refused
         rows = len(self._messages)
         for begin in range(0, len(sequences), rows):
             some = slice(begin, begin + rows)
@@ -105,6 +114,21 @@ class BatchProducer:
             self._calls.rd_kafka_topic_destroy(self._topic)
             self._topic = None
             self._client.close()
+
+    def _produce_one(self, sequence: int, partition: int) -> int:
+        """A record by itself: librdkafka's code where it is refused, else 0."""
+        value, one = self._encoder.encode(sequence), self._one
+        one.payload = ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p)
+        one.len = len(value)
+        one.private = sequence
+        if self._keys is not None:
+            numbers = np.array([partition]), np.array([sequence])
+            addresses, sizes = self._keys.of(*numbers)
+            one.key, one.key_len = int(addresses[0]), int(sizes[0])
+        good = self._calls.rd_kafka_produce_batch(
+            self._topic, partition, lib.COPY, ctypes.addressof(one), 1
+        )
+        return 0 if good else one.err
 
     def _produce(self, sequences: Integers, partitions: Integers) -> Mapping[int, int]:
         """A call for each partition. One for all (``RD_KAFKA_MSG_F_PARTITION``) would keep a record
