@@ -81,7 +81,7 @@ def properties(cluster: MockCluster, **further: object) -> Mapping[str, str | in
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "error",
-        **{name.replace("_", "."): value for name, value in further.items()},
+        **further,
     }
 
 
@@ -204,7 +204,9 @@ def test_bounds_that_nobody_tells_are_none(reader, mock_cluster: MockCluster) ->
 
 
 def test_a_fatal_error_comes_as_what_it_is_and_it_can_be_closed(reader) -> None:
-    mine = reader(log_level=0)  # it is left behind, and would go on telling of its cluster's end
+    mine = reader(
+        **{"log_level": 0}
+    )  # it is left behind, and would go on telling of its cluster's end
     handle = ctypes.c_void_p(mine.client._client.handle)
     code = KafkaError.FENCED_INSTANCE_ID
     assert library().rd_kafka_test_fatal_error(handle, code, b"gone") == 0
@@ -237,7 +239,7 @@ def test_it_is_closed_whatever_has_come(reader, mock_cluster: MockCluster, topic
     mine.client.close()
 
 
-@pytest.mark.parametrize("wrong", [{"no_such": 1}, {"group_id": ""}, {"fetch_min_bytes": -1}])
+@pytest.mark.parametrize("wrong", [{"no.such": 1}, {"group.id": ""}, {"fetch.min.bytes": -1}])
 def test_properties_that_it_does_not_take_are_refused_with_the_reason(
     mock_cluster: MockCluster, wrong: Mapping[str, object]
 ) -> None:
