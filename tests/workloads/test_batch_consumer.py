@@ -204,9 +204,8 @@ def test_bounds_that_nobody_tells_are_none(reader, mock_cluster: MockCluster) ->
 
 
 def test_a_fatal_error_comes_as_what_it_is_and_it_can_be_closed(reader) -> None:
-    mine = reader(
-        **{"log_level": 0}
-    )  # it is left behind, and would go on telling of its cluster's end
+    # It is left behind, and would go on telling of its cluster's end.
+    mine = reader(log_level=0)
     handle = ctypes.c_void_p(mine.client._client.handle)
     code = KafkaError.FENCED_INSTANCE_ID
     assert library().rd_kafka_test_fatal_error(handle, code, b"gone") == 0
