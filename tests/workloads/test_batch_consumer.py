@@ -21,8 +21,6 @@ from workloads.process import ClientFailed
 from workloads.spec import SpecificationError
 
 PARTITIONS = 3
-FETCH, LIST_OFFSETS = 1, 2
-"""API keys."""
 MOST = 50
 """Messages at once."""
 pytestmark = pytest.mark.integration
@@ -197,10 +195,12 @@ def test_what_is_read_no_more_does_not_come(reader, mock_cluster: MockCluster, t
         mine.client.assign(1, 0)
 
 
-def test_bounds_that_nobody_tells_are_none(reader, mock_cluster: MockCluster) -> None:
-    mine = reader()
-    mock_cluster.fail(LIST_OFFSETS, KafkaError.TOPIC_AUTHORIZATION_FAILED, 1)
-    assert mine.client.bounds(0, PATIENCE_S) is None
+def test_bounds_that_nobody_tells_are_none(reader, mock_cluster: MockCluster, topic: str) -> None:
+    mock_cluster.lead(topic, 0, -1)
+    mine = reader(1)
+    assert mine.client.bounds(0, 0.2) is None
+    mock_cluster.lead(topic, 0, 1)
+    wait_until(lambda: mine.client.bounds(0, 1.0) == (0, 0), PATIENCE_S, "bounds", interval=0)
 
 
 def test_a_fatal_error_comes_as_what_it_is_and_it_can_be_closed(reader) -> None:
