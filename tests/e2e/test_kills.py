@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import psutil
 import pytest
 from containers import owned_things
 from families import family, gone
@@ -75,16 +76,19 @@ def hosts(tmp_path_factory) -> Iterator[SshHosts]:
         yield found
 
 
+Left = Callable[[Sequence[psutil.Process]], object]
+
+
 @pytest.fixture
-def left(backend: str, request, ackproof) -> Callable[[Sequence[str]], object]:
-    """What there is, on that backend, of what these runs might leave; asked before and after. An
-    engine and this machine have other harnesses' things, too, which come and go meanwhile."""
+def left(backend: str, request, ackproof) -> Left:
+    """What there is, on that backend, of what these processes may leave; asked before and after.
+    An engine and this machine have other harnesses' things, too, which come and go meanwhile."""
     if backend == "ssh":
         hosts = request.getfixturevalue("hosts")
-        return lambda _runs: [hosts.state(number) for number in range(len(hosts.addresses))]
+        return lambda _: [hosts.state(number) for number in range(len(hosts.addresses))]
     if backend == "docker":
-        return lambda runs: [name for name in owned_things() if name.startswith(tuple(runs))]
-    return lambda _runs: kernel_things(ackproof.directory)
+        return lambda processes: owned_things(by=[process.pid for process in processes])
+    return lambda _: kernel_things(ackproof.directory)
 
 
 @pytest.fixture
@@ -98,7 +102,7 @@ def arguments(backend: str, request) -> list[str]:
 @pytest.mark.parametrize("number", range(FIRST, FIRST + KILLS))
 @pytest.mark.parametrize("backend", ON)
 def test_a_killed_harness_leaves_its_history_and_nothing_else(
-    ackproof, backend: str, number: int, left: Callable[[Sequence[str]], object], arguments: list[str]
+    ackproof, backend: str, number: int, left: Left, arguments: list[str]
 ) -> None:
     before = left([])
     ackproof.vary({**CAMPAIGN, "faults": list(FAULTS[backend])})
@@ -111,12 +115,11 @@ def test_a_killed_harness_leaves_its_history_and_nothing_else(
 
     cleaned = ackproof("clean", *(["--all", *arguments] if arguments else []))
     assert cleaned.returncode == HELD, f"{at}: {cleaned.stdout}{cleaned.stderr}"
-    again = ackproof("clean").stdout
-    assert not [run for run in runs if run in again], f"{at}: {again}"
+    assert not Registry(ackproof.state).run_ids(), str(at)
     results = ackproof.directory / "results"
     assert not (results / "scratch").exists(), str(at)
     assert not control_groups(runs), str(at)
-    assert left(runs) == before, str(at)
+    assert left(processes) == before, str(at)
     history_is_checkable(ackproof, results, at)
 
 
