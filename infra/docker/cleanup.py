@@ -6,6 +6,7 @@ no run, and take minutes to make.
 
 import sys
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 
 import docker
 from docker.errors import APIError, NotFound
@@ -14,6 +15,10 @@ from docker.models.networks import Network
 
 from infra.docker.engine import IMAGE, OWNER, connected, owner, unavailable
 from infra.interface import InfraError
+from infra.waiting import wait_until
+
+REMOVED_S = 60.0
+"""For a container that somebody else is removing."""
 
 
 def clean(report: Callable[[str], None]) -> bool:
@@ -65,6 +70,8 @@ def _remove(thing: Container | Network, report: Callable[[str], None]) -> bool:
     except NotFound:  # its run has come to it itself
         return True
     except APIError as error:
+        if error.status_code == HTTPStatus.CONFLICT and _vanishes(thing):
+            return True
         report(f"{kind} {thing.name}: {error.explanation}")
         return False
     report(f"{kind} {thing.name}: removed")
@@ -74,6 +81,23 @@ def _remove(thing: Container | Network, report: Callable[[str], None]) -> bool:
 def _images(client: docker.DockerClient) -> list[str]:
     found = client.api.images(filters={"label": IMAGE}, all=False)
     return [image["Id"] for image in found]
+
+
+def _vanishes(thing: Container | Network) -> bool:
+    """Whether somebody else is removing it, as when two clean at once, and comes to an end."""
+
+    def gone() -> bool:
+        try:
+            thing.reload()
+        except NotFound:
+            return True
+        return False
+
+    try:
+        wait_until(gone, REMOVED_S, f"{thing.name} to be removed", interval=0.1)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _remove_image(client: docker.DockerClient, image: str, report: Callable[[str], None]) -> bool:

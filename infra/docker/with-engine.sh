@@ -7,10 +7,14 @@ set -eu
 
 here=$(dirname "$0")
 optional=
-if [ "$1" = --or-without ]; then
+if [ "${1-}" = --or-without ]; then
     optional=yes
     shift
 fi
+case ${1-} in
+    --help | -h) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit ;;
+    "" | -*) echo "expected a command, got '${1-}'; --help says more" >&2; exit 2 ;;
+esac
 usable() {
     .venv/bin/python -P -m infra.docker.engine 2>"$1"
 }

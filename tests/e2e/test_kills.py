@@ -1,18 +1,20 @@
 """kill -9 of the harness at any moment: what was recorded can be checked, and nothing is left.
 
-``make test-kills KILLS=100 ON="local docker ssh"``; a few minutes for each kill. The moment of a
-kill follows from its number: a step of the run, or a fault, and how long after that began.
+``make test-kills KILLS=100 ON="local docker ssh"``; a minute or two for each kill, several at a
+time. The moment of a kill follows from its number: a step of the run, or a fault, and how long
+after that began.
 """
 
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import psutil
 import pytest
 from containers import owned_things
 from families import family, gone
@@ -74,15 +76,19 @@ def hosts(tmp_path_factory) -> Iterator[SshHosts]:
         yield found
 
 
+Left = Callable[[Sequence[psutil.Process]], object]
+
+
 @pytest.fixture
-def left(backend: str, request, ackproof) -> Callable[[], object]:
-    """What there is, on that backend, of what a run might leave; asked before and after."""
+def left(backend: str, request, ackproof) -> Left:
+    """What there is, on that backend, of what these processes may leave; asked before and after.
+    An engine and this machine have other harnesses' things, too, which come and go meanwhile."""
     if backend == "ssh":
         hosts = request.getfixturevalue("hosts")
-        return lambda: [hosts.state(number) for number in range(len(hosts.addresses))]
+        return lambda _: [hosts.state(number) for number in range(len(hosts.addresses))]
     if backend == "docker":
-        return lambda: owned_things(dead=True)
-    return lambda: kernel_things(ackproof.directory)
+        return lambda processes: owned_things(by=[process.pid for process in processes])
+    return lambda _: kernel_things(ackproof.directory)
 
 
 @pytest.fixture
@@ -96,9 +102,9 @@ def arguments(backend: str, request) -> list[str]:
 @pytest.mark.parametrize("number", range(FIRST, FIRST + KILLS))
 @pytest.mark.parametrize("backend", ON)
 def test_a_killed_harness_leaves_its_history_and_nothing_else(
-    ackproof, backend: str, number: int, left: Callable[[], object], arguments: list[str]
+    ackproof, backend: str, number: int, left: Left, arguments: list[str]
 ) -> None:
-    before = left()
+    before = left([])
     ackproof.vary({**CAMPAIGN, "faults": list(FAULTS[backend])})
     at = moment(number)
     running = ackproof.start(
@@ -109,11 +115,11 @@ def test_a_killed_harness_leaves_its_history_and_nothing_else(
 
     cleaned = ackproof("clean", *(["--all", *arguments] if arguments else []))
     assert cleaned.returncode == HELD, f"{at}: {cleaned.stdout}{cleaned.stderr}"
-    assert ackproof("clean").stdout == "nothing to remove\n", str(at)
+    assert not Registry(ackproof.state).run_ids(), str(at)
     results = ackproof.directory / "results"
     assert not (results / "scratch").exists(), str(at)
     assert not control_groups(runs), str(at)
-    assert left() == before, str(at)
+    assert left(processes) == before, str(at)
     history_is_checkable(ackproof, results, at)
 
 

@@ -1,13 +1,21 @@
 """What there is in the Docker Engine that is labelled as ours."""
 
+from collections.abc import Collection
+
 from infra.docker.engine import OWNER, connected, owner
 
 
-def owned_things(*, dead: bool = False) -> list[str]:
-    """Names of containers and networks; with ``dead``, only those whose owner is dead."""
+def owned_things(*, dead: bool = False, by: Collection[int] | None = None) -> list[str]:
+    """Names of containers and networks; with ``dead``, only those whose owner is dead; those that
+    these processes have made, where they are named."""
     with connected() as client:
         found = [
             *((c.name, c.labels) for c in client.containers.list(True, filters={"label": OWNER})),
             *((n.name, n.attrs["Labels"]) for n in client.networks.list(filters={"label": OWNER})),
         ]
-    return sorted(name for name, labels in found if not (dead and owner(labels).lives()))
+    owners = [(name, owner(labels)) for name, labels in found]
+    return sorted(
+        name
+        for name, made in owners
+        if not (dead and made.lives()) and (by is None or made.pid in by)
+    )

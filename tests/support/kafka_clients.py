@@ -1,12 +1,14 @@
 """confluent-kafka's clients, as tests use them: everything acknowledged, everything read back."""
 
-import contextlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
 from kafka_cluster import TIMEOUT_S, Cluster, until
+
+ASK_S = 10
+"""For one question; then it is asked again."""
 
 
 def create_topic(
@@ -109,13 +111,19 @@ def watermarks(cluster: Cluster, topic: str, partition: int = 0) -> tuple[int, i
 def _watermarks(consumer: Consumer, tp: TopicPartition) -> tuple[int, int]:
     """As the leader says, whom the client may have to look for after an election."""
     found: list[int] = []
+    refusals: list[KafkaException] = []
 
     def told() -> bool:
-        with contextlib.suppress(KafkaException):
-            found[:] = consumer.get_watermark_offsets(tp, timeout=TIMEOUT_S)
+        try:
+            found[:] = consumer.get_watermark_offsets(tp, timeout=ASK_S)
+        except KafkaException as refusal:
+            refusals.append(refusal)
         return bool(found)
 
-    until(f"the leader of {tp.topic}-{tp.partition} tells its offsets", told)
+    try:
+        until(f"the leader of {tp.topic}-{tp.partition} tells its offsets", told)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}; the last of {len(refusals)}: {refusals[-1:]}") from None
     low, high = found
     return low, high
 
