@@ -8,10 +8,13 @@ from infra.docker.engine import OWNER, connected, owner
 def owned_things(*, dead: bool = False, by: Collection[int] | None = None) -> list[str]:
     """Names of containers and networks; with ``dead``, only those whose owner is dead; those that
     these processes have made, where they are named."""
+    ours = {"label": OWNER}
     with connected() as client:
+        # Others may be removed between being listed and being looked at.
+        containers = client.containers.list(True, filters=ours, ignore_removed=True)
         found = [
-            *((c.name, c.labels) for c in client.containers.list(True, filters={"label": OWNER})),
-            *((n.name, n.attrs["Labels"]) for n in client.networks.list(filters={"label": OWNER})),
+            *((container.name, container.labels) for container in containers),
+            *((n.name, n.attrs["Labels"]) for n in client.networks.list(filters=ours)),
         ]
     owners = [(name, owner(labels)) for name, labels in found]
     return sorted(
