@@ -12,6 +12,7 @@ from broker.log.disk.checkpoints import RECOVERY_POINTS
 from broker.log.disk.files import Directory
 from broker.replication.events import Effect, Event
 from broker.replication.replica import Replica
+from broker.server.groups.shard import GroupShard
 from broker.server.replication import partition as server
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.types import TopicPartition
@@ -19,6 +20,7 @@ from simulation.loop.ownership import PROCESS, State
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Disk, Node
 from simulation.observer import handing_over
+from simulation.observer.coordinators import Coordinators
 from simulation.observer.coverage import (
     CONTROLLER_EFFECT,
     CONTROLLER_EVENT,
@@ -49,6 +51,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         _watch_checkpoints(undo, observer, disks)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
+        _watch_groups(undo, observer, brokers)
         yield
 
 
@@ -136,6 +139,29 @@ def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
         return effects
 
     _replace(undo, Controller, "step", step)
+
+
+def _watch_groups(
+    undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str, int]
+) -> None:
+    coordinators = Coordinators()
+    make, decide = GroupShard.__init__, Groups.step
+
+    def made(self: GroupShard, *args: Any) -> None:
+        make(self, *args)
+        process = PROCESS.get()
+        if process is not None and process.state != State.DEAD:
+            with observer.failing():
+                coordinators.loaded(brokers[process.host], self)
+
+    def step(self: Groups, event: Any) -> Any:
+        effects = decide(self, event)
+        with observer.failing():
+            coordinators.stepped(self, event, effects)
+        return effects
+
+    _replace(undo, GroupShard, "__init__", made)
+    _replace(undo, Groups, "step", step)
 
 
 def _watch_checkpoints(

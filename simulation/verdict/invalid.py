@@ -80,7 +80,7 @@ def _to_the_leader(broker: int, tp: TopicPartition, leading: server.Partition) -
         ("acks=2", tp, 2, good, ErrorCode.invalid_required_acks),
         ("a record for no topic", NOWHERE, -1, good, ErrorCode.unknown_topic_or_partition),
     ):
-        request = _produce(where, acks, records)
+        request = produce(where, acks, records)
         yield Word(f"a Produce of {what} to {where}", broker, request, _of_produce, expected)
     listed = list_offsets(NOWHERE)
     nowhere = ErrorCode.unknown_topic_or_partition
@@ -91,14 +91,15 @@ def _to_others(brokers: Iterable[int], tp: TopicPartition) -> Iterator[Word]:
     expected = ErrorCode.not_leader_or_follower
     for broker in brokers:
         for acks in (1, -1):
-            request = _produce(tp, acks, encoded([b"v"]))
+            request = produce(tp, acks, encoded([b"v"]))
             what = f"a Produce with acks={acks} of {tp}, which it follows"
             yield Word(what, broker, request, _of_produce, expected)
         what = f"ListOffsets of {tp}, which it follows"
         yield Word(what, broker, list_offsets(tp), of_parts, expected)
 
 
-def _produce(tp: TopicPartition, acks: int, records: bytes) -> ProduceRequest:
+def produce(tp: TopicPartition, acks: int, records: bytes) -> ProduceRequest:
+    """One partition's records."""
     data = PartitionProduceData(index=tp.partition, records=records)
     topic = TopicProduceData(name=tp.topic, partition_data=(data,))
     return ProduceRequest(version=7, acks=acks, timeout_ms=1_000, topic_data=(topic,))
