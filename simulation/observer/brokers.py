@@ -15,11 +15,12 @@ from broker.replication.replica import Replica
 from broker.server.groups.shard import GroupShard
 from broker.server.replication import partition as server
 from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.requests import metadata
 from broker.types import TopicPartition
 from simulation.loop.ownership import PROCESS, State
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Disk, Node
-from simulation.observer import handing_over
+from simulation.observer import handing_over, told
 from simulation.observer.coordinators import Coordinators
 from simulation.observer.coverage import (
     CONTROLLER_EFFECT,
@@ -52,6 +53,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
         _watch_groups(undo, observer, brokers)
+        _watch_metadata(undo, observer)
         yield
 
 
@@ -162,6 +164,18 @@ def _watch_groups(
 
     _replace(undo, GroupShard, "__init__", made)
     _replace(undo, Groups, "step", step)
+
+
+def _watch_metadata(undo: contextlib.ExitStack, observer: Observer) -> None:
+    respond = metadata._respond
+
+    def responded(*args: Any) -> Any:
+        answer = respond(*args)
+        with observer.failing():
+            told.leaders(answer)
+        return answer
+
+    _replace(undo, metadata, "_respond", responded)
 
 
 def _watch_checkpoints(
