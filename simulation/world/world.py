@@ -44,7 +44,7 @@ from simulation.plans.actions import (
     WriteNonsense,
 )
 from simulation.plans.plan import Plan, stream
-from simulation.verdict import fetching, invalid, orders, outdated
+from simulation.verdict import invalid, on_purpose, orders
 from simulation.verdict.verdict import Judge, settle
 from simulation.violation import Violation
 from simulation.world.strike import Striker
@@ -227,9 +227,7 @@ class Simulation:
         await self._groups_serve()
         if self.plan.promises:
             latecomer = Client(LATECOMER, tuple(self.nodes), self.history)
-            await fetching.check(latecomer, self.observer, self.hosted)
-            await invalid.check(latecomer, self.observer, self.hosted)
-            await outdated.check(latecomer, self.observer, self.hosted)
+            await on_purpose.ask(latecomer, self._administrator(), self)
 
     async def _groups_serve(self) -> None:
         """Everybody who was in a group is gone: who joins it has all partitions to himself."""

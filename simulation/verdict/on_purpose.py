@@ -1,0 +1,27 @@
+"""All that is asked on purpose when everything else is judged, in its order."""
+
+from typing import Protocol
+
+from broker.server.replication import partition as server
+from broker.types import TopicPartition
+from simulation.clients.administration import Administrator
+from simulation.clients.client import Client
+from simulation.observer.observer import Observer
+from simulation.verdict import deleted_groups, fetching, invalid, outdated
+
+
+class World(Protocol):
+    """What there is to look at."""
+
+    observer: Observer
+
+    def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
+        """The replica on a living broker."""
+
+
+async def ask(client: Client, administrator: Administrator, world: World) -> None:
+    """Raises Violation. Last comes what a controller says: its broker obeys no other after that."""
+    await deleted_groups.check(client, administrator, world.observer)
+    await fetching.check(client, world.observer, world.hosted)
+    await invalid.check(client, world.observer, world.hosted)
+    await outdated.check(client, world.observer, world.hosted)
