@@ -21,6 +21,8 @@ from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import Offset, TopicPartition
 from broker.wire.messages.delete_groups import DeleteGroupsRequest
 from broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from broker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from broker.wire.messages.leave_group import LeaveGroupRequest
 from broker.wire.messages.list_groups import ListGroupsRequest
 from broker.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -34,6 +36,7 @@ from broker.wire.messages.offset_delete import (
 )
 from simulation.clients.administration import Administrator
 from simulation.clients.client import PAUSE_S, Client
+from simulation.clients.members import SESSION_MS
 from simulation.clients.reading import offsets_of
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, Reassign
@@ -55,17 +58,19 @@ async def check(client: Client, administrator: Administrator, observer: Observer
         return
     number = partition_for(DOOMED, len(home.partitions))
     groups = {role: _beside(role, number, len(home.partitions)) for role in (DOOMED, PRUNED, KEPT)}
+    await _comes_and_goes(client, groups[DOOMED])
     for group in groups.values():
         await _commit(client, group, tp)
     await _delete(client, groups[DOOMED])
     await _prune(client, groups[PRUNED], tp)
     expected = {groups[DOOMED]: NOTHING, groups[PRUNED]: NOTHING, groups[KEPT]: OFFSET}
     await _are_so(client, expected, tp)
+    await _is_listed(client, groups)
     replicas = home.replicas(number)
     if replicas is not None and len(replicas) > 1:
         await _leads_next(administrator, observer, number, (*replicas[1:], replicas[0]))
         await _are_so(client, expected, tp)
-    await _is_listed(client, groups)
+        await _is_listed(client, groups)
 
 
 def _topics(observer: Observer) -> Iterator[TopicPartition]:
@@ -133,6 +138,40 @@ async def _asked(client: Client, group: str, request: Any, error_in: Callable[[A
         return True if error is ErrorCode.none else None
 
     await _until(f"{type(request).__name__} of group {group}", ask)
+
+
+async def _comes_and_goes(client: Client, group: str) -> None:
+    """A member, so that there is more to delete than offsets."""
+    member_id = ""
+
+    async def ask() -> bool | None:
+        nonlocal member_id
+        coordinator = await _coordinator(client, group)
+        if coordinator is None:
+            return None
+        joined = await client.ask(coordinator, _join(group, member_id))
+        member_id = joined.member_id
+        if joined.error_code is not ErrorCode.none:
+            return None
+        left = await client.ask(
+            coordinator, LeaveGroupRequest(version=2, group_id=group, member_id=member_id)
+        )
+        return True if left.error_code is ErrorCode.none else None
+
+    await _until(f"a member of group {group}", ask)
+
+
+def _join(group: str, member_id: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        version=5,
+        group_id=group,
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=SESSION_MS,
+        member_id=member_id,
+        group_instance_id=None,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="share", metadata=b""),),
+    )
 
 
 async def _commit(client: Client, group: str, tp: TopicPartition) -> None:
