@@ -147,7 +147,7 @@ def _watch_groups(
     undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str, int]
 ) -> None:
     coordinators = Coordinators()
-    make, decide = GroupShard.__init__, Groups.step
+    make, close, decide = GroupShard.__init__, GroupShard.close, Groups.step
 
     def made(self: GroupShard, *args: Any) -> None:
         make(self, *args)
@@ -156,13 +156,21 @@ def _watch_groups(
             with observer.failing():
                 coordinators.loaded(brokers[process.host], self)
 
+    def closed(self: GroupShard) -> None:
+        waiting = [future for _, future in self._waiting.values()]
+        close(self)
+        with observer.failing():
+            coordinators.closed(self, waiting)
+
     def step(self: Groups, event: Any) -> Any:
+        before = coordinators.stable(self, event)
         effects = decide(self, event)
         with observer.failing():
-            coordinators.stepped(self, event, effects)
+            coordinators.stepped(self, event, effects, before)
         return effects
 
     _replace(undo, GroupShard, "__init__", made)
+    _replace(undo, GroupShard, "close", closed)
     _replace(undo, Groups, "step", step)
 
 
