@@ -7,7 +7,15 @@ from broker.types import TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
 from simulation.observer.observer import Observer
-from simulation.verdict import deleted_groups, fetching, invalid, outdated
+from simulation.verdict import (
+    deleted_groups,
+    deleting,
+    fetching,
+    invalid,
+    outdated,
+    successor,
+    waiting,
+)
 
 
 class World(Protocol):
@@ -21,7 +29,10 @@ class World(Protocol):
 
 async def ask(client: Client, administrator: Administrator, world: World) -> None:
     """Raises Violation. Last comes what a controller says: its broker obeys no other after that."""
+    waiting.check(world.observer, world.hosted)
     await deleted_groups.check(client, administrator, world.observer)
     await fetching.check(client, world.observer, world.hosted)
     await invalid.check(client, world.observer, world.hosted)
+    await deleting.check(client, world.observer, world.hosted)
     await outdated.check(client, world.observer, world.hosted)
+    await successor.check(client, world.observer)
