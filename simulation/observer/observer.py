@@ -206,8 +206,10 @@ class Observer:
         if lost:
             raise Violation("PartitionsStay", f"{topic} has no partitions {lost} any more")
         if not known.is_doomed:  # of one that is, states are not taken in any more
-            states = {number: partition.state for number, partition in known.partitions.items()}
-            orders_done.moved(topic, known.assignment, written, states)
+            orders_done.moved(topic, known.assignment, written, known.partitions)
+            for number, each in known.partitions.items():
+                before = known.assignment.partitions[number].adding
+                each.added(set(written.partitions[number].adding) - set(before))
         known.assignment = written
         for number in written.partitions:
             if number not in known.partitions:

@@ -75,7 +75,7 @@ def _of_member(place: Place, tp: TopicPartition, expected: ErrorCode) -> Iterato
         version=3, group_id=group, generation_id=generation, member_id=member_id, assignments=()
     )
     yield Word(f"a SyncGroup {of}", broker, sync, of_whole, expected)
-    yield Word(f"an OffsetCommit {of}", broker, _commit(place, tp), of_parts, expected)
+    yield Word(f"an OffsetCommit {of}", broker, commit(place, tp), of_parts, expected)
 
 
 def _of_strange_members(place: Place) -> Iterator[Word]:
@@ -107,17 +107,17 @@ def _of_anybody(place: Place, tp: TopicPartition) -> Iterator[Word]:
     broker, group = place.coordinator, place.group
     simple = place._replace(generation=NO_GENERATION, member_id="")
     for what, where, request, expected in (
-        ("from outside", tp, _commit(simple, tp), ErrorCode.unknown_member_id),
+        ("from outside", tp, commit(simple, tp), ErrorCode.unknown_member_id),
         (
             "of a partition that there is not",
             NOWHERE,
-            _commit(place, NOWHERE),
+            commit(place, NOWHERE),
             ErrorCode.unknown_topic_or_partition,
         ),
         (
             "with too much metadata",
             tp,
-            _commit(place, tp, TOO_LONG),
+            commit(place, tp, TOO_LONG),
             ErrorCode.offset_metadata_too_large,
         ),
     ):
@@ -136,7 +136,13 @@ def _protocols(name: str) -> tuple[JoinGroupRequestProtocol, ...]:
     return (JoinGroupRequestProtocol(name=name, metadata=b""),)
 
 
-def _commit(place: Place, tp: TopicPartition, metadata: str | None = None) -> OffsetCommitRequest:
+def commit(
+    place: Place,
+    tp: TopicPartition,
+    metadata: str | None = None,
+    instance_id: str | None = None,
+) -> OffsetCommitRequest:
+    """Of an offset, by who says that this is its place."""
     part = OffsetCommitRequestPartition(
         partition_index=tp.partition, committed_offset=Offset(1), committed_metadata=metadata
     )
@@ -145,6 +151,7 @@ def _commit(place: Place, tp: TopicPartition, metadata: str | None = None) -> Of
         group_id=place.group,
         generation_id_or_member_epoch=place.generation,
         member_id=place.member_id,
+        group_instance_id=instance_id,
         topics=(OffsetCommitRequestTopic(name=tp.topic, partitions=(part,)),),
     )
 

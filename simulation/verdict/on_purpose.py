@@ -3,15 +3,19 @@
 from typing import Protocol
 
 from broker.server.replication import partition as server
+from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
+from simulation.clients.members import Place
 from simulation.observer.observer import Observer
 from simulation.verdict import (
     deleted_groups,
     deleting,
     fetching,
     invalid,
+    invalid_groups,
+    of_members,
     outdated,
     successor,
     waiting,
@@ -30,9 +34,25 @@ class World(Protocol):
 async def ask(client: Client, administrator: Administrator, world: World) -> None:
     """Raises Violation. Last comes what a controller says: its broker obeys no other after that."""
     waiting.check(world.observer, world.hosted)
+    await _static_members(client, world.observer)
     await deleted_groups.check(client, administrator, world.observer)
     await fetching.check(client, world.observer, world.hosted)
     await invalid.check(client, world.observer, world.hosted)
     await deleting.check(client, world.observer, world.hosted)
     await outdated.check(client, world.observer, world.hosted)
     await successor.check(client, world.observer)
+
+
+async def of_group(member: Client, place: Place, tp: TopicPartition) -> None:
+    """Of one whose only member has that ``place``, which is another one afterwards; raises
+    Violation."""
+    await invalid_groups.check(member, place, tp)
+    await of_members.leader_calls_again(member, place)
+
+
+async def _static_members(client: Client, observer: Observer) -> None:
+    if OFFSETS_TOPIC in observer.topics:
+        for tp, _ in observer.partitions():
+            if tp.topic != OFFSETS_TOPIC:
+                await of_members.static_member_stays(client, tp)
+                return

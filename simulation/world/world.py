@@ -44,7 +44,7 @@ from simulation.plans.actions import (
     WriteNonsense,
 )
 from simulation.plans.plan import Plan, stream
-from simulation.verdict import invalid_groups, on_purpose, orders
+from simulation.verdict import on_purpose, orders
 from simulation.verdict.verdict import Judge, settle
 from simulation.violation import Violation
 from simulation.world.strike import Striker
@@ -240,7 +240,7 @@ class Simulation:
             if place is None:
                 what = f"a new member of group {group} has not got all of {topic}"
                 raise Violation("GroupsServe", f"{what} in {TAKES_OVER_S:.0f} s")
-            await invalid_groups.check(heir, place, TopicPartition(topic, 0))
+            await on_purpose.of_group(heir, place, TopicPartition(topic, 0))
             await heir.leave()
             await heir.close()
 
