@@ -30,20 +30,17 @@ def moved(
     partitions: Mapping[int, Moving],
 ) -> None:
     """The topic's znode was written. Raises Violation."""
-    for number, was in before.partitions.items():
-        now, state = after.partitions[number], partitions[number].state
-        is_over = bool(was.adding or was.removing) and not now.adding and not now.removing
-        if is_over and state is not None and not set(state.isr) <= set(now.replicas):
-            raise Violation(
-                "MovedIsInSync",
-                f"{topic}-{number} counts as moved to {list(now.replicas)}, and the ISR is "
-                f"{list(state.isr)}",
-            )
-        been = partitions[number].been_in_sync
+    for number, partition in partitions.items():
+        was, now, state = before.partitions[number], after.partitions[number], partition.state
+        if state is None or not (was.adding or was.removing) or now.adding or now.removing:
+            continue
+        over = f"{topic}-{number} counts as moved to {list(now.replicas)}, and"
+        if not set(state.isr) <= set(now.replicas):
+            raise Violation("MovedIsInSync", f"{over} the ISR is {list(state.isr)}")
+        been = partition.been_in_sync
         never = [b for b in was.adding if b in now.replicas and b not in been]
-        if is_over and state is not None and never:
-            what = f"{topic}-{number} counts as moved to {list(now.replicas)}, and {never}"
-            raise Violation("MovedIsInSync", f"{what} were never in the ISR")
+        if never:
+            raise Violation("MovedIsInSync", f"{over} {never} were never in the ISR")
 
 
 def gone(
