@@ -1,8 +1,5 @@
 """All that is asked on purpose when everything else is judged, in its order."""
 
-from typing import Protocol
-
-from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from simulation.clients.administration import Administrator
@@ -15,29 +12,23 @@ from simulation.verdict import (
     fetching,
     invalid,
     invalid_groups,
+    moving,
     of_members,
     outdated,
     successor,
     waiting,
 )
+from simulation.verdict.verdict import Cluster
 
 
-class World(Protocol):
-    """What there is to look at."""
-
-    observer: Observer
-
-    def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
-        """The replica on a living broker."""
-
-
-async def ask(client: Client, administrator: Administrator, world: World) -> None:
+async def ask(client: Client, administrator: Administrator, world: Cluster) -> None:
     """Raises Violation. Last comes what a controller says: its broker obeys no other after that."""
     waiting.check(world.observer, world.hosted)
     await _static_members(client, world.observer)
     await deleted_groups.check(client, administrator, world.observer)
     await fetching.check(client, world.observer, world.hosted)
     await invalid.check(client, world.observer, world.hosted)
+    await moving.check(client, world)
     await deleting.check(client, world.observer, world.hosted)
     await outdated.check(client, world.observer, world.hosted)
     await successor.check(client, world.observer)
