@@ -6,6 +6,7 @@ from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
 from simulation.clients.members import Place
 from simulation.observer.observer import Observer
+from simulation.plans.actions import ElectPreferred
 from simulation.verdict import (
     deleted_groups,
     deleting,
@@ -18,7 +19,7 @@ from simulation.verdict import (
     successor,
     waiting,
 )
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.verdict import Cluster, settle
 
 
 async def ask(client: Client, administrator: Administrator, world: Cluster) -> None:
@@ -26,9 +27,12 @@ async def ask(client: Client, administrator: Administrator, world: Cluster) -> N
     waiting.check(world.observer, world.hosted)
     await _static_members(client, world.observer)
     await deleted_groups.check(client, administrator, world.observer)
+    await settle(world)  # all are led by whom they are to be: nobody moves a leadership any more
     await fetching.check(client, world.observer, world.hosted)
     await invalid.check(client, world.observer, world.hosted)
     await moving.check(client, world)
+    await administrator.obey(ElectPreferred(), patience_s=moving.PATIENCE_S)
+    await settle(world)
     await deleting.check(client, world.observer, world.hosted)
     await outdated.check(client, world.observer, world.hosted)
     await successor.check(client, world.observer)

@@ -109,6 +109,8 @@ def _unsettled(
         role = Role.LEADER if broker == state.leader else Role.FOLLOWER
         if replica.replica.role is not role or replica.replica.leader != state.leader:
             return f"broker {broker} has not heard that {state.leader} leads"
+        if role is Role.LEADER and not replica.replica.serves:
+            return f"broker {broker} leads, and does not serve yet"
         ends |= {replica.replica.log_end_offset, replica.replica.high_watermark}
     starts = {b: r.replica.log_start_offset for b, r in hosted.items() if r is not None}
     late = [broker for broker, start in starts.items() if start < starts[state.leader]]
