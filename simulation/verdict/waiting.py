@@ -4,7 +4,6 @@ A request that is waited for by nobody any more, and answered never, is memory f
 client has waited for its own timeout.
 """
 
-from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from simulation.observer.observer import Observer
 from simulation.verdict.invalid import Hosted
@@ -18,6 +17,6 @@ def check(observer: Observer, hosted: Hosted) -> None:
             continue
         for broker in partition.isr:
             replica = hosted(broker, tp)
-            if isinstance(replica, server.Partition) and replica.waiting_producers:
+            if replica is not None and replica.waiting_producers:
                 what = f"{replica.waiting_producers} produce requests wait at broker {broker}"
                 raise Violation("NobodyWaits", f"{tp}: {what}, and all is replicated")
