@@ -7,9 +7,13 @@ from kio.schema.errors import ErrorCode
 
 from broker.server.replication import partition as server
 from broker.server.requests import list_offsets
-from broker.types import NO_LEADER
+from broker.types import LATEST_TIMESTAMP, NO_LEADER, BrokerId, TopicPartition
+from broker.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from broker.wire.messages.metadata import MetadataResponse
-from simulation.clients import reading
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
 
@@ -28,7 +32,7 @@ def end(broker: int, hosted: server.Partition, partition: Partition) -> None:
     if partition.unpromised or not (seat.is_whole and seat.trusted and seat.readable):
         return
     context: Any = SimpleNamespace(replicas=SimpleNamespace(hosted=lambda _tp: hosted))
-    told = list_offsets.handle(reading.list_offsets(hosted.tp), context)
+    told = list_offsets.handle(_where_it_ends(hosted.tp), context)
     ((part,),) = [topic.partitions for topic in told.topics]
     if part.error_code is ErrorCode.none and part.offset < partition.committed_end:
         raise Violation(
@@ -36,6 +40,14 @@ def end(broker: int, hosted: server.Partition, partition: Partition) -> None:
             f"{hosted.tp}: {partition.committed_end} are committed, and leader {broker} would say "
             f"{part.offset} at its election",
         )
+
+
+def _where_it_ends(tp: TopicPartition) -> ListOffsetsRequest:
+    part = ListOffsetsPartition(partition_index=tp.partition, timestamp=LATEST_TIMESTAMP)
+    topic = ListOffsetsTopic(name=tp.topic, partitions=(part,))
+    return ListOffsetsRequest(
+        version=5, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
+    )
 
 
 def leaders(answer: MetadataResponse) -> None:
