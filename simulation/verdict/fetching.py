@@ -75,12 +75,7 @@ class Led(NamedTuple):
 
 async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
     """Of the partition with the longest log, and of all that its leader leads; raises Violation."""
-    led = [
-        Led(tp, replica)
-        for tp, partition in observer.partitions()
-        if tp.topic != OFFSETS_TOPIC and partition.state is not None
-        if (replica := hosted(partition.state.leader, tp)) is not None
-    ]
+    led = led_here(observer, hosted)
     if not led:
         return
     most = max(led, key=lambda each: each.end - each.start)
@@ -98,6 +93,16 @@ async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
     await _news_is_told(client, most)
     await _less_than_enough_is_told(client, most)
     await _news_is_counted(client, others, most)
+
+
+def led_here(observer: Observer, hosted: Hosted) -> list[Led]:
+    """All partitions of clients that are led."""
+    return [
+        Led(tp, replica)
+        for tp, partition in observer.partitions()
+        if tp.topic != OFFSETS_TOPIC and partition.state is not None
+        if (replica := hosted(partition.state.leader, tp)) is not None
+    ]
 
 
 # --- sizes ----------------------------------------------------------------------------------------

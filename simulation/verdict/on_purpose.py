@@ -16,6 +16,7 @@ from simulation.verdict import (
     moving,
     of_members,
     outdated,
+    sessions,
     successor,
     waiting,
 )
@@ -29,6 +30,7 @@ async def ask(client: Client, administrator: Administrator, world: Cluster) -> N
     await deleted_groups.check(client, administrator, world.observer)
     await settle(world)  # all are led by whom they are to be: nobody moves a leadership any more
     await fetching.check(client, world.observer, world.hosted)
+    await sessions.check(client, world.observer, world.hosted)
     await invalid.check(client, world.observer, world.hosted)
     await moving.check(client, world)
     await administrator.obey(ElectPreferred(), patience_s=moving.PATIENCE_S)

@@ -23,6 +23,7 @@ from broker.log.partition_log import PartitionLog
 from broker.log.refused import RefusedBatch
 from broker.server.groups.shard import GroupShard
 from broker.server.metadata_cache import MetadataCache
+from broker.server.replication.fetch_session_cache import FetchSession
 from broker.server.requests import client_batch, delete_records, fetch, list_offsets
 from broker.server.requests.fetch import _Reader
 from broker.server.zk.producer_ids import ProducerIds
@@ -94,6 +95,15 @@ def tells_who_is_refused(patch: Patch) -> None:
         return replace(told(read), high_watermark=Offset(5)) if refused else told(read)
 
     patch.setattr(fetch, "_partition_data", data)
+
+
+def forgets_nothing(patch: Patch) -> None:
+    update = FetchSession.update
+
+    def updated(self: FetchSession, request: Any) -> None:
+        update(self, replace(request, forgotten_topics_data=()))
+
+    patch.setattr(FetchSession, "update", updated)
 
 
 def keeps_what_is_deleted(patch: Patch) -> None:
@@ -202,6 +212,7 @@ def has_no_time(patch: Patch) -> None:
         (reads_all, "FetchLimitsKept"),
         (looks_once, "FetchWaits"),
         (tells_who_is_refused, "FetchTellsOffsets"),
+        (forgets_nothing, "SessionsTellNews"),
         (keeps_what_is_deleted, "GroupsAreLog"),
         (never_prefers, "PreferredLeads"),
         (takes_any_batch, "InvalidRefused"),
