@@ -20,7 +20,6 @@ from broker.types import TopicPartition
 from simulation.loop.ownership import PROCESS, State
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Disk, Node
-from simulation.observer import handing_over, told
 from simulation.observer.coordinators import Coordinators
 from simulation.observer.coverage import (
     CONTROLLER_EFFECT,
@@ -34,6 +33,7 @@ from simulation.observer.coverage import (
     Coverage,
 )
 from simulation.observer.logs import flushed
+from simulation.observer.moments import handing_over, told
 from simulation.observer.observer import Observer
 from simulation.violation import Violation
 

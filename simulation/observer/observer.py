@@ -29,10 +29,10 @@ from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from simulation.machines.node import BEGINNING_WALL_MS
-from simulation.observer import orders_done, told
 from simulation.observer.coverage import Coverage
 from simulation.observer.logs import epochs, producers, retention
 from simulation.observer.logs.on_disk import read_shadow
+from simulation.observer.moments import orders_done, told
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation

@@ -7,19 +7,17 @@ from simulation.clients.client import Client
 from simulation.clients.members import Place
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred
-from simulation.verdict import (
+from simulation.verdict import waiting
+from simulation.verdict.promised import (
     deleted_groups,
     deleting,
     fetching,
-    invalid,
-    invalid_groups,
     moving,
     of_members,
-    outdated,
     sessions,
     successor,
-    waiting,
 )
+from simulation.verdict.refused import invalid, invalid_groups, outdated
 from simulation.verdict.verdict import Cluster, settle
 
 

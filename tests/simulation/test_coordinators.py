@@ -25,9 +25,10 @@ from broker.groups.state import GroupState
 from broker.replication.replica import Role
 from broker.types import Millis, TopicPartition
 from broker.wire.group_records import GroupMetadataKey, GroupMetadataValue
-from simulation.observer import told
+from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.coordinators import Coordinators
 from simulation.observer.logs import groups as logs
+from simulation.observer.moments import told
 from simulation.verdict import verdict, waiting
 from simulation.violation import Violation
 
@@ -41,8 +42,7 @@ GROUP, MEMBER, GENERATION = "g", "m", 3
 class Groups:
     """One stable group with one member, which a :class:`Coordinators` watches."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(logs, "left_in", lambda _log: None)
+    def __init__(self) -> None:
         self.now = 0
         self.member = SimpleNamespace(member_id=MEMBER, session_timeout_ms=3_000)
         self.members = [self.member]
@@ -54,7 +54,8 @@ class Groups:
         partition = SimpleNamespace(tp=HOME, replica=self.replica, log=None)
         self.shard: Any = SimpleNamespace(groups=self, partition=partition)
         self.coordinators = Coordinators()
-        self.coordinators.loaded(1, self.shard)
+        with Mutation(Swap(logs, "left_in", lambda _log: None)).active():
+            self.coordinators.loaded(1, self.shard)
 
     def at(self, now: int) -> Moment:
         return Moment(Millis(now), now)
@@ -98,8 +99,8 @@ class Members(list[Any]):
 
 
 @pytest.fixture
-def groups(monkeypatch: pytest.MonkeyPatch) -> Groups:
-    return Groups(monkeypatch)
+def groups() -> Groups:
+    return Groups()
 
 
 KEPT = OffsetsAnswer(partitions={TP: ErrorCode.none})

@@ -28,14 +28,13 @@ from broker.server.requests import client_batch, delete_records, fetch, list_off
 from broker.server.requests.fetch import _Reader
 from broker.server.zk.producer_ids import ProducerIds
 from broker.types import Offset, ProducerId
+from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import Consume, CreateTopic, Produce, Timed
 from simulation.plans.plan import Plan
 from simulation.plans.schedule import draw
 from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
-
-Patch = pytest.MonkeyPatch
 
 PLAN = Plan(
     seed=1,
@@ -74,59 +73,59 @@ def test_a_sound_broker_does_all_that_is_asked_of_it() -> None:
 # --- planted --------------------------------------------------------------------------------------
 
 
-def reads_all(patch: Patch) -> None:
+def reads_all() -> Swap:
     read = PartitionLog.read
 
     def ample(self: PartitionLog, offset: int, _max: int, bound: int, **_: bool) -> Any:
         return read(self, offset, 2**20, bound)
 
-    patch.setattr(PartitionLog, "read", ample)
+    return Swap(PartitionLog, "read", ample)
 
 
-def looks_once(patch: Patch) -> None:
-    patch.setattr(_Reader, "look_again", lambda _self, _woken: False)
+def looks_once() -> Swap:
+    return Swap(_Reader, "look_again", lambda _self, _woken: False)
 
 
-def tells_who_is_refused(patch: Patch) -> None:
+def tells_who_is_refused() -> Swap:
     told = fetch._partition_data
 
     def data(read: Any) -> Any:
         refused = read.error is ErrorCode.offset_out_of_range
         return replace(told(read), high_watermark=Offset(5)) if refused else told(read)
 
-    patch.setattr(fetch, "_partition_data", data)
+    return Swap(fetch, "_partition_data", data)
 
 
-def forgets_nothing(patch: Patch) -> None:
+def forgets_nothing() -> Swap:
     update = FetchSession.update
 
     def updated(self: FetchSession, request: Any) -> None:
         update(self, replace(request, forgotten_topics_data=()))
 
-    patch.setattr(FetchSession, "update", updated)
+    return Swap(FetchSession, "update", updated)
 
 
-def keeps_what_is_deleted(patch: Patch) -> None:
+def keeps_what_is_deleted() -> Swap:
     add = Loading.add
-    patch.setattr(Loading, "add", lambda self, k, v, at: None if v is None else add(self, k, v, at))
+    return Swap(Loading, "add", lambda self, k, v, at: None if v is None else add(self, k, v, at))
 
 
-def never_prefers(patch: Patch) -> None:
+def never_prefers() -> Swap:
     def stays(leader: Any, candidates: Any, isr: Any, _preferred: bool) -> Any:
         return leader if leader in isr else next(c for c in candidates if c in isr)
 
-    patch.setattr(election, "_leader_in_isr", stays)
+    return Swap(election, "_leader_in_isr", stays)
 
 
-def takes_any_batch(patch: Patch) -> None:
-    patch.setattr(client_batch, "_is_consistent", lambda _batch: True)
+def takes_any_batch() -> Swap:
+    return Swap(client_batch, "_is_consistent", lambda _batch: True)
 
 
-def takes_any_metadata(patch: Patch) -> None:
-    patch.setattr(commits, "_fits", lambda _group, _offset: True)
+def takes_any_metadata() -> Swap:
+    return Swap(commits, "_fits", lambda _group, _offset: True)
 
 
-def takes_former_epochs(patch: Patch) -> None:
+def takes_former_epochs() -> Swap:
     check = ProducerState.check
 
     def checked(self: ProducerState, batch: Any) -> Any:
@@ -137,73 +136,68 @@ def takes_former_epochs(patch: Patch) -> None:
                 return None
             raise
 
-    patch.setattr(ProducerState, "check", checked)
+    return Swap(ProducerState, "check", checked)
 
 
-def gives_one_id(patch: Patch) -> None:
+def gives_one_id() -> Swap:
     async def same(_self: ProducerIds) -> ProducerId:
         return ProducerId(7)
 
-    patch.setattr(ProducerIds, "next", same)
+    return Swap(ProducerIds, "next", same)
 
 
-def answers_before_followers(patch: Patch) -> None:
-    patch.setattr(delete_records, "_reached", lambda _tp, target, _: (ErrorCode.none, target))
-    patch.setattr(delete_records, "_delete", deletes_little)
+def answers_before_followers() -> Swap:
+    return Swap(delete_records, "_reached", lambda _tp, target, _: (ErrorCode.none, target))
 
 
-def deletes_little(_tp: Any, offset: Offset, _context: Any) -> Offset:
-    return offset
-
-
-def believes_former_controllers(patch: Patch) -> None:
+def believes_former_controllers() -> Swap:
     update = MetadataCache.update
 
     def updated(self: MetadataCache, request: Any) -> Any:
         self._epochs = request.controller_epoch, request.broker_epoch
         return update(self, request)
 
-    patch.setattr(MetadataCache, "update", updated)
+    return Swap(MetadataCache, "update", updated)
 
 
-def fences_nobody(patch: Patch) -> None:
+def fences_nobody() -> Swap:
     def check(self: Members, member_id: str, _instance: str | None) -> ErrorCode:
         return ErrorCode.none if member_id in self else ErrorCode.unknown_member_id
 
-    patch.setattr(Members, "check", check)
+    return Swap(Members, "check", check)
 
 
-def leads_on_quietly(patch: Patch) -> None:
+def leads_on_quietly() -> Swap:
     join = partial(joining.join, rejoin=joining.rejoin_completing)
-    patch.setitem(STEPS[GroupState.STABLE], Join, join)  # type: ignore[arg-type]
+    return Swap(STEPS[GroupState.STABLE], Join, join)
 
 
-def deletes_no_replica(patch: Patch) -> None:
-    patch.setattr(Deletions, "delete_replica", lambda _self, _tp, _broker: None)
+def deletes_no_replica() -> Swap:
+    return Swap(Deletions, "delete_replica", lambda _self, _tp, _broker: None)
 
 
-def stores_on_the_leader(patch: Patch) -> None:
+def stores_on_the_leader() -> Swap:
     append = GroupShard._append
 
     def appended(self: GroupShard, batch: Any) -> Any:
         self._config = replace(self._config, acks=1)
         return append(self, batch)
 
-    patch.setattr(GroupShard, "_append", appended)
+    return Swap(GroupShard, "_append", appended)
 
 
-def hears_no_heartbeat(patch: Patch) -> None:
+def hears_no_heartbeat() -> Swap:
     touch = Group.touch
 
     def touched(self: Group, member: Any, at: Any) -> None:
         if self.state is not GroupState.STABLE:
             touch(self, member, at)
 
-    patch.setattr(Group, "touch", touched)
+    return Swap(Group, "touch", touched)
 
 
-def has_no_time(patch: Patch) -> None:
-    patch.setattr(Group, "tick", lambda _self, _at: None)
+def has_no_time() -> Swap:
+    return Swap(Group, "tick", lambda _self, _at: None)
 
 
 @pytest.mark.parametrize(
@@ -229,19 +223,16 @@ def has_no_time(patch: Patch) -> None:
         (has_no_time, "JoinsEnd"),
     ],
 )
-def test_a_fault_is_found(
-    plant: Callable[[Patch], None], invariant: str, monkeypatch: Patch
-) -> None:
-    plant(monkeypatch)
-    violation = run(PLAN).violation
+def test_a_fault_is_found(plant: Callable[[], Swap], invariant: str) -> None:
+    with Mutation(plant()).active():
+        violation = run(PLAN).violation
     assert violation is not None
     assert violation.invariant == invariant, violation
 
 
-def test_a_leader_that_tells_its_own_watermark_at_its_election_is_found(
-    monkeypatch: Patch,
-) -> None:
-    monkeypatch.setattr(list_offsets, "_unless_behind", lambda _partition, _version: ErrorCode.none)
-    violation = run(draw(0)).violation
+def test_a_leader_that_tells_its_own_watermark_at_its_election_is_found() -> None:
+    asked = Swap(list_offsets, "_unless_behind", lambda _partition, _version: ErrorCode.none)
+    with Mutation(asked).active():
+        violation = run(draw(0)).violation
     assert violation is not None
     assert violation.invariant == "EndNeverBack"

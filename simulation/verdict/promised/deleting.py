@@ -19,8 +19,8 @@ from broker.wire.messages.delete_records import (
 from simulation.clients.client import Client
 from simulation.clients.reading import EARLIEST, list_offset
 from simulation.observer.observer import Observer
-from simulation.verdict.invalid import Hosted
-from simulation.verdict.words import Word, answered, is_refused, of_parts
+from simulation.verdict.refused.invalid import Hosted
+from simulation.verdict.refused.words import Word, answered, is_refused, of_parts
 from simulation.violation import Violation
 
 INVARIANT: Final = "RecordsAreDeleted"

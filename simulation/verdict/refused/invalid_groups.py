@@ -26,7 +26,7 @@ from broker.wire.messages.sync_group import SyncGroupRequest
 from simulation.clients.client import Client
 from simulation.clients.members import SESSION_MS, Place
 from simulation.observer.observer import Observer
-from simulation.verdict.words import Word, is_refused, of_parts, of_whole
+from simulation.verdict.refused.words import Word, is_refused, of_parts, of_whole
 
 INVARIANT: Final = "InvalidRefused"
 NOBODY: Final = "nobody"

@@ -19,8 +19,8 @@ from broker.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from simulation.clients.client import Client
 from simulation.clients.members import SESSION_MS, Place
-from simulation.verdict.invalid_groups import commit
-from simulation.verdict.words import Word, answered, is_refused, of_parts, of_whole
+from simulation.verdict.refused.invalid_groups import commit
+from simulation.verdict.refused.words import Word, answered, is_refused, of_parts, of_whole
 from simulation.violation import Violation
 
 STATIC: Final = "StaticMembersStay"

@@ -31,8 +31,8 @@ from broker.wire.messages.fetch import (
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client
 from simulation.observer.observer import Observer
-from simulation.verdict.invalid import Hosted, produce
-from simulation.verdict.words import answered
+from simulation.verdict.refused.invalid import Hosted, produce
+from simulation.verdict.refused.words import answered
 from simulation.violation import Violation
 
 LIMITS: Final = "FetchLimitsKept"

@@ -19,7 +19,7 @@ from broker.wire.messages.update_metadata import (
 )
 from simulation.clients.client import PORT, Client, host_of
 from simulation.observer.observer import Observer
-from simulation.verdict.words import answered
+from simulation.verdict.refused.words import answered
 from simulation.violation import Violation
 
 PLAINTEXT: Final = 0

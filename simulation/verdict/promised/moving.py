@@ -20,8 +20,8 @@ from broker.wire.messages.alter_partition_reassignments import (
 )
 from simulation.clients.client import PAUSE_S, Client
 from simulation.observer.observer import Observer
+from simulation.verdict.refused.words import answered
 from simulation.verdict.verdict import Cluster, settle
-from simulation.verdict.words import answered
 from simulation.violation import Violation
 
 PATIENCE_S: Final = 30.0

@@ -20,9 +20,9 @@ from simulation.clients.client import Client
 from simulation.clients.reading import list_offsets
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
-from simulation.verdict.invalid_groups import NOWHERE, to_coordinators
-from simulation.verdict.strange_batches import batches
-from simulation.verdict.words import Word, is_refused, of_fetch, of_parts
+from simulation.verdict.refused.invalid_groups import NOWHERE, to_coordinators
+from simulation.verdict.refused.strange_batches import batches
+from simulation.verdict.refused.words import Word, is_refused, of_fetch, of_parts
 from simulation.violation import Violation
 
 INVARIANT: Final = "InvalidRefused"
