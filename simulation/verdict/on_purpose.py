@@ -1,5 +1,7 @@
 """All that is asked on purpose when everything else is judged, in its order."""
 
+from typing import Final
+
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from simulation.clients.administration import Administrator
@@ -20,19 +22,27 @@ from simulation.verdict.promised import (
 from simulation.verdict.refused import invalid, invalid_groups, outdated
 from simulation.verdict.verdict import Cluster, settle
 
+PATIENCE_S: Final = 30.0
+
+
+async def leaders_stay(administrator: Administrator, world: Cluster) -> None:
+    """All are led by whom they are to be led, and no rebalance of leaders moves one from under who
+    asks it."""
+    await administrator.obey(ElectPreferred(), patience_s=PATIENCE_S)
+    await settle(world)
+
 
 async def ask(client: Client, administrator: Administrator, world: Cluster) -> None:
     """Raises Violation. Last comes what a controller says: its broker obeys no other after that."""
     waiting.check(world.observer, world.hosted)
     await _static_members(client, world.observer)
     await deleted_groups.check(client, administrator, world.observer)
-    await settle(world)  # all are led by whom they are to be: nobody moves a leadership any more
+    await settle(world)
     await fetching.check(client, world.observer, world.hosted)
     await sessions.check(client, world.observer, world.hosted)
     await invalid.check(client, world.observer, world.hosted)
     await moving.check(client, world)
-    await administrator.obey(ElectPreferred(), patience_s=moving.PATIENCE_S)
-    await settle(world)
+    await leaders_stay(administrator, world)
     await deleting.check(client, world.observer, world.hosted)
     await outdated.check(client, world.observer, world.hosted)
     await successor.check(client, world.observer)

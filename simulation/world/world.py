@@ -224,6 +224,7 @@ class Simulation:
             consumed=self._consumed,
         )
         await judge.judge(self)
+        await on_purpose.leaders_stay(self._administrator(), self)
         await self._groups_serve()
         if self.plan.promises:
             latecomer = Client(LATECOMER, tuple(self.nodes), self.history)
