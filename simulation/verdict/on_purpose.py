@@ -12,6 +12,7 @@ from simulation.plans.actions import ElectPreferred
 from simulation.verdict import waiting
 from simulation.verdict.promised import (
     deleted_groups,
+    deleted_topics,
     deleting,
     fetching,
     moving,
@@ -37,6 +38,7 @@ async def ask(client: Client, administrator: Administrator, world: Cluster) -> N
     waiting.check(world.observer, world.hosted)
     await _static_members(client, world.observer)
     await deleted_groups.check(client, administrator, world.observer)
+    await deleted_topics.check(client, administrator, world.observer)
     await settle(world)
     await fetching.check(client, world.observer, world.hosted)
     await sessions.check(client, world.observer, world.hosted)

@@ -60,7 +60,7 @@ async def check(client: Client, administrator: Administrator, observer: Observer
     groups = {role: _beside(role, number, len(home.partitions)) for role in (DOOMED, PRUNED, KEPT)}
     await _comes_and_goes(client, groups[DOOMED])
     for group in groups.values():
-        await _commit(client, group, tp)
+        await commit(client, group, tp)
     await _delete(client, groups[DOOMED])
     await _prune(client, groups[PRUNED], tp)
     expected = {groups[DOOMED]: NOTHING, groups[PRUNED]: NOTHING, groups[KEPT]: OFFSET}
@@ -105,7 +105,8 @@ async def _leads_next(
 # --- what is asked --------------------------------------------------------------------------------
 
 
-async def _coordinator(client: Client, group: str) -> int | None:
+async def coordinator_of(client: Client, group: str) -> int | None:
+    """As any broker says; raises Disconnected."""
     found = await client.ask_any(FindCoordinatorRequest(version=2, key=group, key_type=0))
     return found.node_id if found.error_code is ErrorCode.none else None
 
@@ -131,7 +132,7 @@ async def _asked(client: Client, group: str, request: Any, error_in: Callable[[A
     """Until it is carried out."""
 
     async def ask() -> bool | None:
-        coordinator = await _coordinator(client, group)
+        coordinator = await coordinator_of(client, group)
         if coordinator is None:
             return None
         error = error_in(await client.ask(coordinator, request))
@@ -146,7 +147,7 @@ async def _comes_and_goes(client: Client, group: str) -> None:
 
     async def ask() -> bool | None:
         nonlocal member_id
-        coordinator = await _coordinator(client, group)
+        coordinator = await coordinator_of(client, group)
         if coordinator is None:
             return None
         joined = await client.ask(coordinator, _join(group, member_id))
@@ -174,7 +175,8 @@ def _join(group: str, member_id: str) -> JoinGroupRequest:
     )
 
 
-async def _commit(client: Client, group: str, tp: TopicPartition) -> None:
+async def commit(client: Client, group: str, tp: TopicPartition) -> None:
+    """From outside, of an offset that is not the first."""
     part = OffsetCommitRequestPartition(
         partition_index=tp.partition, committed_offset=Offset(OFFSET), committed_metadata=""
     )
@@ -208,7 +210,7 @@ async def _are_so(client: Client, expected: Mapping[str, int], tp: TopicPartitio
     for group, offset in expected.items():
 
         async def ask(group: str = group) -> int | None:
-            found = await offsets_of(client, await _coordinator(client, group), group, [tp])
+            found = await offsets_of(client, await coordinator_of(client, group), group, [tp])
             return None if found is None else found[tp]
 
         told = await _until(f"OffsetFetch of group {group}", ask)
@@ -219,7 +221,7 @@ async def _are_so(client: Client, expected: Mapping[str, int], tp: TopicPartitio
 
 async def _is_listed(client: Client, groups: Mapping[str, str]) -> None:
     async def ask() -> frozenset[str] | None:
-        coordinator = await _coordinator(client, groups[KEPT])
+        coordinator = await coordinator_of(client, groups[KEPT])
         if coordinator is None:
             return None
         answer = await client.ask(coordinator, ListGroupsRequest(version=2))
