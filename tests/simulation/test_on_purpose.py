@@ -21,6 +21,7 @@ from broker.groups.table import STEPS
 from broker.log.idempotence.producer_state import ProducerState
 from broker.log.partition_log import PartitionLog
 from broker.log.refused import RefusedBatch
+from broker.server.groups.group_coordinator import GroupCoordinator
 from broker.server.groups.shard import GroupShard
 from broker.server.metadata_cache import MetadataCache
 from broker.server.replication.fetch_session_cache import FetchSession
@@ -108,6 +109,10 @@ def forgets_nothing() -> Swap:
 def keeps_what_is_deleted() -> Swap:
     add = Loading.add
     return Swap(Loading, "add", lambda self, k, v, at: None if v is None else add(self, k, v, at))
+
+
+def outlives_topics() -> Swap:
+    return Swap(GroupCoordinator, "partitions_deleted", lambda _self, _partitions: None)
 
 
 def never_prefers() -> Swap:
@@ -208,6 +213,7 @@ def has_no_time() -> Swap:
         (tells_who_is_refused, "FetchTellsOffsets"),
         (forgets_nothing, "SessionsTellNews"),
         (keeps_what_is_deleted, "GroupsAreLog"),
+        (outlives_topics, "OffsetsGoWithTopics"),
         (never_prefers, "PreferredLeads"),
         (takes_any_batch, "InvalidRefused"),
         (takes_any_metadata, "InvalidRefused"),
