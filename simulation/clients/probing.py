@@ -48,7 +48,9 @@ class Probing(Producer):
         if not await self._begin_anew():
             return
         own = self._producer
-        _, former = [await self._acked(tp, own, number) for number in (0, 1)]
+        first, former = [await self._acked(tp, own, number) for number in (0, 1)]
+        if -1 in (first, former):
+            return
         later = (own[0], own[1] + 1)
         await self._refused(tp, later, 1, ErrorCode.out_of_order_sequence_number)
         _, offset = [await self._acked(tp, later, number) for number in (0, 1)]
