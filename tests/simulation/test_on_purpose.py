@@ -177,8 +177,14 @@ def leads_on_quietly() -> Swap:
     return Swap(STEPS[GroupState.STABLE], Join, join)
 
 
-def deletes_no_replica() -> Swap:
-    return Swap(Deletions, "delete_replica", lambda _self, _tp, _broker: None)
+def deletes_topics_alone() -> Swap:
+    delete = Deletions.delete_replica
+
+    def of_topics(self: Deletions, tp: Any, broker: Any) -> None:
+        if self._context.deletes(tp.topic):
+            delete(self, tp, broker)
+
+    return Swap(Deletions, "delete_replica", of_topics)
 
 
 def stores_on_the_leader() -> Swap:
@@ -223,7 +229,7 @@ def has_no_time() -> Swap:
         (believes_former_controllers, "SuccessorSaysAll"),
         (fences_nobody, "StaticMembersStay"),
         (leads_on_quietly, "LeaderCallsAgain"),
-        (deletes_no_replica, "RemovedAreDeleted"),
+        (deletes_topics_alone, "RemovedAreDeleted"),
         (stores_on_the_leader, "StoredIsCommitted"),
         (hears_no_heartbeat, "SessionsLast"),
         (has_no_time, "JoinsEnd"),
