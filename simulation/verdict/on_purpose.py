@@ -24,6 +24,7 @@ from simulation.verdict.refused import invalid, invalid_groups, outdated
 from simulation.verdict.verdict import Cluster, settle
 
 PATIENCE_S: Final = 30.0
+ASKED_EVERY: Final = 3
 
 
 async def leaders_stay(administrator: Administrator, world: Cluster) -> None:
@@ -33,21 +34,28 @@ async def leaders_stay(administrator: Administrator, world: Cluster) -> None:
     await settle(world)
 
 
-async def ask(client: Client, administrator: Administrator, world: Cluster) -> None:
-    """Raises Violation. Last comes what a controller says: its broker obeys no other after that."""
+async def ask(client: Client, administrator: Administrator, world: Cluster, *, seed: int) -> None:
+    """Raises Violation. What is promised is asked for in every third ``seed``: the answers hardly
+    depend on what happened before, and take as long as a third of a plan. Last comes what a
+    controller says: its broker obeys no other after that."""
     waiting.check(world.observer, world.hosted)
+    if seed % ASKED_EVERY == 0:
+        await _what_is_promised(client, administrator, world)
+    await invalid.check(client, world.observer, world.hosted)
+    await outdated.check(client, world.observer, world.hosted)
+    await successor.check(client, world.observer)
+
+
+async def _what_is_promised(client: Client, administrator: Administrator, world: Cluster) -> None:
     await _static_members(client, world.observer)
     await deleted_groups.check(client, administrator, world.observer)
     await deleted_topics.check(client, administrator, world.observer)
     await settle(world)
     await fetching.check(client, world.observer, world.hosted)
     await sessions.check(client, world.observer, world.hosted)
-    await invalid.check(client, world.observer, world.hosted)
     await moving.check(client, world)
     await leaders_stay(administrator, world)
     await deleting.check(client, world.observer, world.hosted)
-    await outdated.check(client, world.observer, world.hosted)
-    await successor.check(client, world.observer)
 
 
 async def of_group(member: Client, place: Place, tp: TopicPartition) -> None:

@@ -228,7 +228,8 @@ class Simulation:
         await self._groups_serve()
         if self.plan.promises:
             latecomer = Client(LATECOMER, tuple(self.nodes), self.history)
-            await on_purpose.ask(latecomer, self._administrator(), self)
+            asked_by = self._administrator()
+            await on_purpose.ask(latecomer, asked_by, self, seed=self.plan.seed)
 
     async def _groups_serve(self) -> None:
         """Everybody who was in a group is gone: who joins it has all partitions to himself."""

@@ -38,7 +38,7 @@ from simulation.world.world import run
 pytestmark = pytest.mark.simulation
 
 PLAN = Plan(
-    seed=1,
+    seed=3,
     brokers=3,
     settings=(
         ("zookeeper.session.timeout.ms", "2000"),
