@@ -12,7 +12,11 @@ from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 from simulation.machines.node import BEGINNING_WALL_MS
 
 
-def encoded(values: Sequence[bytes], producer: tuple[int, int, int] = (-1, -1, -1)) -> bytes:
+def encoded(
+    values: Sequence[bytes],
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    attributes: int = 0,
+) -> bytes:
     """A batch of now. ``producer``: id, epoch and first sequence number."""
     now_s = BEGINNING_WALL_MS / 1000 + asyncio.get_running_loop().time()
     moment = TZAwareMicros.parse(datetime.datetime.fromtimestamp(now_s, datetime.UTC))
@@ -34,7 +38,7 @@ def encoded(values: Sequence[bytes], producer: tuple[int, int, int] = (-1, -1, -
                 producer_id=i64(producer[0]),
                 producer_epoch=i16(producer[1]),
                 base_sequence=i32(producer[2]),
-                attributes=i16(0),
+                attributes=i16(attributes),
                 records=records,
             ),
         )

@@ -165,6 +165,7 @@ class Producer(Client):
             return False
         if response.error_code is not ErrorCode.none:
             return False
+        self._consumed.given(response.producer_id)
         self._producer = (response.producer_id, response.producer_epoch)
         self._sequences.clear()
         self._meant.clear()

@@ -12,13 +12,15 @@ from broker.log.disk.checkpoints import RECOVERY_POINTS
 from broker.log.disk.files import Directory
 from broker.replication.events import Effect, Event
 from broker.replication.replica import Replica
+from broker.server.groups.shard import GroupShard
 from broker.server.replication import partition as server
 from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.requests import metadata
 from broker.types import TopicPartition
 from simulation.loop.ownership import PROCESS, State
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Disk, Node
-from simulation.observer import handing_over
+from simulation.observer.coordinators import Coordinators
 from simulation.observer.coverage import (
     CONTROLLER_EFFECT,
     CONTROLLER_EVENT,
@@ -31,6 +33,7 @@ from simulation.observer.coverage import (
     Coverage,
 )
 from simulation.observer.logs import flushed
+from simulation.observer.moments import handing_over, told
 from simulation.observer.observer import Observer
 from simulation.violation import Violation
 
@@ -49,6 +52,8 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         _watch_checkpoints(undo, observer, disks)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
+        _watch_groups(undo, observer, brokers)
+        _watch_metadata(undo, observer)
         yield
 
 
@@ -136,6 +141,49 @@ def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
         return effects
 
     _replace(undo, Controller, "step", step)
+
+
+def _watch_groups(
+    undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str, int]
+) -> None:
+    coordinators = Coordinators()
+    make, close, decide = GroupShard.__init__, GroupShard.close, Groups.step
+
+    def made(self: GroupShard, *args: Any) -> None:
+        make(self, *args)
+        process = PROCESS.get()
+        if process is not None and process.state != State.DEAD:
+            with observer.failing():
+                coordinators.loaded(brokers[process.host], self)
+
+    def closed(self: GroupShard) -> None:
+        waiting = [future for _, future in self._waiting.values()]
+        close(self)
+        with observer.failing():
+            coordinators.closed(self, waiting)
+
+    def step(self: Groups, event: Any) -> Any:
+        before = coordinators.stable(self, event)
+        effects = decide(self, event)
+        with observer.failing():
+            coordinators.stepped(self, event, effects, before)
+        return effects
+
+    _replace(undo, GroupShard, "__init__", made)
+    _replace(undo, GroupShard, "close", closed)
+    _replace(undo, Groups, "step", step)
+
+
+def _watch_metadata(undo: contextlib.ExitStack, observer: Observer) -> None:
+    respond = metadata._respond
+
+    def responded(*args: Any) -> Any:
+        answer = respond(*args)
+        with observer.failing():
+            told.leaders(answer)
+        return answer
+
+    _replace(undo, metadata, "_respond", responded)
 
 
 def _watch_checkpoints(

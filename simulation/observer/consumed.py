@@ -17,6 +17,8 @@ class Consumed:
     * **ReadIsCommitted**: a consumer sees nothing but what is committed, and that stays.
     * **EndNeverBack**: a consumer that asks for the end is told none that lies before what has been
       read (KIP-207).
+    * **IdsAreNew**: a producer's id is nobody else's, ever: two with one would shut each other out,
+      or have what they send taken for the other's repetition (KIP-98).
     * **SequenceKept**: a producer whose batches were acked is not told that one is missing.
 
     Args:
@@ -26,6 +28,13 @@ class Consumed:
     def __init__(self, observer: Observer, fail: Callable[[BaseException], None]) -> None:
         self._observer = observer
         self._fail = fail
+        self._ids: set[int] = set()
+
+    def given(self, producer: int) -> None:
+        """A producer was given this id."""
+        if producer in self._ids:
+            self._fail(Violation("IdsAreNew", f"producer id {producer} is given to a second one"))
+        self._ids.add(producer)
 
     def read(self, tp: TopicPartition, batch: RecordBatch) -> None:
         """A consumer was given this batch."""

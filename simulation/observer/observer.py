@@ -18,6 +18,7 @@ from broker.replication.events import (
     Append,
     Effect,
     Event,
+    LeaderAndIsr,
     LeaderLostRecords,
     LogStartMoved,
     Stopped,
@@ -28,10 +29,10 @@ from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from simulation.machines.node import BEGINNING_WALL_MS
-from simulation.observer import orders_done
 from simulation.observer.coverage import Coverage
 from simulation.observer.logs import epochs, producers, retention
 from simulation.observer.logs.on_disk import read_shadow
+from simulation.observer.moments import orders_done, told
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
@@ -197,18 +198,20 @@ class Observer:
             self.configs.pop(topic, None)
             self._unclean.discard(topic)
             return
-        told = znodes.decode_topic(topic, data)
+        written = znodes.decode_topic(topic, data)
         known = self.topics.get(topic)
-        if known is None or known.topic_id != told.topic_id:
-            known = self.topics[topic] = Topic(told.topic_id, told)
-        lost = sorted(known.partitions.keys() - told.partitions.keys())
+        if known is None or known.topic_id != written.topic_id:
+            known = self.topics[topic] = Topic(written.topic_id, written)
+        lost = sorted(known.partitions.keys() - written.partitions.keys())
         if lost:
             raise Violation("PartitionsStay", f"{topic} has no partitions {lost} any more")
         if not known.is_doomed:  # of one that is, states are not taken in any more
-            states = {number: partition.state for number, partition in known.partitions.items()}
-            orders_done.moved(topic, known.assignment, told, states)
-        known.assignment = told
-        for number in told.partitions:
+            orders_done.moved(topic, known.assignment, written, known.partitions)
+            for number, each in known.partitions.items():
+                before = known.assignment.partitions[number].adding
+                each.added(set(written.partitions[number].adding) - set(before))
+        known.assignment = written
+        for number in written.partitions:
             if number not in known.partitions:
                 self.add_partition(known, TopicPartition(topic, number))
 
@@ -321,6 +324,8 @@ class Observer:
         if hosted.tp.topic == OFFSETS_TOPIC:
             self._commits_appended(hosted.tp.partition, effects)
         partition.stepped(broker, hosted.replica, event, tuple(effects))
+        if type(event) is LeaderAndIsr and partition.checks_data:
+            told.end(broker, hosted, partition)
         log, replica = hosted.log, hosted.replica
         if effects and (log.log_start_offset, log.log_end_offset) != (
             replica.log_start_offset,

@@ -2,7 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -11,6 +12,8 @@ from broker.replication.events import Event, Respond, Tick, WriteIsr
 from broker.replication.replica import Replica, Role
 from simulation.partition.seat import Seat
 from simulation.partition.seats import Seats
+
+NOT_ASKED: Final = (0, 0, 0)
 
 
 class Answers(Seats):
@@ -25,6 +28,8 @@ class Answers(Seats):
         of another late."""
         self._in_sync: defaultdict[int, set[int]] = defaultdict(set)
         """Who was in the ISR as ZooKeeper had it, at any time of a leader epoch."""
+        self.been_in_sync: set[int] = set()
+        """Who was at any time since the partition was assigned to it."""
 
     def configured(self, min_isr: int) -> None:
         """So is ``min.insync.replicas`` in ZooKeeper from now on."""
@@ -32,6 +37,11 @@ class Answers(Seats):
 
     def _in_sync_now(self, state: PartitionState) -> None:
         self._in_sync[state.leader_epoch].update(state.isr)
+        self.been_in_sync.update(state.isr)
+
+    def added(self, brokers: Iterable[int]) -> None:
+        """The partition is assigned to these as well from now on."""
+        self.been_in_sync.difference_update(set(brokers) - set(self.isr))
 
     def _lagging_are_dropped(self, broker: int, seat: Seat, replica: Replica, event: Event) -> None:
         """A leader looks every half ``replica.lag.time.max.ms`` who of the ISR has not caught up
@@ -48,8 +58,29 @@ class Answers(Seats):
             f"broker {follower} lags {lag_ms} ms behind leader {broker}, and is in the ISR",
         )
 
+    def _nobody_waits_in_vain(
+        self, broker: int, seat: Seat, replica: Replica, event: Event
+    ) -> None:
+        """A leader answers acks=all when all of the ISR has it, and at the latest when the time
+        that the producer gave it is over (``request.timeout.ms``, ``DelayedProduce``)."""
+        if replica.role is not Role.LEADER:
+            return
+        now = event.now if type(event) is Tick else None
+        for acks, end, deadline in seat.waiting.values():
+            self._require(
+                acks != -1 or end > replica.high_watermark,
+                "CommittedIsAcked",
+                f"leader {broker} has committed what lies below {replica.high_watermark}, and who "
+                f"sent what ends at {end} waits",
+            )
+            self._require(
+                now is None or deadline > now,
+                "WaitingEnds",
+                f"a producer waits at leader {broker} until {deadline}, and it is {now}",
+            )
+
     def _answered(self, broker: int, seat: Seat, replica: Replica, answer: Respond) -> None:
-        acks, end = seat.waiting.pop(answer.request, (0, 0))
+        acks, end, _ = seat.waiting.pop(answer.request, NOT_ASKED)
         if answer.error is not ErrorCode.none:
             return
         if acks == -1:

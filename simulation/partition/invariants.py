@@ -207,6 +207,7 @@ class Partition(Answers):
             self._lagging_are_dropped(broker, seat, replica, event)
             for answer in (effect for effect in effects if type(effect) is Respond):
                 self._answered(broker, seat, replica, answer)
+            self._nobody_waits_in_vain(broker, seat, replica, event)
 
     def _heard(self, broker: int, seat: Seat, replica: Replica, event: Event) -> None:
         match event:

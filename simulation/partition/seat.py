@@ -41,8 +41,8 @@ class Seat:
     """Its broker has ended in good order since it was last heard of."""
     leads_from: dict[int, int] = field(default_factory=dict)
     """High watermark as leader, by epoch, in this life."""
-    waiting: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By token: acks, and the offset after the batch of a produce request."""
+    waiting: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """By token: acks, the offset after the batch of a produce request, and until when it waits."""
     laggards: Laggards = field(default_factory=Laggards)
     proposal: WriteIsr | None = None
     """The last ISR that it proposed in this life, written or not."""
@@ -92,4 +92,4 @@ class Seat:
         """A produce request begins to wait."""
         size = sum(batch.next_offset - batch.base_offset for batch in event.batches)
         end = event.appended[1] if event.appended else self.log.end + size
-        self.waiting[event.request] = (event.acks, end)
+        self.waiting[event.request] = (event.acks, end, event.deadline)

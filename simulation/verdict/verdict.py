@@ -109,12 +109,23 @@ def _unsettled(
         role = Role.LEADER if broker == state.leader else Role.FOLLOWER
         if replica.replica.role is not role or replica.replica.leader != state.leader:
             return f"broker {broker} has not heard that {state.leader} leads"
+        if role is Role.LEADER and not replica.replica.serves:
+            return f"broker {broker} leads, and does not serve yet"
         ends |= {replica.replica.log_end_offset, replica.replica.high_watermark}
     starts = {b: r.replica.log_start_offset for b, r in hosted.items() if r is not None}
     late = [broker for broker, start in starts.items() if start < starts[state.leader]]
     if late:
         return f"brokers {late} keep what is deleted below {starts[state.leader]}"
-    return None if len(ends) == 1 else f"logs and high watermarks end at {sorted(ends)}"
+    if len(ends) != 1:
+        return f"logs and high watermarks end at {sorted(ends)}"
+    kept = [broker for broker, replica in hosted.items() if replica and _keeps_given_up(replica)]
+    return f"brokers {kept} keep segments of what is deleted" if kept else None
+
+
+def _keeps_given_up(replica: server.Partition) -> bool:
+    """Its first segment ends where its log begins, or below (``log.retention.check``)."""
+    ends = replica.log.segment_base_offsets[1:]
+    return bool(ends) and ends[0] <= replica.log.log_start_offset
 
 
 # --- the judge ------------------------------------------------------------------------------------
@@ -146,6 +157,8 @@ class Judge(Probing):
         asked = next((tp for tp in logs if tp.topic != OFFSETS_TOPIC), None)
         if asked is not None:
             await self.numbers_count(asked)
+            await self.epochs_count(asked)
+        await self.ids_are_new()
         await self._groups_remember(cluster)
         await agreeing.metadata(self, cluster.observer, self.brokers)
         await agreeing.settings(cluster.observer, cluster.hosted)

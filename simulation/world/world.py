@@ -44,7 +44,7 @@ from simulation.plans.actions import (
     WriteNonsense,
 )
 from simulation.plans.plan import Plan, stream
-from simulation.verdict import invalid, orders, outdated
+from simulation.verdict import on_purpose, orders
 from simulation.verdict.verdict import Judge, settle
 from simulation.violation import Violation
 from simulation.world.strike import Striker
@@ -224,11 +224,12 @@ class Simulation:
             consumed=self._consumed,
         )
         await judge.judge(self)
+        await on_purpose.leaders_stay(self._administrator(), self)
         await self._groups_serve()
         if self.plan.promises:
             latecomer = Client(LATECOMER, tuple(self.nodes), self.history)
-            await invalid.check(latecomer, self.observer, self.hosted)
-            await outdated.check(latecomer, self.observer, self.hosted)
+            asked_by = self._administrator()
+            await on_purpose.ask(latecomer, asked_by, self, seed=self.plan.seed)
 
     async def _groups_serve(self) -> None:
         """Everybody who was in a group is gone: who joins it has all partitions to himself."""
@@ -241,7 +242,7 @@ class Simulation:
             if place is None:
                 what = f"a new member of group {group} has not got all of {topic}"
                 raise Violation("GroupsServe", f"{what} in {TAKES_OVER_S:.0f} s")
-            await invalid.check_group(heir, place, TopicPartition(topic, 0))
+            await on_purpose.of_group(heir, place, TopicPartition(topic, 0))
             await heir.leave()
             await heir.close()
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from broker.config import Listener
 from broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
+from broker.coordination.nodes import Assigned, PartitionView
 from broker.server.coordination.zk_metadata import ZkMetadata
 from broker.server.metadata_cache import MetadataCache
 from broker.types import LEADER_DURING_DELETE, TopicPartition
@@ -117,3 +118,41 @@ def test_without_a_controller_nobody_is_shown_that_nobody_is_registered() -> Non
         assert not metadata.is_fresh(None)
 
     asyncio.run(test())
+
+
+class _Topic(_Registered):
+    """One topic, with partitions or without."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = ["t"]
+        self.numbers = [0, 1]
+
+    async def topics(self) -> list[str]:
+        return self.names
+
+    async def partitions(self, _topic) -> list[int]:
+        return self.numbers
+
+    async def partition(self, _tp) -> PartitionView:
+        return PartitionView(replicas=Assigned(replicas=(1,), version=0))
+
+
+def test_without_a_controller_a_topic_that_is_read_while_it_is_deleted_is_deleted_all_the_same():
+    """Its partitions go before its name does; with it goes what groups have committed of it
+    (simulation, seed 226)."""
+    zk, gone = _Topic(), []
+    metadata = ZkMetadata(zk, zk)
+    metadata.on_deleted = gone.extend
+
+    async def test() -> None:
+        await metadata._read_names()
+        await metadata._read("t")
+        zk.numbers = []
+        await metadata._read("t")
+        assert not gone
+        zk.names = []
+        await metadata._read_names()
+
+    asyncio.run(test())
+    assert gone == [TopicPartition("t", 0), TopicPartition("t", 1)]

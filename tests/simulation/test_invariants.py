@@ -493,3 +493,30 @@ def test_a_shadow_is_cut_as_logs_are() -> None:
     assert (log.start, log.end) == (0, 3)
     log.clear(7)
     assert (log.start, log.end) == (7, 7)
+
+
+# --- who waits ------------------------------------------------------------------------------------
+
+
+def test_who_waits_is_answered_when_it_is_committed(story: Story) -> None:
+    produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
+    story.step(1, Append(batches=(RECORD,), base_offset=0, leader_epoch=0), event=produce)
+    for broker in (2, 3):
+        story.append(broker)
+    story.waters[1] = 1
+    broken("CommittedIsAcked", story.step, 1, HighWatermark(offset=1))
+
+
+def test_who_waits_is_answered_when_its_time_is_over(story: Story) -> None:
+    produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
+    story.step(1, Append(batches=(RECORD,), base_offset=0, leader_epoch=0), event=produce)
+    story.step(1, event=Tick(now=8))
+    broken("WaitingEnds", story.step, 1, event=Tick(now=9))
+
+
+def test_who_was_answered_waits_no_more(story: Story) -> None:
+    produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
+    story.step(1, Append(batches=(RECORD,), base_offset=0, leader_epoch=0), event=produce)
+    answer = Respond(request=7, error=ErrorCode.request_timed_out, base_offset=-1)
+    story.step(1, answer, event=Tick(now=9))
+    story.step(1, event=Tick(now=20))

@@ -1,10 +1,13 @@
 """What a controller writes when a move or a deletion is over, judged: broken once and kept once."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from broker.controller.cluster import PartitionState, ReplicaAssignment, TopicAssignment
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from simulation.observer import orders_done
+from simulation.observer.moments import orders_done
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -25,7 +28,7 @@ def topic(
     return TopicAssignment(topic_id=None, partitions={0: assigned})
 
 
-def states(*isr: int) -> dict[int, PartitionState | None]:
+def states(*isr: int, been: tuple[int, ...] = (1, 2, 3, 4)) -> dict[int, Any]:
     led = PartitionState(
         leader=BrokerId(isr[0]),
         leader_epoch=LeaderEpoch(3),
@@ -33,7 +36,7 @@ def states(*isr: int) -> dict[int, PartitionState | None]:
         controller_epoch=ControllerEpoch(1),
         zk_version=ZkVersion(7),
     )
-    return {0: led}
+    return {0: SimpleNamespace(state=led, been_in_sync=set(been))}
 
 
 MOVING = topic(3, 4, 1, 2, adding=(3, 4), removing=(1, 2))
@@ -50,13 +53,20 @@ def test_a_move_is_not_over_while_who_is_removed_is_in_sync(isr: tuple[int, ...]
         orders_done.moved("t", MOVING, topic(3, 4), states(*isr))
 
 
+def test_a_move_is_not_over_before_who_was_added_has_been_in_sync() -> None:
+    with pytest.raises(Violation, match=r"MovedIsInSync: .* and \[4\] were never in the ISR"):
+        orders_done.moved("t", MOVING, topic(3, 4), states(3, been=(1, 2, 3)))
+
+
 def test_as_long_as_it_is_under_way_any_isr_will_do() -> None:
     orders_done.moved("t", topic(1, 2), MOVING, states(1, 2))
     orders_done.moved("t", MOVING, MOVING, states(1, 3))
 
 
 def test_of_a_partition_that_never_had_a_leader_nothing_is_in_sync() -> None:
-    orders_done.moved("t", MOVING, topic(3, 4), {0: None})
+    orders_done.moved(
+        "t", MOVING, topic(3, 4), {0: SimpleNamespace(state=None, been_in_sync=set())}
+    )
 
 
 def test_a_topic_is_gone_when_none_of_its_replicas_has_it() -> None:

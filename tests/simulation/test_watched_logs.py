@@ -26,9 +26,9 @@ from broker.types import (
     ZkVersion,
 )
 from simulation.machines.disk import MemoryDisk
-from simulation.observer import handing_over
 from simulation.observer.logs import epochs, flushed, producers
 from simulation.observer.logs.on_disk import read_shadow
+from simulation.observer.moments import handing_over
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation

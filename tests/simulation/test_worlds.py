@@ -156,7 +156,7 @@ def test_a_quiet_world_commits_and_settles() -> None:
     outcome = run(plan_of(produce(100), produce(5_000)))
     assert outcome.violation is None
     met = outcome.coverage
-    assert met["client", "produce, acks=-1: acked"] == 6 + 6, "those of the judge (probing.py), too"
+    assert met["client", "produce, acks=-1: acked"] == 6 + 10, "the judge's (probing.py), too"
     assert met["replica event", "follower: Fetched"] > 6
     assert met["controller event", "Elected"] == 1
     assert met["run", "clean"] == 1

@@ -76,6 +76,10 @@ class FencedReassignment(Reassignment):
         self._drained: set[BrokerId] = set()
         """Those that start-replica went out to, and have carried out what they were sent."""
         self._look_again_at = Millis(0)
+        self._started: dict[BrokerId, None] = {}
+        """All that start-replica went out to, for any RAR since the last move was over. 3 was to
+        be moved to and has been started, and the order was replaced: in neither AR nor the new RAR,
+        nor the ISR yet, it would keep its replica for good."""
 
     def lets_in(self, isr: Replicas) -> bool:
         """Nobody of RAR joins while a request for the partition waits in its queue.
@@ -106,6 +110,11 @@ class FencedReassignment(Reassignment):
     def _has_requested(self, target: Replicas) -> None:
         """What was seen of the queues before says nothing about these requests."""
         self._requested, self._drained = target, set()
+        self._started.update(dict.fromkeys(target))
+
+    def _all_closed(self) -> None:
+        self._requested = None
+        self._started.clear()
 
     def act(self) -> bool:
         """Begin, complete, or take back."""
@@ -140,7 +149,7 @@ class FencedReassignment(Reassignment):
         )
         if not target:
             guard = PutAssigned(node=node, replicas=(), expected=found.version)
-            hosts = dict.fromkeys((*assigned, *self._leading.isr, *(self._requested or ())))
+            hosts = dict.fromkeys((*assigned, *self._leading.isr, *self._started))
             requests = self._requests(Change.CLOSE_REPLICA, hosts)
         if not requests:
             self._has_requested(target)
@@ -174,7 +183,8 @@ class FencedReassignment(Reassignment):
         assert view.reassigned is not None
         me, leader = self._context.me, self._node(Kind.LEADER)
         goes = target[0] != me
-        old = [broker for broker in view.assigned if broker not in target]
+        hosts = dict.fromkeys((*view.assigned, *leading.isr, *self._started))
+        old = [broker for broker in hosts if broker not in target]
         ops: tuple[Op, ...] = (
             Delete(node=leader, expected=ANY_VERSION)
             if goes
@@ -193,6 +203,8 @@ class FencedReassignment(Reassignment):
 
         def written(event: Written) -> None:
             self._requested = None
+            if event.result is Result.DONE:
+                self._all_closed()
             self._failed(event)
 
         before = self._partition.give_up if goes else _nothing
@@ -204,11 +216,11 @@ class FencedReassignment(Reassignment):
         leading = self._leading
         strays = [
             broker
-            for broker in dict.fromkeys((*leading.isr, *(self._requested or ())))
+            for broker in dict.fromkeys((*leading.isr, *self._started))
             if broker not in leading.assigned
         ]
         if not strays:
-            self._requested = None
+            self._all_closed()
             return False
         kept = tuple(broker for broker in leading.isr if broker in leading.assigned)
         if not kept:
@@ -218,7 +230,7 @@ class FencedReassignment(Reassignment):
 
         def written(event: Written) -> None:
             if event.result is Result.DONE:
-                self._requested = None
+                self._all_closed()
             self._failed(event)
 
         ops = self._context.variant.write_isr(

@@ -7,7 +7,7 @@ Who is registered is watched (one watch a broker): followers have to reach their
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from broker.config import Listener
 from broker.controller.cluster import LiveBroker
@@ -45,6 +45,9 @@ class ZkMetadata(MetadataCache):
         self._zk = zk
         self._reader = reader
         self._names: set[str] = set()
+        self._going: dict[str, Mapping[int, PartitionMetadata]] = {}
+        """What was known of topics whose names are there, and no partition any more: read while
+        they were deleted. With the name goes what groups have committed of them."""
         self._named_until = 0.0
         self._until: dict[str, float] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
@@ -145,8 +148,9 @@ class ZkMetadata(MetadataCache):
         }
         if known:
             self._topics[topic] = known
-        else:
-            self._topics.pop(topic, None)
+            self._going.pop(topic, None)
+        elif topic in self._topics:
+            self._going[topic] = self._topics.pop(topic)
         self._until[topic] = _fresh_until(began)
         self._notify()
 
@@ -162,7 +166,7 @@ class ZkMetadata(MetadataCache):
         )
 
     def _forget(self, topic: str) -> None:
-        known = self._topics.pop(topic, {})
+        known = self._topics.pop(topic, None) or self._going.pop(topic, {})
         self._until.pop(topic, None)
         if known and self.on_deleted is not None:
             self.on_deleted([TopicPartition(topic, number) for number in known])

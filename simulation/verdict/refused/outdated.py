@@ -34,7 +34,7 @@ from broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.clients.client import Client
 from simulation.clients.reading import list_offsets
 from simulation.observer.observer import Observer
-from simulation.verdict.words import (
+from simulation.verdict.refused.words import (
     Word,
     answered,
     is_refused,

@@ -10,30 +10,23 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.groups.offsets_topic import partition_for
 from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import Offset, TopicPartition
-from broker.wire.messages.heartbeat import HeartbeatRequest
-from broker.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from broker.types import BrokerId, Offset, TopicPartition
+from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from broker.wire.messages.sync_group import SyncGroupRequest
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client
-from simulation.clients.members import Place
 from simulation.clients.reading import list_offsets
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
-from simulation.verdict.words import Word, is_refused, of_parts, of_whole
+from simulation.verdict.refused.invalid_groups import NOWHERE, to_coordinators
+from simulation.verdict.refused.strange_batches import batches
+from simulation.verdict.refused.words import Word, is_refused, of_fetch, of_parts
 from simulation.violation import Violation
 
 INVARIANT: Final = "InvalidRefused"
-NOWHERE: Final = TopicPartition("nowhere", 0)
-NOBODY: Final = "nobody"
+STRANGER: Final = BrokerId(99)
 
 Hosted = Callable[[int, TopicPartition], server.Partition | None]
 
@@ -43,7 +36,9 @@ async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
     for tp, partition in observer.partitions():
         if tp.topic != OFFSETS_TOPIC and partition.state is not None:
             await _of_a_partition(client, tp, partition, hosted)
-            for word in _to_coordinators(client.brokers, tp, observer):
+            for word in _to_the_offsets_topic(observer):
+                await is_refused(client, word, INVARIANT)
+            for word in to_coordinators(client.brokers, tp, observer):
                 await is_refused(client, word, INVARIANT)
             return
 
@@ -77,28 +72,54 @@ def _to_the_leader(broker: int, tp: TopicPartition, leading: server.Partition) -
         ("a batch that is cut short", tp, -1, good[:-1], ErrorCode.corrupt_message),
         ("a batch that is too large", tp, -1, large, ErrorCode.message_too_large),
         ("two batches", tp, -1, good + good, ErrorCode.invalid_record),
+        *((what, tp, -1, batch, refusal) for what, batch, refusal in batches(leading)),
         ("acks=2", tp, 2, good, ErrorCode.invalid_required_acks),
         ("a record for no topic", NOWHERE, -1, good, ErrorCode.unknown_topic_or_partition),
     ):
-        request = _produce(where, acks, records)
+        request = produce(where, acks, records)
         yield Word(f"a Produce of {what} to {where}", broker, request, _of_produce, expected)
     listed = list_offsets(NOWHERE)
     nowhere = ErrorCode.unknown_topic_or_partition
     yield Word(f"ListOffsets of {NOWHERE}", broker, listed, of_parts, nowhere)
+    fetch, refusal = _fetch(tp, STRANGER), ErrorCode.not_leader_or_follower
+    yield Word(f"a Fetch of {tp} by {STRANGER}, no replica", broker, fetch, of_fetch, refusal)
 
 
 def _to_others(brokers: Iterable[int], tp: TopicPartition) -> Iterator[Word]:
     expected = ErrorCode.not_leader_or_follower
     for broker in brokers:
         for acks in (1, -1):
-            request = _produce(tp, acks, encoded([b"v"]))
+            request = produce(tp, acks, encoded([b"v"]))
             what = f"a Produce with acks={acks} of {tp}, which it follows"
             yield Word(what, broker, request, _of_produce, expected)
         what = f"ListOffsets of {tp}, which it follows"
         yield Word(what, broker, list_offsets(tp), of_parts, expected)
 
 
-def _produce(tp: TopicPartition, acks: int, records: bytes) -> ProduceRequest:
+def _to_the_offsets_topic(observer: Observer) -> Iterator[Word]:
+    home = TopicPartition(OFFSETS_TOPIC, 0)
+    partition = observer.find(home)
+    if partition is not None and partition.state is not None:
+        request, expected = produce(home, -1, encoded([b"v"])), ErrorCode.invalid_topic_exception
+        broker = partition.state.leader
+        yield Word(f"a Produce to {home}, by a client", broker, request, _of_produce, expected)
+
+
+def _fetch(tp: TopicPartition, replica: BrokerId) -> FetchRequest:
+    part = FetchPartition(partition=tp.partition, fetch_offset=Offset(0), partition_max_bytes=1)
+    return FetchRequest(
+        version=11,
+        replica_id=replica,
+        max_wait_ms=0,
+        min_bytes=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=(FetchTopic(topic=tp.topic, partitions=(part,)),),
+    )
+
+
+def produce(tp: TopicPartition, acks: int, records: bytes) -> ProduceRequest:
+    """One partition's records."""
     data = PartitionProduceData(index=tp.partition, records=records)
     topic = TopicProduceData(name=tp.topic, partition_data=(data,))
     return ProduceRequest(version=7, acks=acks, timeout_ms=1_000, topic_data=(topic,))
@@ -108,55 +129,3 @@ def _of_produce(answer: Any) -> Iterator[ErrorCode]:
     for topic in answer.responses:
         for part in topic.partition_responses:
             yield part.error_code
-
-
-# --- groups ---------------------------------------------------------------------------------------
-
-
-async def check_group(member: Client, place: Place, tp: TopicPartition) -> None:
-    """Of a group whose only member has a ``place`` in it: what others say as if they had one, and
-    itself of another generation; raises Violation."""
-    stranger = place._replace(member_id=NOBODY)
-    for word in _of_groups(stranger, tp, ErrorCode.unknown_member_id):
-        await is_refused(member, word, INVARIANT)
-    for other in place.generation - 1, place.generation + 1:
-        elsewhere = place._replace(generation=other)
-        for word in _of_groups(elsewhere, tp, ErrorCode.illegal_generation):
-            await is_refused(member, word, INVARIANT)
-
-
-def _to_coordinators(
-    brokers: Iterable[int], tp: TopicPartition, observer: Observer
-) -> Iterator[Word]:
-    """Of a group that there is not, where nobody coordinates it."""
-    topic = observer.topics.get(OFFSETS_TOPIC)
-    if topic is None:
-        return
-    home = topic.partitions[partition_for(NOBODY, len(topic.partitions))]
-    for broker in brokers:
-        if home.state is None or home.state.leader != broker:
-            yield from _of_groups(Place(broker, NOBODY, 1, NOBODY), tp, ErrorCode.not_coordinator)
-
-
-def _of_groups(place: Place, tp: TopicPartition, expected: ErrorCode) -> Iterator[Word]:
-    broker, group, generation, member_id = place
-    part = OffsetCommitRequestPartition(
-        partition_index=tp.partition, committed_offset=Offset(1), committed_metadata=None
-    )
-    of = f"of member {member_id} of group {group} in generation {generation}"
-    heartbeat = HeartbeatRequest(
-        version=3, group_id=group, generation_id=generation, member_id=member_id
-    )
-    yield Word(f"a Heartbeat {of}", broker, heartbeat, of_whole, expected)
-    sync = SyncGroupRequest(
-        version=3, group_id=group, generation_id=generation, member_id=member_id, assignments=()
-    )
-    yield Word(f"a SyncGroup {of}", broker, sync, of_whole, expected)
-    commit = OffsetCommitRequest(
-        version=7,
-        group_id=group,
-        generation_id_or_member_epoch=generation,
-        member_id=member_id,
-        topics=(OffsetCommitRequestTopic(name=tp.topic, partitions=(part,)),),
-    )
-    yield Word(f"an OffsetCommit {of}", broker, commit, of_parts, expected)

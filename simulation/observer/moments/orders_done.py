@@ -8,28 +8,39 @@
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.types import TopicPartition
 from simulation.violation import Violation
 
 
+class Moving(Protocol):
+    """A partition, as it is in ZooKeeper."""
+
+    state: PartitionState | None
+    been_in_sync: set[int]
+    """Who has been in its ISR since it was assigned."""
+
+
 def moved(
     topic: str,
     before: TopicAssignment,
     after: TopicAssignment,
-    states: Mapping[int, PartitionState | None],
+    partitions: Mapping[int, Moving],
 ) -> None:
-    """The topic's znode was written; ``states`` by partition. Raises Violation."""
-    for number, was in before.partitions.items():
-        now, state = after.partitions[number], states.get(number)
-        is_over = bool(was.adding or was.removing) and not now.adding and not now.removing
-        if is_over and state is not None and not set(state.isr) <= set(now.replicas):
-            raise Violation(
-                "MovedIsInSync",
-                f"{topic}-{number} counts as moved to {list(now.replicas)}, and the ISR is "
-                f"{list(state.isr)}",
-            )
+    """The topic's znode was written. Raises Violation."""
+    for number, partition in partitions.items():
+        was, now, state = before.partitions[number], after.partitions[number], partition.state
+        if state is None or not (was.adding or was.removing) or now.adding or now.removing:
+            continue
+        over = f"{topic}-{number} counts as moved to {list(now.replicas)}, and"
+        if not set(state.isr) <= set(now.replicas):
+            raise Violation("MovedIsInSync", f"{over} the ISR is {list(state.isr)}")
+        been = partition.been_in_sync
+        never = [b for b in was.adding if b in now.replicas and b not in been]
+        if never:
+            raise Violation("MovedIsInSync", f"{over} {never} were never in the ISR")
 
 
 def gone(

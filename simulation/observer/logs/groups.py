@@ -1,0 +1,96 @@
+"""**GroupsAreLog**: what a coordinator begins with is what stands in its log.
+
+All that one coordinator leaves the next is its partition of ``__consumer_offsets``, where the last
+record of a key counts: an offset that was deleted and comes back has its group read from where
+nobody wanted it to, a generation that was forgotten is given out twice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from broker.groups.group import Group
+from broker.log.partition_log import PartitionLog
+from broker.types import TopicPartition
+from broker.wire.batch import parse_batches
+from broker.wire.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitValue,
+    decode,
+)
+from broker.wire.records import records
+from simulation.observer.logs.on_disk import READ_BYTES
+from simulation.violation import Violation
+
+INVARIANT = "GroupsAreLog"
+
+Offsets = Mapping[TopicPartition, tuple[int, int]]
+"""What is committed, and at which offset of the log that stands."""
+
+
+@dataclass(slots=True)
+class Left:
+    """What a log says of one group."""
+
+    offsets: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    generation: GroupMetadataValue | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.offsets) or self.generation is not None
+
+
+def left_in(log: PartitionLog) -> Mapping[str, Left] | None:
+    """By group; None: the disk refuses to be read."""
+    found: dict[str, Left] = {}
+    at, end = log.log_start_offset, log.log_end_offset
+    try:
+        while at < end:
+            for batch in parse_batches(log.read(at, READ_BYTES, end), verify_crc=False):
+                for record in records(batch):
+                    if record.offset >= log.log_start_offset:
+                        _take(found, record.key, record.value, record.offset)
+                at = type(at)(batch.next_offset)
+    except OSError:
+        return None
+    return {group: left for group, left in found.items() if left}
+
+
+def _take(found: dict[str, Left], raw_key: bytes | None, raw: bytes | None, offset: int) -> None:
+    key, value = decode(raw_key, raw)
+    left = found.setdefault(key.group, Left())
+    if isinstance(key, GroupMetadataKey):
+        left.generation = value if isinstance(value, GroupMetadataValue) else None
+        return
+    tp = TopicPartition(key.topic, key.partition)
+    left.offsets.pop(tp, None)
+    if isinstance(value, OffsetCommitValue):
+        left.offsets[tp] = value.offset, offset
+
+
+def check(where: str, loaded: Mapping[str, Group], left: Mapping[str, Left]) -> None:
+    """``loaded``: what a coordinator has made of a log in which that is ``left``; raises
+    Violation."""
+    if loaded.keys() != left.keys():
+        strange = sorted(loaded.keys() ^ left.keys())
+        raise Violation(INVARIANT, f"{where}: of groups {strange} one knows, the other does not")
+    for name, group in loaded.items():
+        in_log = left[name]
+        known = {tp: (o.value.offset, o.stored_at) for tp, o in group.offsets.committed.items()}
+        if known != in_log.offsets:
+            what = f"of group {name} the offsets {known} are known, in the log are"
+            raise Violation(INVARIANT, f"{where}: {what} {in_log.offsets}")
+        if _as_known(group) != _as_written(in_log.generation):
+            what = f"group {name} is {_as_known(group)}, in the log it is"
+            raise Violation(INVARIANT, f"{where}: {what} {_as_written(in_log.generation)}")
+
+
+def _as_known(group: Group) -> tuple[object, ...]:
+    members = {member.member_id: member.assignment for member in group.members}
+    return group.generation, group.members.leader, group.protocol, members
+
+
+def _as_written(value: GroupMetadataValue | None) -> tuple[object, ...]:
+    if value is None:
+        return 0, None, None, {}
+    members = {member.member_id: member.assignment for member in value.members}
+    return value.generation, value.leader, value.protocol, members

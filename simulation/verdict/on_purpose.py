@@ -1,0 +1,73 @@
+"""All that is asked on purpose when everything else is judged, in its order."""
+
+from typing import Final
+
+from broker.server.topic_names import OFFSETS_TOPIC
+from broker.types import TopicPartition
+from simulation.clients.administration import Administrator
+from simulation.clients.client import Client
+from simulation.clients.members import Place
+from simulation.observer.observer import Observer
+from simulation.plans.actions import ElectPreferred
+from simulation.verdict import waiting
+from simulation.verdict.promised import (
+    deleted_groups,
+    deleted_topics,
+    deleting,
+    fetching,
+    moving,
+    of_members,
+    sessions,
+    successor,
+)
+from simulation.verdict.refused import invalid, invalid_groups, outdated
+from simulation.verdict.verdict import Cluster, settle
+
+PATIENCE_S: Final = 30.0
+ASKED_EVERY: Final = 3
+
+
+async def leaders_stay(administrator: Administrator, world: Cluster) -> None:
+    """All are led by whom they are to be led, and no rebalance of leaders moves one from under who
+    asks it."""
+    await administrator.obey(ElectPreferred(), patience_s=PATIENCE_S)
+    await settle(world)
+
+
+async def ask(client: Client, administrator: Administrator, world: Cluster, *, seed: int) -> None:
+    """Raises Violation. What is promised is asked for in every third ``seed``: the answers hardly
+    depend on what happened before, and take as long as a third of a plan. Last comes what a
+    controller says: its broker obeys no other after that."""
+    waiting.check(world.observer, world.hosted)
+    if seed % ASKED_EVERY == 0:
+        await _what_is_promised(client, administrator, world)
+    await invalid.check(client, world.observer, world.hosted)
+    await outdated.check(client, world.observer, world.hosted)
+    await successor.check(client, world.observer)
+
+
+async def _what_is_promised(client: Client, administrator: Administrator, world: Cluster) -> None:
+    await _static_members(client, world.observer)
+    await deleted_groups.check(client, administrator, world.observer)
+    await deleted_topics.check(client, administrator, world.observer)
+    await settle(world)
+    await fetching.check(client, world.observer, world.hosted)
+    await sessions.check(client, world.observer, world.hosted)
+    await moving.check(client, world)
+    await leaders_stay(administrator, world)
+    await deleting.check(client, world.observer, world.hosted)
+
+
+async def of_group(member: Client, place: Place, tp: TopicPartition) -> None:
+    """Of one whose only member has that ``place``, which is another one afterwards; raises
+    Violation."""
+    await invalid_groups.check(member, place, tp)
+    await of_members.leader_calls_again(member, place)
+
+
+async def _static_members(client: Client, observer: Observer) -> None:
+    if OFFSETS_TOPIC in observer.topics:
+        for tp, _ in observer.partitions():
+            if tp.topic != OFFSETS_TOPIC:
+                await of_members.static_member_stays(client, tp)
+                return

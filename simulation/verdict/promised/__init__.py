@@ -1,0 +1,1 @@
+"""What clients and administrators may count on, asked for on purpose when all is over."""

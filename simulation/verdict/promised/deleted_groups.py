@@ -1,0 +1,234 @@
+"""What administrators ask of groups: that they, and offsets of theirs, are deleted for good.
+
+* **DeletedGroupsStay**: what was deleted is not there, here and where the next coordinator has
+  loaded it; what was not is (KIP-229, KIP-496).
+* **PreferredLeads**: a preferred replica that is in sync leads when somebody has asked for that
+  (KIP-183), which is how another coordinator gets to load the groups.
+
+Nobody deletes in the course of a plan: members would come back.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import count
+from typing import Any, Final, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from broker.server.groups.offsets_topic import partition_for
+from broker.server.network.broker_connection import Disconnected
+from broker.server.topic_names import OFFSETS_TOPIC
+from broker.types import Offset, TopicPartition
+from broker.wire.messages.delete_groups import DeleteGroupsRequest
+from broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from broker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from broker.wire.messages.leave_group import LeaveGroupRequest
+from broker.wire.messages.list_groups import ListGroupsRequest
+from broker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from broker.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from simulation.clients.administration import Administrator
+from simulation.clients.client import PAUSE_S, Client
+from simulation.clients.members import SESSION_MS
+from simulation.clients.reading import offsets_of
+from simulation.observer.observer import Observer
+from simulation.plans.actions import ElectPreferred, Reassign
+from simulation.violation import Violation
+
+INVARIANT: Final = "DeletedGroupsStay"
+DOOMED, PRUNED, KEPT = "doomed", "pruned", "kept"
+OFFSET: Final = 7
+NOTHING: Final = -1
+PATIENCE_S: Final = 30.0
+
+T = TypeVar("T")
+
+
+async def check(client: Client, administrator: Administrator, observer: Observer) -> None:
+    """Raises Violation."""
+    home, tp = observer.topics.get(OFFSETS_TOPIC), next(_topics(observer), None)
+    if home is None or tp is None:
+        return
+    number = partition_for(DOOMED, len(home.partitions))
+    groups = {role: _beside(role, number, len(home.partitions)) for role in (DOOMED, PRUNED, KEPT)}
+    await _comes_and_goes(client, groups[DOOMED])
+    for group in groups.values():
+        await commit(client, group, tp)
+    await _delete(client, groups[DOOMED])
+    await _prune(client, groups[PRUNED], tp)
+    expected = {groups[DOOMED]: NOTHING, groups[PRUNED]: NOTHING, groups[KEPT]: OFFSET}
+    await _are_so(client, expected, tp)
+    await _is_listed(client, groups)
+    replicas = home.replicas(number)
+    if replicas is not None and len(replicas) > 1:
+        await _leads_next(administrator, observer, number, (*replicas[1:], replicas[0]))
+        await _are_so(client, expected, tp)
+        await _is_listed(client, groups)
+
+
+def _topics(observer: Observer) -> Iterator[TopicPartition]:
+    return (tp for tp, _ in observer.partitions() if tp.topic != OFFSETS_TOPIC)
+
+
+def _beside(role: str, number: int, partitions: int) -> str:
+    """A group of that partition of ``__consumer_offsets``."""
+    names = (role, *(f"{role}-{n}" for n in range(100)))
+    return next(name for name in names if partition_for(name, partitions) == number)
+
+
+# --- who leads ------------------------------------------------------------------------------------
+
+
+async def _leads_next(
+    administrator: Administrator, observer: Observer, number: int, replicas: tuple[int, ...]
+) -> None:
+    topic, loop = observer.topics[OFFSETS_TOPIC], asyncio.get_running_loop()
+    order = Reassign(topic=OFFSETS_TOPIC, partition=number, replicas=replicas)
+    for each in (order, ElectPreferred()):
+        if not await administrator.obey(each, patience_s=PATIENCE_S):
+            raise Violation("Serves", f"nobody obeys {each}")
+    end = loop.time() + PATIENCE_S
+    while (state := topic.partitions[number].state) is None or state.leader != replicas[0]:
+        if loop.time() >= end:
+            what = f"{OFFSETS_TOPIC}-{number} is to be led by {replicas[0]}, and"
+            raise Violation("PreferredLeads", f"{what} {state and state.leader} leads")
+        await asyncio.sleep(PAUSE_S)
+
+
+# --- what is asked --------------------------------------------------------------------------------
+
+
+async def coordinator_of(client: Client, group: str) -> int | None:
+    """As any broker says; raises Disconnected."""
+    found = await client.ask_any(FindCoordinatorRequest(version=2, key=group, key_type=0))
+    return found.node_id if found.error_code is ErrorCode.none else None
+
+
+async def _until(what: str, ask: Callable[[], Awaitable[T | None]]) -> T:
+    """Its first answer that is one."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + PATIENCE_S
+    for _ in count():
+        try:
+            answer = await ask()
+        except Disconnected:
+            answer = None
+        if answer is not None:
+            return answer
+        if loop.time() >= end:
+            break
+        await asyncio.sleep(PAUSE_S)
+    raise Violation("Serves", f"{what}: not in {PATIENCE_S:.0f} s")
+
+
+async def _asked(client: Client, group: str, request: Any, error_in: Callable[[Any], Any]) -> None:
+    """Until it is carried out."""
+
+    async def ask() -> bool | None:
+        coordinator = await coordinator_of(client, group)
+        if coordinator is None:
+            return None
+        error = error_in(await client.ask(coordinator, request))
+        return True if error is ErrorCode.none else None
+
+    await _until(f"{type(request).__name__} of group {group}", ask)
+
+
+async def _comes_and_goes(client: Client, group: str) -> None:
+    """A member, so that there is more to delete than offsets."""
+    member_id = ""
+
+    async def ask() -> bool | None:
+        nonlocal member_id
+        coordinator = await coordinator_of(client, group)
+        if coordinator is None:
+            return None
+        joined = await client.ask(coordinator, _join(group, member_id))
+        member_id = joined.member_id
+        if joined.error_code is not ErrorCode.none:
+            return None
+        left = await client.ask(
+            coordinator, LeaveGroupRequest(version=2, group_id=group, member_id=member_id)
+        )
+        return True if left.error_code is ErrorCode.none else None
+
+    await _until(f"a member of group {group}", ask)
+
+
+def _join(group: str, member_id: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        version=5,
+        group_id=group,
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=SESSION_MS,
+        member_id=member_id,
+        group_instance_id=None,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="share", metadata=b""),),
+    )
+
+
+async def commit(client: Client, group: str, tp: TopicPartition) -> None:
+    """From outside, of an offset that is not the first."""
+    part = OffsetCommitRequestPartition(
+        partition_index=tp.partition, committed_offset=Offset(OFFSET), committed_metadata=""
+    )
+    request = OffsetCommitRequest(
+        version=7,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=(OffsetCommitRequestTopic(name=tp.topic, partitions=(part,)),),
+    )
+    await _asked(client, group, request, lambda answer: answer.topics[0].partitions[0].error_code)
+
+
+async def _delete(client: Client, group: str) -> None:
+    request = DeleteGroupsRequest(version=1, groups_names=(group,))
+    await _asked(client, group, request, lambda answer: answer.results[0].error_code)
+
+
+async def _prune(client: Client, group: str, tp: TopicPartition) -> None:
+    part = OffsetDeleteRequestPartition(partition_index=tp.partition)
+    topic = OffsetDeleteRequestTopic(name=tp.topic, partitions=(part,))
+    request = OffsetDeleteRequest(group_id=group, topics=(topic,))
+    await _asked(client, group, request, lambda answer: answer.topics[0].partitions[0].error_code)
+
+
+# --- what is told ---------------------------------------------------------------------------------
+
+
+async def _are_so(client: Client, expected: Mapping[str, int], tp: TopicPartition) -> None:
+    for group, offset in expected.items():
+
+        async def ask(group: str = group) -> int | None:
+            found = await offsets_of(client, await coordinator_of(client, group), group, [tp])
+            return None if found is None else found[tp]
+
+        told = await _until(f"OffsetFetch of group {group}", ask)
+        if told != offset:
+            what = f"group {group} has {told} of {tp} committed, and was left with {offset}"
+            raise Violation(INVARIANT, what)
+
+
+async def _is_listed(client: Client, groups: Mapping[str, str]) -> None:
+    async def ask() -> frozenset[str] | None:
+        coordinator = await coordinator_of(client, groups[KEPT])
+        if coordinator is None:
+            return None
+        answer = await client.ask(coordinator, ListGroupsRequest(version=2))
+        listed = frozenset(group.group_id for group in answer.groups)
+        return listed if answer.error_code is ErrorCode.none else None
+
+    listed = await _until("ListGroups", ask)
+    if groups[DOOMED] in listed or groups[KEPT] not in listed:
+        what = f"of {groups[KEPT]} and {groups[DOOMED]}, which was deleted, are listed"
+        raise Violation(INVARIANT, f"{what} {sorted(listed & set(groups.values()))}")

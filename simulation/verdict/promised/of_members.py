@@ -1,0 +1,123 @@
+"""What members of a group may count on, which those of a plan do not come to ask for.
+
+* **LeaderCallsAgain**: a leader that joins again has all others join (topics may have changed).
+* **StaticMembersStay**: a static member that was restarted has its place and its partitions again,
+  and nobody else has noticed; who is still there under its former id is shut out (KIP-345).
+"""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from broker.types import TopicPartition
+from broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from broker.wire.messages.heartbeat import HeartbeatRequest
+from broker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from broker.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from simulation.clients.client import Client
+from simulation.clients.members import SESSION_MS, Place
+from simulation.verdict.refused.invalid_groups import commit
+from simulation.verdict.refused.words import Word, answered, is_refused, of_parts, of_whole
+from simulation.violation import Violation
+
+STATIC: Final = "StaticMembersStay"
+GROUP, INSTANCE = "static", "instance"
+PART: Final = b"what it is to read"
+
+
+async def leader_calls_again(client: Client, place: Place) -> None:
+    """Of a group whose only member, and leader, has this ``place``; raises Violation."""
+    answer = await answered(client, place.coordinator, _join(place.group, place.member_id, None))
+    told = (answer.error_code, answer.generation_id)
+    if told != (ErrorCode.none, place.generation + 1):
+        what = f"{told[0].name}, generation {told[1]}, to its leader that joins again"
+        raise Violation("LeaderCallsAgain", f"group {place.group}: {what} in {place.generation}")
+
+
+async def static_member_stays(client: Client, tp: TopicPartition) -> None:
+    """Raises Violation."""
+    found = await client.ask_any(FindCoordinatorRequest(version=2, key=GROUP, key_type=0))
+    if found.error_code is not ErrorCode.none:
+        return
+    broker = found.node_id
+    first = await _joins(client, broker)
+    await _has_its_part(client, broker, first, PART)
+    again = await _joins(client, broker)
+    if again.member_id == first.member_id or again.generation != first.generation:
+        raise Violation(STATIC, f"{again} came back as {first}")
+    for word in _fenced(first, tp):
+        await is_refused(client, word, STATIC)
+    await _has_its_part(client, broker, again, b"")
+    who = MemberIdentity(member_id="", group_instance_id=INSTANCE)
+    leave = LeaveGroupRequest(version=3, group_id=GROUP, members=(who,))
+    await is_refused(client, _word("LeaveGroup", again, leave, _of_leavers, ErrorCode.none), STATIC)
+    gone = _word("a Heartbeat", again, _heartbeat(again), of_whole, ErrorCode.unknown_member_id)
+    await is_refused(client, gone, STATIC)
+
+
+async def _joins(client: Client, broker: int) -> Place:
+    for attempt in count():
+        answer = await answered(client, broker, _join(GROUP, "", INSTANCE))
+        if answer.error_code is ErrorCode.none:
+            return Place(broker, GROUP, answer.generation_id, answer.member_id)
+        if answer.error_code is not ErrorCode.coordinator_load_in_progress or attempt > 10:
+            break
+    raise Violation(STATIC, f"{answer.error_code.name} to {INSTANCE}, which joins")
+
+
+async def _has_its_part(client: Client, broker: int, place: Place, assigned: bytes) -> None:
+    """``assigned``: by itself, which counts only in a generation that is new."""
+    sync = SyncGroupRequest(
+        version=3,
+        group_id=GROUP,
+        generation_id=place.generation,
+        member_id=place.member_id,
+        group_instance_id=INSTANCE,
+        assignments=(SyncGroupRequestAssignment(member_id=place.member_id, assignment=assigned),),
+    )
+    answer = await answered(client, broker, sync)
+    if answer.error_code is not ErrorCode.none or answer.assignment != PART:
+        raise Violation(STATIC, f"{answer.error_code.name}, {answer.assignment!r} to {place}")
+
+
+def _fenced(former: Place, tp: TopicPartition) -> Iterator[Word]:
+    fenced = ErrorCode.fenced_instance_id
+    yield _word("a Heartbeat", former, _heartbeat(former), of_whole, fenced)
+    request = commit(former, tp, instance_id=INSTANCE)
+    yield _word("an OffsetCommit", former, request, of_parts, fenced)
+
+
+def _word(what: str, place: Place, request: Any, refusals: Any, expected: ErrorCode) -> Word:
+    return Word(f"{what} of {place}", place.coordinator, request, refusals, expected)
+
+
+def _of_leavers(answer: Any) -> Iterator[ErrorCode]:
+    yield answer.error_code
+    for member in answer.members:
+        yield member.error_code
+
+
+def _heartbeat(place: Place) -> HeartbeatRequest:
+    return HeartbeatRequest(
+        version=3,
+        group_id=place.group,
+        generation_id=place.generation,
+        member_id=place.member_id,
+        group_instance_id=INSTANCE,
+    )
+
+
+def _join(group: str, member_id: str, instance_id: str | None) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        version=5,
+        group_id=group,
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=SESSION_MS,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="share", metadata=b""),),
+    )

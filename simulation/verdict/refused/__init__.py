@@ -1,0 +1,1 @@
+"""What brokers must refuse, said on purpose when all is over."""

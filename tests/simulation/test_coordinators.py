@@ -1,0 +1,244 @@
+"""What is watched of coordinators, and of what brokers tell, broken by hand."""
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker.groups.events import (
+    Commit,
+    Heartbeat,
+    Moment,
+    OffsetAndMetadata,
+    OffsetsAnswer,
+    Respond,
+    Store,
+    Stored,
+    Sync,
+    SyncAnswer,
+    Tick,
+)
+from broker.groups.state import GroupState
+from broker.replication.replica import Role
+from broker.types import Millis, TopicPartition
+from broker.wire.group_records import GroupMetadataKey, GroupMetadataValue
+from simulation.mutations.swap import Mutation, Swap
+from simulation.observer.coordinators import Coordinators
+from simulation.observer.logs import groups as logs
+from simulation.observer.moments import told
+from simulation.verdict import verdict, waiting
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+HOME = TopicPartition("__consumer_offsets", 0)
+TP = TopicPartition("t", 0)
+GROUP, MEMBER, GENERATION = "g", "m", 3
+
+
+class Groups:
+    """One stable group with one member, which a :class:`Coordinators` watches."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.member = SimpleNamespace(member_id=MEMBER, session_timeout_ms=3_000)
+        self.members = [self.member]
+        group = SimpleNamespace(
+            generation=GENERATION, state=GroupState.STABLE, members=Members(self.members)
+        )
+        self.by_id: dict[str, Any] = {GROUP: group}
+        self.replica = SimpleNamespace(role=Role.LEADER, leader_epoch=5, high_watermark=10)
+        partition = SimpleNamespace(tp=HOME, replica=self.replica, log=None)
+        self.shard: Any = SimpleNamespace(groups=self, partition=partition)
+        self.coordinators = Coordinators()
+        with Mutation(Swap(logs, "left_in", lambda _log: None)).active():
+            self.coordinators.loaded(1, self.shard)
+
+    def at(self, now: int) -> Moment:
+        return Moment(Millis(now), now)
+
+    def step(self, event: Any, *effects: Any, leaves: bool = False) -> None:
+        groups: Any = self
+        before = Coordinators.stable(groups, event)
+        if leaves:
+            self.members.clear()
+        self.coordinators.stepped(groups, event, effects, before)
+
+    def commit(self, request: int = 1) -> Commit:
+        offsets = {TP: OffsetAndMetadata(offset=7)}
+        return Commit(
+            request=request, at=self.at(0), group=GROUP, member_id=MEMBER,
+            generation=GENERATION, offsets=offsets,
+        )  # fmt: skip
+
+    def sync(self) -> Sync:
+        return Sync(request=2, at=self.at(0), group=GROUP, member_id=MEMBER, generation=GENERATION)
+
+    def heartbeat(self, now: int) -> None:
+        event = Heartbeat(
+            request=3, at=self.at(now), group=GROUP, member_id=MEMBER, generation=GENERATION
+        )
+        self.step(event, Respond(request=3, answer=OffsetsAnswer()))
+
+
+class Members(list[Any]):
+    """Known by their ids."""
+
+    def __init__(self, of: list[Any]) -> None:
+        super().__init__(of)
+        self._of = of
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._of)
+
+    def __contains__(self, member_id: object) -> bool:
+        return any(member.member_id == member_id for member in self._of)
+
+
+@pytest.fixture
+def groups() -> Groups:
+    return Groups()
+
+
+KEPT = OffsetsAnswer(partitions={TP: ErrorCode.none})
+STORE = Store(token=0, records=((GroupMetadataKey(group=GROUP), None),))
+
+
+def stored(offset: int, error: ErrorCode = ErrorCode.none) -> Stored:
+    return Stored(at=Moment(Millis(0), 0), token=0, error=error, offset=offset)
+
+
+def test_a_commit_is_answered_when_it_is_stored(groups: Groups) -> None:
+    groups.step(groups.commit(), STORE)
+    groups.step(stored(9), Respond(request=1, answer=KEPT))
+
+
+def test_nothing_is_stored_that_is_not_committed(groups: Groups) -> None:
+    groups.step(groups.commit(), STORE)
+    with pytest.raises(Violation, match=r"StoredIsCommitted: .* below 11 .* below 10"):
+        groups.step(stored(10))
+
+
+def test_of_one_that_leads_no_more_nothing_is_said(groups: Groups) -> None:
+    groups.step(groups.commit(), STORE)
+    groups.replica.role = Role.FOLLOWER
+    groups.step(stored(10))
+
+
+def test_a_commit_is_not_answered_before_nor_when_it_failed(groups: Groups) -> None:
+    with pytest.raises(Violation, match="AnsweredIsStored"):
+        groups.step(groups.commit(), STORE, Respond(request=1, answer=KEPT))
+    groups.step(groups.commit(), STORE)
+    with pytest.raises(Violation, match="AnsweredIsStored"):
+        groups.step(stored(-1, ErrorCode.request_timed_out), Respond(request=1, answer=KEPT))
+
+
+def test_a_generation_is_given_out_when_it_is_stored(groups: Groups) -> None:
+    answer = Respond(request=2, answer=SyncAnswer(assignment=b"all"))
+    groups.step(groups.sync(), answer)
+    groups.by_id[GROUP].generation += 1
+    with pytest.raises(Violation, match="gives out generation 4, stored is 3"):
+        groups.step(groups.sync(), answer)
+    next_one = GroupMetadataValue(
+        protocol_type="consumer", generation=4, protocol=None, leader=None,
+        current_state_timestamp=0, members=(),
+    )  # fmt: skip
+    groups.step(groups.sync(), Store(token=0, records=((GroupMetadataKey(group=GROUP), next_one),)))
+    groups.step(stored(9), answer)
+
+
+def test_who_leads_again_has_loaded_again(groups: Groups) -> None:
+    groups.replica.leader_epoch = 7
+    with pytest.raises(Violation, match=r"CoordinatorsLoad: .* in leader epoch 5, .* leader in 7"):
+        groups.step(groups.commit())
+
+
+def test_a_session_lasts_from_the_last_word_on(groups: Groups) -> None:
+    groups.heartbeat(1_000)
+    groups.step(Tick(at=groups.at(3_900)))
+    with pytest.raises(Violation, match=r"SessionsLast: .* silent for 2900 ms of 3000"):
+        groups.step(Tick(at=groups.at(3_900)), leaves=True)
+
+
+def test_it_ends_when_it_is_over(groups: Groups) -> None:
+    groups.heartbeat(1_000)
+    groups.step(Tick(at=groups.at(4_000)), leaves=True)
+
+
+def test_who_waits_for_a_coordinator_is_answered_when_it_is_none(groups: Groups) -> None:
+    loop = asyncio.new_event_loop()
+    answered, left = loop.create_future(), loop.create_future()
+    answered.set_result(KEPT)
+    Coordinators.closed(groups.shard, [answered])
+    with pytest.raises(Violation, match="WaitingAreTold: 1 who asked"):
+        Coordinators.closed(groups.shard, [answered, left])
+    loop.close()
+
+
+def test_what_is_loaded_is_what_is_left_in_the_log() -> None:
+    offsets = {TP: SimpleNamespace(value=SimpleNamespace(offset=7), stored_at=3)}
+    group: Any = SimpleNamespace(
+        offsets=SimpleNamespace(committed=offsets), generation=0, protocol=None,
+        members=Nobody(),
+    )  # fmt: skip
+    logs.check("here", {GROUP: group}, {GROUP: logs.Left({TP: (7, 3)})})
+    for strange in ({}, {GROUP: logs.Left({TP: (8, 3)})}, {GROUP: logs.Left({TP: (7, 4)})}):
+        with pytest.raises(Violation, match="GroupsAreLog"):
+            logs.check("here", {GROUP: group}, strange)
+
+
+class Nobody:
+    """Members that there are none of."""
+
+    leader = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+
+# --- what brokers tell ----------------------------------------------------------------------------
+
+
+def metadata(leader: int, error: ErrorCode) -> Any:
+    part = SimpleNamespace(partition_index=0, leader_id=leader, error_code=error)
+    return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[part])])
+
+
+def test_that_nobody_leads_is_said() -> None:
+    told.leaders(metadata(1, ErrorCode.none))
+    told.leaders(metadata(-1, ErrorCode.leader_not_available))
+    with pytest.raises(Violation, match="NoLeaderIsSaid: none of t-0, whose leader is -1"):
+        told.leaders(metadata(-1, ErrorCode.none))
+
+
+# --- in the end -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topic", ["t", HOME.topic])
+def test_nobody_waits_for_what_is_replicated(topic: str) -> None:
+    tp = TopicPartition(topic, 0)
+    observer: Any = SimpleNamespace(partitions=lambda: [(tp, SimpleNamespace(isr=(1, 2)))])
+    left: dict[int, Any] = {1: SimpleNamespace(waiting_producers=0), 2: None}
+    waiting.check(observer, lambda broker, _tp: left[broker])
+    left[2] = SimpleNamespace(waiting_producers=2)
+    if topic == HOME.topic:  # where coordinators write on
+        waiting.check(observer, lambda broker, _tp: left[broker])
+        return
+    with pytest.raises(Violation, match="NobodyWaits: t-0: 2 produce requests wait at broker 2"):
+        waiting.check(observer, lambda broker, _tp: left[broker])
+
+
+@pytest.mark.parametrize(
+    ("bases", "start", "kept"),
+    [((0,), 9, False), ((0, 5), 4, False), ((0, 5), 5, True), ((5, 9), 7, False)],
+)
+def test_a_segment_of_what_was_given_up_is_not_kept(
+    bases: tuple[int, ...], start: int, kept: bool
+) -> None:
+    replica: Any = SimpleNamespace(
+        log=SimpleNamespace(segment_base_offsets=bases, log_start_offset=start)
+    )
+    assert verdict._keeps_given_up(replica) == kept
