@@ -34,8 +34,11 @@ def clean(report: Callable[[str], None]) -> bool:
     if unavailable() is not None:
         return True
     with connected() as client:
-        # Containers first: a network goes only when nobody is in it.
-        removed = [_remove(thing, report) for thing in _things(client) if _dead(thing)]
+        things = [*_things(client)]
+        # Asked once of each owner, when all is listed: of one that dies in between, the network
+        # would have to go, and its containers, which were alive, would not.
+        dead = {owned for owned in map(_owned, things) if _is_dead(owned)}
+        removed = [_remove(thing, report) for thing in things if _owned(thing) in dead]
     return all(removed)
 
 
@@ -48,14 +51,21 @@ def remove_images(report: Callable[[str], None]) -> bool:
 
 
 def _things(client: docker.DockerClient) -> Iterator[Container | Network]:
+    """Containers first: a network goes only when nobody is in it."""
+    networks = client.networks.list(filters={"label": OWNER})
     yield from client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
-    yield from client.networks.list(filters={"label": OWNER})
+    yield from networks
 
 
-def _dead(thing: Container | Network) -> bool:
+def _owned(thing: Container | Network) -> str:
+    """The label that says whose it is."""
     labels = thing.labels if isinstance(thing, Container) else thing.attrs["Labels"]
+    return str(labels[OWNER])
+
+
+def _is_dead(owned: str) -> bool:
     try:
-        return not owner(labels).lives()
+        return not owner({OWNER: owned}).lives()
     except InfraError:  # then nobody can say that it is alive
         return True
 
