@@ -7,6 +7,7 @@ checksum is that of the sequence number 0, and for each of the eight bytes one o
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import crc32c
 import numpy as np
@@ -30,7 +31,7 @@ _SEQUENCE = slice(SEQUENCE_AT, SEQUENCE_AT + SEQUENCE_BYTES)
 _PRODUCER = slice(BODY_AT, SEQUENCE_AT)
 _WORD_BYTES = 8
 _COMPARED_BYTES = 4 << 20
-"""Of so many at once it is told whose they are; more are looked at one by one."""
+"""Of so many at once it is told whose they are."""
 _KNOWN_MAX = 16
 """Producers whose values are kept in mind."""
 
@@ -42,6 +43,14 @@ Told = tuple[
     NDArray[np.int32] | Sequence[int | None],
     NDArray[np.int64] | Sequence[int | None],
 ]
+
+
+class _Alike(NamedTuple):
+    """Whose values of one cell are."""
+
+    cell: str
+    producers: NDArray[np.int32]
+    sequences: NDArray[np.int64]
 
 
 class Values:
@@ -133,8 +142,19 @@ class Decoder:
 
     def _alike(self, rows: Bytes) -> Told | None:
         """Likewise, of values of one cell; None where they are not, or any is damaged."""
+        most = max(1, _COMPARED_BYTES // rows.shape[1])
+        parts = [self._compared(rows[at : at + most]) for at in range(0, len(rows), most)]
+        told = [part for part in parts if part is not None]
+        if len(told) < len(parts) or len({part.cell for part in told}) > 1:
+            return None
+        if len(told) == 1:
+            return told[0]
+        _, producers, sequences = zip(*told, strict=True)
+        return told[0].cell, np.concatenate(producers), np.concatenate(sequences)
+
+    def _compared(self, rows: Bytes) -> "_Alike | None":
         first = decode(rows[0].tobytes())
-        if first is None or rows.size > _COMPARED_BYTES:
+        if first is None:
             return None
         size = rows.shape[1]
         producers = rows[:, _PRODUCER].copy().view(">i4").ravel().astype(np.int32)
@@ -146,7 +166,7 @@ class Decoder:
             made.make(sequences[which])
             if not _same(mine := rows[which], made.block[: len(mine)]):
                 return None
-        return first.cell, producers, sequences
+        return _Alike(first.cell, producers, sequences)
 
     def _values(self, cell: str, producer: int, size: int, rows: int) -> Values:
         rows = 1 << (rows - 1).bit_length()

@@ -4,6 +4,7 @@ import struct
 
 import crc32c
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -87,3 +88,18 @@ def test_many_are_whose_each_is(polls: list[list[tuple]]) -> None:
             again = decoder.decode(rows)
             cells = [again[0]] * len(values) if isinstance(again[0], str) else again[0]
             assert [*zip(cells, *again[1:], strict=True)] == told
+
+
+@pytest.mark.parametrize("other", ["c", "d"])
+@pytest.mark.parametrize("how", [None, 39])
+def test_more_than_are_compared_at_once_are_whose_each_is(
+    monkeypatch: pytest.MonkeyPatch, other: str, how: object
+) -> None:
+    """Two at once here: the last but one is another cell's, or the last damaged."""
+    monkeypatch.setattr("history.values._COMPARED_BYTES", 2 * 40 + 1)
+    values = [Encoder("c", 1, 40).encode(sequence) for sequence in range(3)]
+    values += [Encoder(other, 2, 40).encode(3), damaged(Encoder("c", 1, 40).encode(4), how)]
+    cells, producers, sequences = Decoder().decode(np.array([[*value] for value in values], "u1"))
+    cells = [cells] * len(values) if isinstance(cells, str) else cells
+    told = [*zip(cells, producers, sequences, strict=True)]
+    assert told == [decode(value) or (None, None, None) for value in values]
