@@ -92,14 +92,13 @@ def test_many_are_whose_each_is(polls: list[list[tuple]]) -> None:
 
 @pytest.mark.parametrize("other", ["c", "d"])
 @pytest.mark.parametrize("how", [None, 39])
-def test_more_than_are_compared_at_once_are_whose_each_is(
-    monkeypatch: pytest.MonkeyPatch, other: str, how: object
-) -> None:
-    """Two at once here: the last but one is another cell's, or the last damaged."""
-    monkeypatch.setattr("history.values._COMPARED_BYTES", 2 * 40 + 1)
-    values = [Encoder("c", 1, 40).encode(sequence) for sequence in range(3)]
-    values += [Encoder(other, 2, 40).encode(3), damaged(Encoder("c", 1, 40).encode(4), how)]
-    cells, producers, sequences = Decoder().decode(np.array([[*value] for value in values], "u1"))
+def test_more_than_are_compared_at_once_are_whose_each_is(other: str, how: int | None) -> None:
+    """Four of a megabyte are; of the two behind them one is another cell's, or one damaged."""
+    size = 1 << 20
+    values = [Encoder("c", 1, size).encode(sequence) for sequence in range(4)]
+    values += [Encoder(other, 2, size).encode(4), damaged(Encoder("c", 1, size).encode(5), how)]
+    rows = np.frombuffer(b"".join(values), np.uint8).reshape(len(values), size)
+    cells, producers, sequences = Decoder().decode(rows)
     cells = [cells] * len(values) if isinstance(cells, str) else cells
     told = [*zip(cells, producers, sequences, strict=True)]
     assert told == [decode(value) or (None, None, None) for value in values]
