@@ -6,13 +6,8 @@ from collections.abc import Callable, Sequence
 from kio.schema.errors import ErrorCode
 
 from broker.server.network.broker_connection import Disconnected
-from broker.types import Offset, TopicPartition
-from broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from broker.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from broker.types import TopicPartition
+from simulation.clients import group_requests
 from simulation.clients.client import CALL_S, PAUSE_S, Client
 from simulation.observer.history import Commit, History
 from simulation.plans.actions import CommitALot
@@ -51,12 +46,13 @@ class Committer(Client):
         commit = Commit(group, tp, self._topic_ids(work.topic), offset, now)
         if number % JUDGED == 0:
             self.history.commits.append(commit)
+        place, metadata = group_requests.from_outside(group), "m" * work.metadata_bytes
+        request = group_requests.commit(place, tp.topic, {tp.partition: offset}, metadata)
         try:
-            asked = FindCoordinatorRequest(version=2, key=group, key_type=0)
-            found = await self.ask_any(asked)
+            found = await self.ask_any(group_requests.find_coordinator(group))
             error: ErrorCode = found.error_code
             if error is ErrorCode.none:
-                answer = await self.ask(found.node_id, _request(work, group, offset), CALL_S + 2)
+                answer = await self.ask(found.node_id, request, CALL_S + 2)
                 error = commit.answer = answer.topics[0].partitions[0].error_code
         except Disconnected:
             await asyncio.sleep(PAUSE_S)
@@ -64,20 +60,3 @@ class Committer(Client):
         self.history.count(f"commit without members: {error.name}")
         if error is not ErrorCode.none:
             await asyncio.sleep(PAUSE_S)
-
-
-def _request(work: CommitALot, group: str, offset: int) -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(
-        partition_index=0,
-        committed_offset=Offset(offset),
-        committed_metadata="m" * work.metadata_bytes,
-    )
-    topic = OffsetCommitRequestTopic(name=work.topic, partitions=(partition,))
-    return OffsetCommitRequest(
-        version=7,
-        group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
-        topics=(topic,),
-    )

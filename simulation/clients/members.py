@@ -3,29 +3,19 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
 from broker.server.network.broker_connection import Disconnected
-from broker.types import Offset, TopicPartition
+from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
 from broker.wire.message import Request, Response
-from broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from broker.wire.messages.heartbeat import HeartbeatRequest
-from broker.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
+from broker.wire.messages.join_group import JoinGroupResponse
 from broker.wire.messages.leave_group import LeaveGroupRequest
-from broker.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from simulation.clients import group_requests
 from simulation.clients.client import CALL_S, PAUSE_S, Client
+from simulation.clients.group_requests import SESSION_MS, Place
 from simulation.clients.reading import EARLIEST, end_offset, fetch, list_offset, offsets_of
 from simulation.observer.consumed import Consumed
 from simulation.observer.generations import Before, Generations
@@ -34,7 +24,6 @@ from simulation.plans.actions import Consume
 
 R = TypeVar("R", bound=Response)
 
-SESSION_MS: Final = 3_000
 REBALANCE_MS: Final = 4_000
 ROUND_S: Final = 0.5
 """Between one read, commit and heartbeat and the next."""
@@ -42,15 +31,6 @@ ROUND_S: Final = 0.5
 
 class Rejoin(Exception):
     """The coordinator, the generation or the member id is not what it was."""
-
-
-class Place(NamedTuple):
-    """Where a member is: what it tells its coordinator of itself."""
-
-    coordinator: int
-    group: str
-    generation: int
-    member_id: str
 
 
 class Member(Client):
@@ -115,16 +95,18 @@ class Member(Client):
             try:
                 await self._find()
                 if len(await self._join()) == self._partitions(self._work.topic):
-                    assert self._coordinator is not None
-                    return Place(
-                        self._coordinator, self._work.group, self._generation, self._member_id
-                    )
+                    return self._place
                 while loop.time() < end:
                     await asyncio.sleep(ROUND_S)
                     await self._heartbeat()
             except (Disconnected, Rejoin):
                 await asyncio.sleep(PAUSE_S)
         return None
+
+    @property
+    def _place(self) -> Place:
+        assert self._coordinator is not None
+        return Place(self._coordinator, self._work.group, self._generation, self._member_id)
 
     async def leave(self) -> None:
         """Say that it goes."""
@@ -143,9 +125,7 @@ class Member(Client):
             await asyncio.sleep(self._work.sleeps_ms / 1000)
 
     async def _find(self) -> None:
-        response = await self.ask_any(
-            FindCoordinatorRequest(version=2, key=self._work.group, key_type=0)
-        )
+        response = await self.ask_any(group_requests.find_coordinator(self._work.group))
         if response.error_code is not ErrorCode.none:
             raise Rejoin(response.error_code.name)
         self._coordinator = response.node_id
@@ -156,17 +136,7 @@ class Member(Client):
 
     async def _join(self) -> dict[TopicPartition, int]:
         """Where to read from, by partition."""
-        protocol = JoinGroupRequestProtocol(name="share", metadata=b"")
-        request = JoinGroupRequest(
-            version=5,
-            group_id=self._work.group,
-            session_timeout_ms=SESSION_MS,
-            rebalance_timeout_ms=REBALANCE_MS,
-            member_id=self._member_id,
-            group_instance_id=None,
-            protocol_type="consumer",
-            protocols=(protocol,),
-        )
+        request = group_requests.join(self._work.group, self._member_id, rebalance_ms=REBALANCE_MS)
         before, now = self._before(), asyncio.get_running_loop().time()
         joined = await self._ask_coordinator(request, CALL_S + REBALANCE_MS / 1000)
         if joined.error_code is ErrorCode.member_id_required:
@@ -192,21 +162,8 @@ class Member(Client):
         for number in range(self._partitions(self._work.topic) if members else 0):
             shares[members[number % len(members)]].append(number)
         before, now = self._before(), asyncio.get_running_loop().time()
-        synced = await self._ask_coordinator(
-            SyncGroupRequest(
-                version=3,
-                group_id=self._work.group,
-                generation_id=self._generation,
-                member_id=self._member_id,
-                group_instance_id=None,
-                assignments=tuple(
-                    SyncGroupRequestAssignment(
-                        member_id=member, assignment=json.dumps(shares[member]).encode()
-                    )
-                    for member in members
-                ),
-            )
-        )
+        assignments = {member: json.dumps(shares[member]).encode() for member in members}
+        synced = await self._ask_coordinator(group_requests.sync(self._place, assignments))
         self._believe(synced.error_code)
         self._was_heard(before, now)
         self._generations.synced(self._work.group, self._generation)
@@ -269,26 +226,8 @@ class Member(Client):
             return
         self.history.commits.extend(commits)
         before = self._before()
-        request = OffsetCommitRequest(
-            version=7,
-            group_id=self._work.group,
-            generation_id_or_member_epoch=self._generation,
-            member_id=self._member_id,
-            group_instance_id=None,
-            topics=(
-                OffsetCommitRequestTopic(
-                    name=self._work.topic,
-                    partitions=tuple(
-                        OffsetCommitRequestPartition(
-                            partition_index=commit.tp.partition,
-                            committed_offset=Offset(commit.offset),
-                            committed_metadata="",
-                        )
-                        for commit in commits
-                    ),
-                ),
-            ),
-        )
+        offsets = {commit.tp.partition: commit.offset for commit in commits}
+        request = group_requests.commit(self._place, self._work.topic, offsets)
         response = await self._ask_coordinator(request, CALL_S + 2)
         errors = {p.partition_index: p.error_code for t in response.topics for p in t.partitions}
         for commit in commits:
@@ -301,13 +240,7 @@ class Member(Client):
         self._was_heard(before, now)
 
     async def _heartbeat(self) -> None:
-        request = HeartbeatRequest(
-            version=3,
-            group_id=self._work.group,
-            generation_id=self._generation,
-            member_id=self._member_id,
-            group_instance_id=None,
-        )
+        request = group_requests.heartbeat(self._place)
         before, now = self._before(), asyncio.get_running_loop().time()
         self._believe((await self._ask_coordinator(request)).error_code)
         self._was_heard(before, now)

@@ -6,7 +6,7 @@ from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
-from simulation.clients.members import Place
+from simulation.clients.group_requests import Place
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred
 from simulation.verdict import waiting

@@ -20,8 +20,8 @@ from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
-from broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from simulation.clients.client import PAUSE_S
+from simulation.clients.group_requests import find_coordinator
 from simulation.clients.probing import Probing
 from simulation.clients.producers import ACKS_ALL, DELIVERY_S
 from simulation.clients.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
@@ -288,8 +288,7 @@ class Judge(Probing):
         deadline = loop.time() + ANSWER_S
         while loop.time() < deadline:
             try:
-                asked = FindCoordinatorRequest(version=2, key=group, key_type=0)
-                found = await self.ask_any(asked)
+                found = await self.ask_any(find_coordinator(group))
                 if found.error_code is ErrorCode.none:
                     stored = await offsets_of(self, found.node_id, group, [tp])
                     if stored is not None:

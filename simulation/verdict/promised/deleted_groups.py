@@ -18,25 +18,13 @@ from kio.schema.errors import ErrorCode
 from broker.server.groups.offsets_topic import partition_for
 from broker.server.network.broker_connection import Disconnected
 from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import Offset, TopicPartition
+from broker.types import TopicPartition
 from broker.wire.messages.delete_groups import DeleteGroupsRequest
-from broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from broker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.wire.messages.leave_group import LeaveGroupRequest
 from broker.wire.messages.list_groups import ListGroupsRequest
-from broker.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from broker.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from simulation.clients import group_requests
 from simulation.clients.administration import Administrator
 from simulation.clients.client import PAUSE_S, Client
-from simulation.clients.members import SESSION_MS
 from simulation.clients.reading import offsets_of
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, Reassign
@@ -107,7 +95,7 @@ async def _leads_next(
 
 async def coordinator_of(client: Client, group: str) -> int | None:
     """As any broker says; raises Disconnected."""
-    found = await client.ask_any(FindCoordinatorRequest(version=2, key=group, key_type=0))
+    found = await client.ask_any(group_requests.find_coordinator(group))
     return found.node_id if found.error_code is ErrorCode.none else None
 
 
@@ -150,7 +138,7 @@ async def _comes_and_goes(client: Client, group: str) -> None:
         coordinator = await coordinator_of(client, group)
         if coordinator is None:
             return None
-        joined = await client.ask(coordinator, _join(group, member_id))
+        joined = await client.ask(coordinator, group_requests.join(group, member_id))
         member_id = joined.member_id
         if joined.error_code is not ErrorCode.none:
             return None
@@ -162,32 +150,10 @@ async def _comes_and_goes(client: Client, group: str) -> None:
     await _until(f"a member of group {group}", ask)
 
 
-def _join(group: str, member_id: str) -> JoinGroupRequest:
-    return JoinGroupRequest(
-        version=5,
-        group_id=group,
-        session_timeout_ms=SESSION_MS,
-        rebalance_timeout_ms=SESSION_MS,
-        member_id=member_id,
-        group_instance_id=None,
-        protocol_type="consumer",
-        protocols=(JoinGroupRequestProtocol(name="share", metadata=b""),),
-    )
-
-
 async def commit(client: Client, group: str, tp: TopicPartition) -> None:
     """From outside, of an offset that is not the first."""
-    part = OffsetCommitRequestPartition(
-        partition_index=tp.partition, committed_offset=Offset(OFFSET), committed_metadata=""
-    )
-    request = OffsetCommitRequest(
-        version=7,
-        group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
-        topics=(OffsetCommitRequestTopic(name=tp.topic, partitions=(part,)),),
-    )
+    offsets = {tp.partition: OFFSET}
+    request = group_requests.commit(group_requests.from_outside(group), tp.topic, offsets)
     await _asked(client, group, request, lambda answer: answer.topics[0].partitions[0].error_code)
 
 
@@ -197,9 +163,7 @@ async def _delete(client: Client, group: str) -> None:
 
 
 async def _prune(client: Client, group: str, tp: TopicPartition) -> None:
-    part = OffsetDeleteRequestPartition(partition_index=tp.partition)
-    topic = OffsetDeleteRequestTopic(name=tp.topic, partitions=(part,))
-    request = OffsetDeleteRequest(group_id=group, topics=(topic,))
+    request = group_requests.delete_offset(group, tp)
     await _asked(client, group, request, lambda answer: answer.topics[0].partitions[0].error_code)
 
 

@@ -12,14 +12,9 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker.types import TopicPartition
-from broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from broker.wire.messages.heartbeat import HeartbeatRequest
-from broker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from simulation.clients.client import Client
-from simulation.clients.members import SESSION_MS, Place
-from simulation.verdict.refused.invalid_groups import commit
+from simulation.clients.group_requests import Place, commit, find_coordinator, heartbeat, join, sync
 from simulation.verdict.refused.words import Word, answered, is_refused, of_parts, of_whole
 from simulation.violation import Violation
 
@@ -30,7 +25,7 @@ PART: Final = b"what it is to read"
 
 async def leader_calls_again(client: Client, place: Place) -> None:
     """Of a group whose only member, and leader, has this ``place``; raises Violation."""
-    answer = await answered(client, place.coordinator, _join(place.group, place.member_id, None))
+    answer = await answered(client, place.coordinator, join(place.group, place.member_id))
     told = (answer.error_code, answer.generation_id)
     if told != (ErrorCode.none, place.generation + 1):
         what = f"{told[0].name}, generation {told[1]}, to its leader that joins again"
@@ -39,7 +34,7 @@ async def leader_calls_again(client: Client, place: Place) -> None:
 
 async def static_member_stays(client: Client, tp: TopicPartition) -> None:
     """Raises Violation."""
-    found = await client.ask_any(FindCoordinatorRequest(version=2, key=GROUP, key_type=0))
+    found = await client.ask_any(find_coordinator(GROUP))
     if found.error_code is not ErrorCode.none:
         return
     broker = found.node_id
@@ -54,13 +49,15 @@ async def static_member_stays(client: Client, tp: TopicPartition) -> None:
     who = MemberIdentity(member_id="", group_instance_id=INSTANCE)
     leave = LeaveGroupRequest(version=3, group_id=GROUP, members=(who,))
     await is_refused(client, _word("LeaveGroup", again, leave, _of_leavers, ErrorCode.none), STATIC)
-    gone = _word("a Heartbeat", again, _heartbeat(again), of_whole, ErrorCode.unknown_member_id)
+    gone = _word(
+        "a Heartbeat", again, heartbeat(again, INSTANCE), of_whole, ErrorCode.unknown_member_id
+    )
     await is_refused(client, gone, STATIC)
 
 
 async def _joins(client: Client, broker: int) -> Place:
     for attempt in count():
-        answer = await answered(client, broker, _join(GROUP, "", INSTANCE))
+        answer = await answered(client, broker, join(GROUP, "", instance_id=INSTANCE))
         if answer.error_code is ErrorCode.none:
             return Place(broker, GROUP, answer.generation_id, answer.member_id)
         if answer.error_code is not ErrorCode.coordinator_load_in_progress or attempt > 10:
@@ -70,23 +67,16 @@ async def _joins(client: Client, broker: int) -> Place:
 
 async def _has_its_part(client: Client, broker: int, place: Place, assigned: bytes) -> None:
     """``assigned``: by itself, which counts only in a generation that is new."""
-    sync = SyncGroupRequest(
-        version=3,
-        group_id=GROUP,
-        generation_id=place.generation,
-        member_id=place.member_id,
-        group_instance_id=INSTANCE,
-        assignments=(SyncGroupRequestAssignment(member_id=place.member_id, assignment=assigned),),
-    )
-    answer = await answered(client, broker, sync)
+    request = sync(place, {place.member_id: assigned}, INSTANCE)
+    answer = await answered(client, broker, request)
     if answer.error_code is not ErrorCode.none or answer.assignment != PART:
         raise Violation(STATIC, f"{answer.error_code.name}, {answer.assignment!r} to {place}")
 
 
 def _fenced(former: Place, tp: TopicPartition) -> Iterator[Word]:
     fenced = ErrorCode.fenced_instance_id
-    yield _word("a Heartbeat", former, _heartbeat(former), of_whole, fenced)
-    request = commit(former, tp, instance_id=INSTANCE)
+    yield _word("a Heartbeat", former, heartbeat(former, INSTANCE), of_whole, fenced)
+    request = commit(former, tp.topic, {tp.partition: 1}, None, INSTANCE)
     yield _word("an OffsetCommit", former, request, of_parts, fenced)
 
 
@@ -98,26 +88,3 @@ def _of_leavers(answer: Any) -> Iterator[ErrorCode]:
     yield answer.error_code
     for member in answer.members:
         yield member.error_code
-
-
-def _heartbeat(place: Place) -> HeartbeatRequest:
-    return HeartbeatRequest(
-        version=3,
-        group_id=place.group,
-        generation_id=place.generation,
-        member_id=place.member_id,
-        group_instance_id=INSTANCE,
-    )
-
-
-def _join(group: str, member_id: str, instance_id: str | None) -> JoinGroupRequest:
-    return JoinGroupRequest(
-        version=5,
-        group_id=group,
-        session_timeout_ms=SESSION_MS,
-        rebalance_timeout_ms=SESSION_MS,
-        member_id=member_id,
-        group_instance_id=instance_id,
-        protocol_type="consumer",
-        protocols=(JoinGroupRequestProtocol(name="share", metadata=b""),),
-    )

@@ -1,0 +1,130 @@
+"""What is asked about consumer groups, whoever asks: members, tools without a member, and those who
+only say that they are one."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from broker.types import Offset, TopicPartition
+from broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from broker.wire.messages.heartbeat import HeartbeatRequest
+from broker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from broker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from broker.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+SESSION_MS: Final = 3_000
+GROUP: Final = 0
+"""What FindCoordinator has of a group; a transaction has another number."""
+NO_GENERATION: Final = -1
+NO_MEMBER: Final = ""
+
+
+class Place(NamedTuple):
+    """Where a member is: what it tells its coordinator of itself."""
+
+    coordinator: int
+    group: str
+    generation: int
+    member_id: str
+
+
+def find_coordinator(group: str) -> FindCoordinatorRequest:
+    """Who coordinates it."""
+    return FindCoordinatorRequest(version=2, key=group, key_type=GROUP)
+
+
+def join(
+    group: str,
+    member_id: str,
+    *,
+    instance_id: str | None = None,
+    rebalance_ms: int = SESSION_MS,
+) -> JoinGroupRequest:
+    """As a consumer that knows one way to share partitions out."""
+    return JoinGroupRequest(
+        version=5,
+        group_id=group,
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=rebalance_ms,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        protocol_type="consumer",
+        protocols=protocols("share"),
+    )
+
+
+def protocols(name: str) -> tuple[JoinGroupRequestProtocol, ...]:
+    """The only one that a member knows."""
+    return (JoinGroupRequestProtocol(name=name, metadata=b""),)
+
+
+def sync(
+    place: Place, assignments: Mapping[str, bytes], instance_id: str | None = None
+) -> SyncGroupRequest:
+    """``assignments``: by member; none of who does not lead."""
+    return SyncGroupRequest(
+        version=3,
+        group_id=place.group,
+        generation_id=place.generation,
+        member_id=place.member_id,
+        group_instance_id=instance_id,
+        assignments=tuple(
+            SyncGroupRequestAssignment(member_id=member, assignment=assigned)
+            for member, assigned in assignments.items()
+        ),
+    )
+
+
+def heartbeat(place: Place, instance_id: str | None = None) -> HeartbeatRequest:
+    """That it lives."""
+    return HeartbeatRequest(
+        version=3,
+        group_id=place.group,
+        generation_id=place.generation,
+        member_id=place.member_id,
+        group_instance_id=instance_id,
+    )
+
+
+def from_outside(group: str) -> Place:
+    """Of a tool that is no member, such as one that resets offsets: whoever coordinates it."""
+    return Place(-1, group, NO_GENERATION, NO_MEMBER)
+
+
+def commit(
+    place: Place,
+    topic: str,
+    offsets: Mapping[int, int],
+    metadata: str | None = "",
+    instance_id: str | None = None,
+) -> OffsetCommitRequest:
+    """Of offsets by partition of a topic, by who says that this is its place."""
+    parts = tuple(
+        OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=Offset(offset), committed_metadata=metadata
+        )
+        for partition, offset in offsets.items()
+    )
+    return OffsetCommitRequest(
+        version=7,
+        group_id=place.group,
+        generation_id_or_member_epoch=place.generation,
+        member_id=place.member_id,
+        group_instance_id=instance_id,
+        topics=(OffsetCommitRequestTopic(name=topic, partitions=parts),),
+    )
+
+
+def delete_offset(group: str, tp: TopicPartition) -> OffsetDeleteRequest:
+    """What is committed of one partition (KIP-496)."""
+    part = OffsetDeleteRequestPartition(partition_index=tp.partition)
+    topic = OffsetDeleteRequestTopic(name=tp.topic, partitions=(part,))
+    return OffsetDeleteRequest(group_id=group, topics=(topic,))
