@@ -152,7 +152,7 @@ class Decoder:
         _, producers, sequences = zip(*told, strict=True)
         return told[0].cell, np.concatenate(producers), np.concatenate(sequences)
 
-    def _compared(self, rows: Bytes) -> "_Alike | None":
+    def _compared(self, rows: Bytes) -> _Alike | None:
         first = decode(rows[0].tobytes())
         if first is None:
             return None

@@ -5,7 +5,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from broker.server.network.broker_connection import Disconnected
@@ -15,12 +15,11 @@ from broker.wire.messages.metadata import MetadataRequest
 from simulation.clients.client import PAUSE_S, Client
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
+from simulation.verdict.led import Hosted
 from simulation.violation import Violation
 
 AGREE_S: Final = 30.0
 """Within which the last change has come to everybody: a controller hears of new ISRs in batches."""
-
-Hosted = Callable[[int, TopicPartition], server.Partition | None]
 
 
 async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...]) -> None:

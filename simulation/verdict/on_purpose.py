@@ -10,6 +10,7 @@ from simulation.clients.group_requests import Place
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred
 from simulation.verdict import waiting
+from simulation.verdict.led import of_clients
 from simulation.verdict.promised import (
     deleted_groups,
     deleted_topics,
@@ -66,8 +67,6 @@ async def of_group(member: Client, place: Place, tp: TopicPartition) -> None:
 
 
 async def _static_members(client: Client, observer: Observer) -> None:
-    if OFFSETS_TOPIC in observer.topics:
-        for tp, _ in observer.partitions():
-            if tp.topic != OFFSETS_TOPIC:
-                await of_members.static_member_stays(client, tp)
-                return
+    tp = next(of_clients(observer), None)
+    if OFFSETS_TOPIC in observer.topics and tp is not None:
+        await of_members.static_member_stays(client, tp)

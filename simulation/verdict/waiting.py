@@ -6,7 +6,7 @@ client has waited for its own timeout.
 
 from broker.server.topic_names import OFFSETS_TOPIC
 from simulation.observer.observer import Observer
-from simulation.verdict.refused.invalid import Hosted
+from simulation.verdict.led import Hosted
 from simulation.violation import Violation
 
 

@@ -9,7 +9,7 @@ Nobody deletes in the course of a plan: members would come back.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from typing import Any, Final, TypeVar
 
@@ -28,6 +28,7 @@ from simulation.clients.client import PAUSE_S, Client
 from simulation.clients.reading import offsets_of
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, Reassign
+from simulation.verdict.led import of_clients
 from simulation.violation import Violation
 
 INVARIANT: Final = "DeletedGroupsStay"
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 async def check(client: Client, administrator: Administrator, observer: Observer) -> None:
     """Raises Violation."""
-    home, tp = observer.topics.get(OFFSETS_TOPIC), next(_topics(observer), None)
+    home, tp = observer.topics.get(OFFSETS_TOPIC), next(of_clients(observer), None)
     if home is None or tp is None:
         return
     number = partition_for(DOOMED, len(home.partitions))
@@ -59,10 +60,6 @@ async def check(client: Client, administrator: Administrator, observer: Observer
         await _leads_next(administrator, observer, number, (*replicas[1:], replicas[0]))
         await _are_so(client, expected, tp)
         await _is_listed(client, groups)
-
-
-def _topics(observer: Observer) -> Iterator[TopicPartition]:
-    return (tp for tp, _ in observer.partitions() if tp.topic != OFFSETS_TOPIC)
 
 
 def _beside(role: str, number: int, partitions: int) -> str:

@@ -19,7 +19,7 @@ from broker.wire.messages.delete_records import (
 from simulation.clients.client import Client
 from simulation.clients.reading import EARLIEST, list_offset
 from simulation.observer.observer import Observer
-from simulation.verdict.refused.invalid import Hosted
+from simulation.verdict.led import Hosted, led
 from simulation.verdict.refused.words import Word, answered, is_refused, of_parts
 from simulation.violation import Violation
 
@@ -30,18 +30,13 @@ LONG_AGO: Final = 1
 
 async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
     """Of the partition with the longest log; raises Violation."""
-    led = {
-        tp: replica
-        for tp, partition in observer.partitions()
-        if tp.topic != OFFSETS_TOPIC and partition.state is not None
-        if (replica := hosted(partition.state.leader, tp)) is not None
-    }
-    if not led:
+    all_led = led(observer, hosted)
+    if not all_led:
         return
-    tp = max(led, key=lambda tp: led[tp].log.log_end_offset - led[tp].log.log_start_offset)
-    for word in _refused(tp, led[tp], observer):
+    most = max(all_led, key=lambda each: each.leader.log.log_end_offset - each.start)
+    for word in _refused(most.tp, most.leader, observer):
         await is_refused(client, word, INVARIANT)
-    await _are_gone(client, observer, hosted, tp)
+    await _are_gone(client, observer, hosted, most.tp)
 
 
 async def _are_gone(client: Client, observer: Observer, hosted: Hosted, tp: TopicPartition) -> None:

@@ -14,24 +14,19 @@ when all is over.
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.replication import partition as server
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import BrokerId, Offset, TopicPartition
+from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch, parse_batches
-from broker.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    PartitionData,
-)
+from broker.wire.messages.fetch import PartitionData
 from simulation.clients.batches import encoded
-from simulation.clients.client import Client
+from simulation.clients.client import Client, beside
+from simulation.clients.fetch_requests import AMPLE, Limits, fetch_request
 from simulation.observer.observer import Observer
-from simulation.verdict.refused.invalid import Hosted, produce
+from simulation.verdict.led import Hosted, Led, led
+from simulation.verdict.refused.invalid import produce
 from simulation.verdict.refused.words import answered
 from simulation.violation import Violation
 
@@ -42,43 +37,14 @@ BITES_MAX: Final = 12
 WAIT_MS: Final = 1_000
 AT_ONCE_S: Final = 0.3
 """For the way there and back, and an append that all of the ISR has."""
-AMPLE: Final = 2**20
-
-
-class Limits(NamedTuple):
-    """What a request says of sizes and times."""
-
-    max_bytes: int = AMPLE
-    partition_max_bytes: int = AMPLE
-    min_bytes: int = 0
-    max_wait_ms: int = 0
-
-
-class Led(NamedTuple):
-    """A partition, and its leader's replica."""
-
-    tp: TopicPartition
-    leader: server.Partition
-
-    @property
-    def broker(self) -> int:
-        return self.leader.replica.broker
-
-    @property
-    def start(self) -> int:
-        return self.leader.log.log_start_offset
-
-    @property
-    def end(self) -> int:
-        return self.leader.replica.high_watermark
 
 
 async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
     """Of the partition with the longest log, and of all that its leader leads; raises Violation."""
-    led = led_here(observer, hosted)
-    if not led:
+    all_led = led(observer, hosted)
+    if not all_led:
         return
-    most = max(led, key=lambda each: each.end - each.start)
+    most = max(all_led, key=lambda each: each.end - each.start)
     for limits in (
         Limits(max_bytes=1),
         Limits(partition_max_bytes=1),
@@ -86,23 +52,13 @@ async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
         Limits(partition_max_bytes=200),
     ):
         await _bite_by_bite(client, most, limits)
-    others = [each for each in led if each.broker == most.broker]
+    others = [each for each in all_led if each.broker == most.broker]
     await _of_several(client, others)
     await _offsets_are_told(client, most)
     await _nothing_is_waited_for(client, most)
     await _news_is_told(client, most)
     await _less_than_enough_is_told(client, most)
     await _news_is_counted(client, others, most)
-
-
-def led_here(observer: Observer, hosted: Hosted) -> list[Led]:
-    """All partitions of clients that are led."""
-    return [
-        Led(tp, replica)
-        for tp, partition in observer.partitions()
-        if tp.topic != OFFSETS_TOPIC and partition.state is not None
-        if (replica := hosted(partition.state.leader, tp)) is not None
-    ]
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -222,11 +178,8 @@ async def _meanwhile(
     (led, _), fetching = asked[-1], asyncio.ensure_future(_fetch(client, asked, limits))
     try:
         await asyncio.sleep(limits.max_wait_ms / 2000)
-        other = Client(f"{client.name}-2", client.brokers, client.history)
-        try:
+        async with beside(client) as other:
             await answered(other, led.broker, produce(led.tp, 1, encoded([b"news"])))
-        finally:
-            await other.close()
         return await fetching
     finally:
         fetching.cancel()
@@ -242,28 +195,7 @@ async def _fetch(
     asked = list(asked)
     if not asked:
         return []
-    request = FetchRequest(
-        version=11,
-        replica_id=BrokerId(-1),
-        max_wait_ms=limits.max_wait_ms,
-        min_bytes=limits.min_bytes,
-        max_bytes=limits.max_bytes,
-        session_id=0,
-        session_epoch=-1,
-        topics=tuple(
-            FetchTopic(
-                topic=led.tp.topic,
-                partitions=(
-                    FetchPartition(
-                        partition=led.tp.partition,
-                        fetch_offset=Offset(at),
-                        partition_max_bytes=limits.partition_max_bytes,
-                    ),
-                ),
-            )
-            for led, at in asked
-        ),
-    )
+    request = fetch_request(((led.tp, at) for led, at in asked), limits)
     answer: Any = await answered(client, asked[0][0].broker, request)
     parts = {
         TopicPartition(topic.topic, part.partition_index): part

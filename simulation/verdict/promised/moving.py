@@ -18,7 +18,7 @@ from broker.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from simulation.clients.client import PAUSE_S, Client
+from simulation.clients.client import PAUSE_S, Client, beside
 from simulation.observer.observer import Observer
 from simulation.verdict.refused.words import answered
 from simulation.verdict.verdict import Cluster, settle
@@ -44,14 +44,11 @@ async def _is_moved(
     """First without its last replica, while it is being reordered; then to another broker."""
     *kept, removed = replicas
     reordered = (replicas[1], replicas[0], *replicas[2:])
-    other = Client(f"{client.name}-2", client.brokers, client.history)
-    try:
+    async with beside(client) as other:
         first = asyncio.ensure_future(_ask(other, cluster, tp, reordered))
         await asyncio.sleep(A_MOMENT_S)
         await _ask(client, cluster, tp, tuple(kept))
         await first
-    finally:
-        await other.close()
     await _ask(client, cluster, tp, tuple(kept))  # who came last is obeyed
     await _is_there(cluster, tp, tuple(kept), removed)
     spare = [broker for broker in client.brokers if broker not in replicas]

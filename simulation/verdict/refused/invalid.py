@@ -5,21 +5,22 @@ a broker which looks at none of it serves them as well as any. So it is said on 
 over, and no log is longer for it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
 from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import BrokerId, Offset, TopicPartition
-from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.types import BrokerId, TopicPartition
 from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client
+from simulation.clients.fetch_requests import Limits, fetch_request
 from simulation.clients.reading import list_offsets
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
+from simulation.verdict.led import Hosted
 from simulation.verdict.refused.invalid_groups import NOWHERE, to_coordinators
 from simulation.verdict.refused.strange_batches import batches
 from simulation.verdict.refused.words import Word, is_refused, of_fetch, of_parts
@@ -27,8 +28,6 @@ from simulation.violation import Violation
 
 INVARIANT: Final = "InvalidRefused"
 STRANGER: Final = BrokerId(99)
-
-Hosted = Callable[[int, TopicPartition], server.Partition | None]
 
 
 async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
@@ -81,7 +80,8 @@ def _to_the_leader(broker: int, tp: TopicPartition, leading: server.Partition) -
     listed = list_offsets(NOWHERE)
     nowhere = ErrorCode.unknown_topic_or_partition
     yield Word(f"ListOffsets of {NOWHERE}", broker, listed, of_parts, nowhere)
-    fetch, refusal = _fetch(tp, STRANGER), ErrorCode.not_leader_or_follower
+    refusal = ErrorCode.not_leader_or_follower
+    fetch = fetch_request([(tp, 0)], Limits(partition_max_bytes=1), replica=STRANGER)
     yield Word(f"a Fetch of {tp} by {STRANGER}, no replica", broker, fetch, of_fetch, refusal)
 
 
@@ -103,19 +103,6 @@ def _to_the_offsets_topic(observer: Observer) -> Iterator[Word]:
         request, expected = produce(home, -1, encoded([b"v"])), ErrorCode.invalid_topic_exception
         broker = partition.state.leader
         yield Word(f"a Produce to {home}, by a client", broker, request, _of_produce, expected)
-
-
-def _fetch(tp: TopicPartition, replica: BrokerId) -> FetchRequest:
-    part = FetchPartition(partition=tp.partition, fetch_offset=Offset(0), partition_max_bytes=1)
-    return FetchRequest(
-        version=11,
-        replica_id=replica,
-        max_wait_ms=0,
-        min_bytes=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=(FetchTopic(topic=tp.topic, partitions=(part,)),),
-    )
 
 
 def produce(tp: TopicPartition, acks: int, records: bytes) -> ProduceRequest:

@@ -5,7 +5,7 @@ gone on: each may speak at any time, and does harm at few of them. So everything
 is said once more when all is over, with the epoch before.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import NO_EPOCH, BrokerId, ControllerEpoch, LeaderEpoch, Offset, TopicPartition
-from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.wire.messages.fetch import FetchRequest
 from broker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -32,8 +32,10 @@ from broker.wire.messages.stop_replica import (
 )
 from broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.clients.client import Client
+from simulation.clients.fetch_requests import CONSUMER, NO_SESSION, Limits, fetch_request
 from simulation.clients.reading import list_offsets
 from simulation.observer.observer import Observer
+from simulation.verdict.led import Hosted
 from simulation.verdict.refused.words import (
     Word,
     answered,
@@ -47,9 +49,6 @@ from simulation.violation import Violation
 INVARIANT: Final = "OutdatedRefused"
 AHEAD: Final = 7
 BEGINNING: Final = Offset(0)
-CONSUMER: Final = BrokerId(-1)
-
-Hosted = Callable[[int, TopicPartition], server.Partition | None]
 
 
 async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
@@ -140,23 +139,10 @@ def _fetch(
     *,
     replica: BrokerId = CONSUMER,
     offset: Offset = BEGINNING,
-    session: tuple[int, int] = (0, -1),
+    session: tuple[int, int] = NO_SESSION,
 ) -> FetchRequest:
-    part = FetchPartition(
-        partition=tp.partition,
-        current_leader_epoch=epoch,
-        fetch_offset=offset,
-        partition_max_bytes=1,
-    )
-    session_id, session_epoch = session
-    return FetchRequest(
-        version=11,
-        replica_id=replica,
-        max_wait_ms=0,
-        min_bytes=0,
-        session_id=session_id,
-        session_epoch=session_epoch,
-        topics=(FetchTopic(topic=tp.topic, partitions=(part,)),),
+    return fetch_request(
+        [(tp, offset)], Limits(partition_max_bytes=1), replica=replica, epoch=epoch, session=session
     )
 
 
