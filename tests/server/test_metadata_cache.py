@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from broker.config import Listener
 from broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
-from broker.coordination.nodes import Assigned, PartitionView
+from broker.coordination.nodes import Assigned, IsrNode, LeaderNode, PartitionView
 from broker.server.coordination.zk_metadata import ZkMetadata
 from broker.server.metadata_cache import MetadataCache
 from broker.types import LEADER_DURING_DELETE, TopicPartition
@@ -127,6 +127,7 @@ class _Topic(_Registered):
         super().__init__()
         self.names = ["t"]
         self.numbers = [0, 1]
+        self.view = PartitionView(replicas=Assigned(replicas=(1,), version=0))
 
     async def topics(self) -> list[str]:
         return self.names
@@ -135,7 +136,30 @@ class _Topic(_Registered):
         return self.numbers
 
     async def partition(self, _tp) -> PartitionView:
-        return PartitionView(replicas=Assigned(replicas=(1,), version=0))
+        return self.view
+
+
+def test_without_a_controller_a_leader_is_shown_with_its_own_epoch() -> None:
+    """1 of epoch 1 dies and 2 claims epoch 2 between the readings of ``leader`` and ``ISR``: 1 was
+    never the leader of epoch 2. Where nobody leads, clients are shown the newest that there was."""
+    zk = _Topic()
+    zk.brokers = {1: LiveBroker(info=INFO, epoch=1)}
+    zk.view = PartitionView(
+        replicas=Assigned(replicas=(1, 2), version=0),
+        leader=LeaderNode(broker=1, epoch=1, owner=7, version=0),
+        isr=IsrNode(isr=(1, 2), epoch=2, version=3),
+    )
+    metadata = ZkMetadata(zk, zk)
+
+    async def shown() -> tuple[int, int]:
+        await metadata.read_brokers()
+        await metadata._read("t")
+        partition = metadata.topics["t"][0]
+        return partition.leader, partition.leader_epoch
+
+    assert asyncio.run(shown()) == (1, 1)
+    zk.view = replace(zk.view, leader=None)
+    assert asyncio.run(shown()) == (-1, 2)
 
 
 def test_without_a_controller_a_topic_that_is_read_while_it_is_deleted_is_deleted_all_the_same():

@@ -673,7 +673,8 @@ class CommandRun:
             timed_out = self._world.now >= self._deadline
             if not timed_out and self._world.zookeeper.head == self._seen:
                 return False
-            self._send(not timed_out)
+            waited = admin_steps.Waited
+            self._send(waited.TIME_IS_UP if timed_out else waited.CHANGED)
         else:
             self._send(self._answer(self._step))
         return True

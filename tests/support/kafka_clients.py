@@ -1,5 +1,6 @@
 """confluent-kafka's clients, as tests use them: everything acknowledged, everything read back."""
 
+import contextlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -109,7 +110,10 @@ def watermarks(cluster: Cluster, topic: str, partition: int = 0) -> tuple[int, i
 
 
 def _watermarks(consumer: Consumer, tp: TopicPartition) -> tuple[int, int]:
-    """As the leader says, whom the client may have to look for after an election."""
+    """As the leader says, whom the client may have to look for after an election: librdkafka (2.16)
+    asks whom its metadata name, and forgets them for no answer that does not come. One that heard
+    of the leader just before it was killed, and fetches nothing, would ask the dead for ever.
+    """
     found: list[int] = []
     refusals: list[KafkaException] = []
 
@@ -118,6 +122,8 @@ def _watermarks(consumer: Consumer, tp: TopicPartition) -> tuple[int, int]:
             found[:] = consumer.get_watermark_offsets(tp, timeout=ASK_S)
         except KafkaException as refusal:
             refusals.append(refusal)
+            with contextlib.suppress(KafkaException):
+                consumer.list_topics(tp.topic, timeout=ASK_S)
         return bool(found)
 
     try:

@@ -13,8 +13,11 @@ def address(broker: Broker) -> str:
     return re.findall(r"Metrics at (\S+)", broker.log.read_text())[-1]
 
 
-def scrape(broker: Broker) -> Callable[..., float]:
-    """Reads all metrics once; the returned function gives the sum of a sample over its labels."""
+def scrape(broker: Broker, absent: float | None = None) -> Callable[..., float]:
+    """Reads all metrics once; the returned function gives the sum of a sample over its labels.
+
+    ``absent``: of one that is not there; None: all that are asked for must be there.
+    """
     with urllib.request.urlopen(address(broker), timeout=TIMEOUT_S) as response:
         assert response.headers["content-type"].startswith("text/plain")
         text = response.read().decode()
@@ -22,7 +25,7 @@ def scrape(broker: Broker) -> Callable[..., float]:
 
     def value(name: str, **labels: str) -> float:
         found = [s.value for s in samples if s.name == name and labels.items() <= s.labels.items()]
-        assert found, f"no sample {name} {labels}"
-        return sum(found)
+        assert found or absent is not None, f"no sample {name} {labels}"
+        return sum(found) if found or absent is None else absent
 
     return value

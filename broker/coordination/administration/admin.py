@@ -19,6 +19,7 @@ from broker.coordination.administration.admin_steps import (
     ReadTopic,
     Step,
     TopicNodes,
+    Waited,
 )
 from broker.coordination.administration.admin_writes import AdminWrites, Names, Replicas
 from broker.coordination.administration.hold import Hold
@@ -162,8 +163,10 @@ class Admin(AdminWrites):
             if outcome is Outcome.DONE:
                 gone = DeleteTopic(topic=topic, expected=hold.version)
                 yield AdminWrite(ops=(gone,))
-            elif not (yield AwaitChange(brokers=(), partition=TopicPartition(topic, 0))):
-                return Outcome.TIMED_OUT
+            else:
+                waited: Waited = yield AwaitChange(brokers=(), partition=TopicPartition(topic, 0))
+                if waited is Waited.TIME_IS_UP:
+                    return Outcome.TIMED_OUT
             nodes = yield ReadTopic(topic=topic)
         return Outcome.DONE
 

@@ -12,7 +12,7 @@ step                answer sent back
 ``ReadReassigned``  the topics in ``/brokers/partitions_reassigned``: ``tuple[str, ...]``
 ``ReadQueues``      the entries by broker: ``Mapping[BrokerId, tuple[QueuedRequest, ...]]``
 ``AdminWrite``      :class:`AdminWritten`
-``AwaitChange``     True: something changed; False: time is up
+``AwaitChange``     :class:`Waited`
 ``Lifecycle``,      None: they are to be logged
 ``Refused``
 ==================  ===========================================================================
@@ -21,6 +21,7 @@ Reads are tried again while there is a connection to be had; who runs the comman
 when its client's time is up.
 """
 
+import enum
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -103,12 +104,20 @@ class AwaitChange:
     ``partitions_reassigned`` changes, or the command's time is up
     (``waitTillStateChangeRequestConsumed``).
 
-    Changes since the command last read the queues count: answering True too often is harmless, a
-    look every so often will do.
+    Changes since the command last read the queues count.
     """
 
     brokers: tuple[BrokerId, ...]
     partition: TopicPartition
+
+
+class Waited(enum.Enum):
+    """Answer to :class:`AwaitChange`."""
+
+    CHANGED = enum.auto()
+    NOTHING_SEEN = enum.auto()
+    """Yet: a look every so often finds what a watch has missed."""
+    TIME_IS_UP = enum.auto()
 
 
 Step: TypeAlias = (

@@ -11,6 +11,7 @@ from broker.coordination.administration.admin_steps import (
     ReadNodes,
     ReadQueues,
     Step,
+    Waited,
 )
 from broker.coordination.administration.hold import Hold, held
 from broker.coordination.events import (
@@ -129,7 +130,7 @@ class AdminWrites:
             )
             if not left if self.fenced else not any(queues.values()):
                 return True
-            changed: bool = yield AwaitChange(brokers=brokers, partition=tp)
+            changed = yield from self._change(tp, brokers)
             if not changed or not self.fenced:
                 return changed
 
@@ -147,6 +148,15 @@ class AdminWrites:
             sent = view.reassigned is not None and view.reassigned.version > 0
             if self.fenced and ((sent and not left) or view == PartitionView()):
                 return True
-            changed: bool = yield AwaitChange(brokers=brokers, partition=tp)
+            changed = yield from self._change(tp, brokers)
             if not changed or not self.fenced:
                 return changed
+
+    def _change(self, tp: TopicPartition, brokers: Replicas) -> Generator[Step, Answer, bool]:
+        """Whether it is worth another look; False: time is up. Printed, until a watch fires: who
+        took a look for that would delete a topic's paths before its leader has read that it is to
+        be deleted, and leave the logs for good."""
+        while True:
+            waited: Waited = yield AwaitChange(brokers=brokers, partition=tp)
+            if self.fenced or waited is not Waited.NOTHING_SEEN:
+                return waited is not Waited.TIME_IS_UP

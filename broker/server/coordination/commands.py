@@ -99,15 +99,15 @@ class Commands:
 
     async def _await_change(
         self, step: steps.AwaitChange, changed: asyncio.Event, deadline: float
-    ) -> bool:
+    ) -> steps.Waited:
         """The queues are watched since they were read; the partition's node is looked at."""
         loop = asyncio.get_running_loop()
         left = deadline - loop.time()
         if left <= 0:
-            return False
+            return steps.Waited.TIME_IS_UP
         where = nodes.path(Node(Kind.REASSIGNED, step.partition))
         await self._reader.exists(where, self._changed)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(left, LOOK_S)):
                 await changed.wait()
-        return True
+        return steps.Waited.CHANGED if changed.is_set() else steps.Waited.NOTHING_SEEN

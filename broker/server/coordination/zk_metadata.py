@@ -155,11 +155,14 @@ class ZkMetadata(MetadataCache):
         self._notify()
 
     def _shown(self, view: PartitionView) -> PartitionMetadata:
-        leader = view.leader
-        led = leader is not None and leader.broker in self._brokers
+        """Of a leader the epoch that stands beside it. ``ISR`` is read after ``leader``: 1 dies and
+        2 claims in between, and 1 would be shown as the leader of epoch 2, which is 2's."""
+        leader, epoch = NO_LEADER, view.isr.epoch if view.isr else NO_EPOCH
+        if view.leader is not None and view.leader.broker in self._brokers:
+            leader, epoch = view.leader.broker, view.leader.epoch
         return PartitionMetadata(
-            leader=leader.broker if leader is not None and led else NO_LEADER,
-            leader_epoch=view.isr.epoch if view.isr else NO_EPOCH,
+            leader=leader,
+            leader_epoch=epoch,
             replicas=view.assigned,
             isr=view.isr.isr if view.isr else (),
             offline_replicas=tuple(b for b in view.assigned if b not in self._brokers),

@@ -1,0 +1,76 @@
+"""What admin commands make of a wait in which nothing was seen to change."""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from broker.coordination.administration.admin import Admin, Outcome
+from broker.coordination.administration.admin_steps import (
+    AdminWrite,
+    AdminWritten,
+    AwaitChange,
+    ReadNodes,
+    ReadQueues,
+    ReadTopic,
+    TopicNodes,
+    Waited,
+)
+from broker.coordination.events import Result
+from broker.coordination.nodes import Assigned, PartitionView
+from broker.types import BrokerId, TopicPartition, ZkVersion
+
+TP = TopicPartition("t", 0)
+VIEW = PartitionView(
+    replicas=Assigned(replicas=(BrokerId(1), BrokerId(2)), version=ZkVersion(0)),
+    leader=None,
+    isr=None,
+    reassigned=Assigned(replicas=(), version=ZkVersion(0)),
+    topic_id=None,
+)
+"""To be deleted; its leader has not read that yet."""
+TOPIC = TopicNodes(version=ZkVersion(0), topic_id=None, partitions={0: VIEW})
+
+
+def step_to_its_wait(command: Generator[Any, Any, Outcome], step: Any) -> Any:
+    """Answers as long as the command does not wait."""
+    while not isinstance(step, AwaitChange):
+        match step:
+            case ReadTopic():
+                answer: Any = TOPIC
+            case ReadNodes():
+                answer = VIEW
+            case ReadQueues():
+                answer = dict.fromkeys(step.brokers, ())
+            case AdminWrite():
+                answer = AdminWritten(result=Result.DONE)
+        step = command.send(answer)
+    return step
+
+
+def deletion(*, fenced: bool) -> Generator[Any, Any, Outcome]:
+    command = Admin(fenced=fenced).delete_topic("t")
+    step_to_its_wait(command, next(command))
+    return command
+
+
+def test_a_printed_deletion_waits_until_a_watch_fires() -> None:
+    command = deletion(fenced=False)
+    for _ in range(3):
+        assert isinstance(command.send(Waited.NOTHING_SEEN), AwaitChange)
+    assert isinstance(command.send(Waited.CHANGED), AdminWrite)
+
+
+def test_a_fenced_deletion_looks_again_and_goes_on_waiting() -> None:
+    command = deletion(fenced=True)
+    for waited in (Waited.NOTHING_SEEN, Waited.CHANGED):
+        looked = command.send(waited)
+        assert isinstance(looked, ReadNodes)
+        assert isinstance(step_to_its_wait(command, looked), AwaitChange)
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_when_its_time_is_up_a_deletion_has_failed(fenced: bool) -> None:
+    with pytest.raises(StopIteration) as ended:
+        deletion(fenced=fenced).send(Waited.TIME_IS_UP)
+    assert ended.value.value is Outcome.TIMED_OUT
