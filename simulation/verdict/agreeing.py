@@ -4,19 +4,18 @@
 * **SettingsAgree**: every replica goes by the settings that its topic has.
 """
 
-import asyncio
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
-from broker.server.network.broker_connection import Disconnected
 from broker.server.replication import partition as server
 from broker.types import TopicPartition
 from broker.wire.messages.metadata import MetadataRequest
-from simulation.clients.client import PAUSE_S, Client
+from simulation.clients.client import Client
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
+from simulation.verdict import patience
 from simulation.verdict.led import Hosted
-from simulation.violation import Violation
 
 AGREE_S: Final = 30.0
 """Within which the last change has come to everybody: a controller hears of new ISRs in batches."""
@@ -24,30 +23,23 @@ AGREE_S: Final = 30.0
 
 async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...]) -> None:
     """Asks all of ``brokers``, which live; raises Violation."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + AGREE_S
     for broker in brokers:
-        while (why := await _disagrees(client, observer, broker, brokers)) is not None:
-            if loop.time() >= end:
-                raise Violation("MetadataAgrees", f"broker {broker} tells clients {why}")
-            await asyncio.sleep(PAUSE_S)
+        why = partial(_disagrees, client, observer, broker, brokers)
+        await patience.wait("MetadataAgrees", AGREE_S, why)
 
 
 async def _disagrees(
     client: Client, observer: Observer, broker: int, brokers: tuple[int, ...]
 ) -> str | None:
     request = MetadataRequest(version=7, topics=None, allow_auto_topic_creation=False)
-    try:
-        told = await client.ask(broker, request)
-    except Disconnected:
-        return "nothing"
+    told = await client.ask(broker, request)
     alive = sorted(int(each.node_id) for each in told.brokers)
     if alive != sorted(brokers):
-        return f"that brokers {alive} live"
+        return f"broker {broker} tells clients that brokers {alive} live"
     known = {name for name, topic in observer.topics.items() if not topic.is_doomed}
     strange = {str(topic.name) for topic in told.topics} - known
     if strange:
-        return f"that there is {', '.join(sorted(strange))}"
+        return f"broker {broker} tells clients that there is {', '.join(sorted(strange))}"
     parts = {
         TopicPartition(topic.name, part.partition_index): part
         for topic in told.topics
@@ -56,7 +48,7 @@ async def _disagrees(
     for tp, partition in observer.partitions():
         why = _differs(partition, parts.get(tp))
         if why is not None:
-            return f"of {tp} {why}"
+            return f"broker {broker} tells clients of {tp} {why}"
     return None
 
 
@@ -76,12 +68,11 @@ def _differs(partition: Partition, told: Any) -> str | None:
 
 async def settings(observer: Observer, hosted: Hosted) -> None:
     """Of the replicas in the ISR; raises Violation."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + AGREE_S
-    while (why := next(_strange_settings(observer, hosted), None)) is not None:
-        if loop.time() >= end:
-            raise Violation("SettingsAgree", why)
-        await asyncio.sleep(PAUSE_S)
+
+    async def why() -> str | None:
+        return next(_strange_settings(observer, hosted), None)
+
+    await patience.wait("SettingsAgree", AGREE_S, why)
 
 
 def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:

@@ -32,7 +32,7 @@ from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
 from simulation.partition.shadow import Extent
 from simulation.plans.actions import Produce
-from simulation.verdict import agreeing, numbered
+from simulation.verdict import agreeing, numbered, patience
 from simulation.violation import Violation
 
 SETTLE_S: Final = 120.0
@@ -62,12 +62,12 @@ class Cluster(Protocol):
 
 async def settle(cluster: Cluster) -> None:
     """Returns when all is as it should be; raises Violation when that takes too long."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + SETTLE_S
-    while (why := unsettled(cluster)) is not None:
-        if loop.time() >= end:
-            raise Violation("Settles", f"{SETTLE_S:.0f} s after all was healed: {why}")
-        await asyncio.sleep(LOOK_S)
+
+    async def why() -> str | None:
+        told = unsettled(cluster)
+        return told and f"{SETTLE_S:.0f} s after all was healed: {told}"
+
+    await patience.wait("Settles", SETTLE_S, why, LOOK_S)
 
 
 def unsettled(cluster: Cluster) -> str | None:

@@ -28,6 +28,7 @@ from simulation.clients.client import PAUSE_S, Client
 from simulation.clients.reading import offsets_of
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, Reassign
+from simulation.verdict import patience
 from simulation.verdict.led import of_clients
 from simulation.violation import Violation
 
@@ -74,17 +75,20 @@ def _beside(role: str, number: int, partitions: int) -> str:
 async def _leads_next(
     administrator: Administrator, observer: Observer, number: int, replicas: tuple[int, ...]
 ) -> None:
-    topic, loop = observer.topics[OFFSETS_TOPIC], asyncio.get_running_loop()
+    topic = observer.topics[OFFSETS_TOPIC]
     order = Reassign(topic=OFFSETS_TOPIC, partition=number, replicas=replicas)
     for each in (order, ElectPreferred()):
         if not await administrator.obey(each, patience_s=PATIENCE_S):
             raise Violation("Serves", f"nobody obeys {each}")
-    end = loop.time() + PATIENCE_S
-    while (state := topic.partitions[number].state) is None or state.leader != replicas[0]:
-        if loop.time() >= end:
-            what = f"{OFFSETS_TOPIC}-{number} is to be led by {replicas[0]}, and"
-            raise Violation("PreferredLeads", f"{what} {state and state.leader} leads")
-        await asyncio.sleep(PAUSE_S)
+
+    async def why() -> str | None:
+        state = topic.partitions[number].state
+        if state is not None and state.leader == replicas[0]:
+            return None
+        what = f"{OFFSETS_TOPIC}-{number} is to be led by {replicas[0]}, and"
+        return f"{what} {state and state.leader} leads"
+
+    await patience.wait("PreferredLeads", PATIENCE_S, why)
 
 
 # --- what is asked --------------------------------------------------------------------------------

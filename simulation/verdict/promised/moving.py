@@ -18,8 +18,9 @@ from broker.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from simulation.clients.client import PAUSE_S, Client, beside
+from simulation.clients.client import Client, beside
 from simulation.observer.observer import Observer
+from simulation.verdict import patience
 from simulation.verdict.refused.words import answered
 from simulation.verdict.verdict import Cluster, settle
 from simulation.violation import Violation
@@ -69,15 +70,17 @@ async def _ask(
 async def _is_there(
     cluster: Cluster, tp: TopicPartition, target: tuple[int, ...], removed: int
 ) -> None:
-    loop, topic = asyncio.get_running_loop(), cluster.observer.topics[tp.topic]
-    end = loop.time() + PATIENCE_S
-    while not _is_quiet(cluster, tp, target) or cluster.hosted(removed, tp):
-        if loop.time() >= end:
-            there = topic.replicas(tp.partition)
-            what = f"{tp} was to be moved to {list(target)}, and is on {there}"
-            keeps = "has it still" if cluster.hosted(removed, tp) else "has it no more"
-            raise Violation("RemovedAreDeleted", f"{what}; {removed}, who was removed, {keeps}")
-        await asyncio.sleep(PAUSE_S)
+    topic = cluster.observer.topics[tp.topic]
+
+    async def why() -> str | None:
+        keeps = cluster.hosted(removed, tp)
+        if _is_quiet(cluster, tp, target) and not keeps:
+            return None
+        there = topic.replicas(tp.partition)
+        what = f"{tp} was to be moved to {list(target)}, and is on {there}"
+        return f"{what}; {removed}, who was removed, has it {'still' if keeps else 'no more'}"
+
+    await patience.wait("RemovedAreDeleted", PATIENCE_S, why)
     await settle(cluster)
 
 
