@@ -86,7 +86,7 @@ class Produce:
         }
         return Client(
             name=FINAL_READ,
-            module="workloads.final_read",
+            module="workloads.reading_back.final_read",
             role=Role.CONSUMER,
             cell=None,
             node=place.node,
@@ -145,7 +145,9 @@ class _Clients:
             "producer_config": producer_config(self.cell),
         }
         if (library := self.cell.client) == LIBRDKAFKA:
-            return self._client(name, "workloads.producer", Role.PRODUCER, specification, place)
+            return self._client(
+                name, "workloads.producing.producer", Role.PRODUCER, specification, place
+            )
         specification["library"] = library
         module = "workloads.foreign.producer"
         client = self._client(name, module, Role.PRODUCER, specification, place)
@@ -154,7 +156,7 @@ class _Clients:
     def _reader(self, number: int, place: Place) -> Client:
         name = reader_of(self.cell.topic, number)
         rack = self.load.rack_of(number % self.load.readers)
-        return self._consumer(name, "workloads.tail_reader", {}, rack, place)
+        return self._consumer(name, "workloads.consuming.tail_reader", {}, rack, place)
 
     def _member(self, group: Group, number: int, place: Place) -> Client:
         """A static one has the instance of whom it comes in the place of: its partitions are
@@ -168,7 +170,7 @@ class _Clients:
         }
         name = member_of(group_id(self.cell, group), number)
         config = {**self.load.rack_of(of_first), **group.config}
-        return self._consumer(name, "workloads.group_member", of_group, config, place)
+        return self._consumer(name, "workloads.consuming.group_member", of_group, config, place)
 
     def _consumer(
         self,

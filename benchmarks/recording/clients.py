@@ -16,13 +16,14 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from workloads import polling, sending
 from workloads.configuration import producer_properties, reader_properties
+from workloads.consuming import polling
+from workloads.consuming.tail_reader import TailReader
 from workloads.process import collect_seldom
-from workloads.producer import CellProducer
+from workloads.producing import sending
+from workloads.producing.producer import CellProducer
+from workloads.producing.turns import FLAT_OUT_RECORDS, TURNS_MAX
 from workloads.spec import ConsumerSpec, ProducerSpec, load
-from workloads.tail_reader import TailReader
-from workloads.turns import FLAT_OUT_RECORDS, TURNS_MAX
 
 DEADLINE_S = 120.0
 

@@ -325,7 +325,7 @@ def its_software_is_there(backend: Backend, _scratch: Path) -> None:
     node = backend.node("a")
     for name, code in {
         "broker": "import broker.server",
-        "clients": "import workloads.producer, workloads.final_read",
+        "clients": "import workloads.producing.producer, workloads.reading_back.final_read",
     }.items():
         assert _python(node, name, code).wait(PATIENCE_S) == 0, _log(node, name)
     java = node.start(Command(name="java", argv=[node.software.java, "-version"]))

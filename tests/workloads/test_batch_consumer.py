@@ -13,10 +13,10 @@ from patience import PATIENCE_S
 
 from history.payload import Encoder
 from infra.waiting import wait_until
+from workloads.consuming.polled import Polled, polled
 from workloads.librdkafka import consumer as batch_consumer
 from workloads.librdkafka.consumer import BatchConsumer
 from workloads.librdkafka.library import library
-from workloads.polled import Polled, polled
 from workloads.process import ClientFailed
 from workloads.spec import SpecificationError
 

@@ -13,14 +13,14 @@ from patience import PATIENCE_S
 
 from history.payload import Encoder, bytes_min
 from infra.waiting import wait_until
-from workloads.keys import Keys
 from workloads.librdkafka import library as lib
 from workloads.librdkafka.library import library
 from workloads.librdkafka.messages import Reports
 from workloads.librdkafka.producer import BatchProducer
 from workloads.process import ClientFailed
+from workloads.producing.keys import Keys
+from workloads.producing.unresolved import FEW
 from workloads.spec import SpecificationError
-from workloads.unresolved import FEW
 
 TOPIC = "t"
 PARTITIONS = 3

@@ -32,7 +32,7 @@ def produce(mock_cluster, client) -> Callable:
     def start(create: int = PARTITIONS, **changed):
         mock_cluster.create(TOPIC, create)
         return client(
-            "workloads.producer",
+            "workloads.producing.producer",
             {
                 "cell": "cell.one",
                 "topic": TOPIC,
@@ -53,7 +53,7 @@ def produce(mock_cluster, client) -> Callable:
 def final_read(mock_cluster, client) -> Callable:
     def start(partitions: int = PARTITIONS, deadline_s: float = 100):
         return client(
-            "workloads.final_read",
+            "workloads.reading_back.final_read",
             {
                 "topics": [{"topic": TOPIC, "partitions": partitions}],
                 "bootstrap_servers": mock_cluster.bootstrap_servers,

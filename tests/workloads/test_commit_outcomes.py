@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from history.schema import SendType
-from workloads.commit_outcomes import DEFINITE, of_commit
+from workloads.consuming.commit_outcomes import DEFINITE, of_commit
 
 CODES = sorted(
     code

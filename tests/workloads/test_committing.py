@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from history.reader import read
-from workloads.committing import Committer, NoAnswer
 from workloads.configuration import member_properties
-from workloads.consumption import ConsumptionRecorder, ConsumptionTables
+from workloads.consuming.committing import Committer, NoAnswer
+from workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
+from workloads.consuming.positions import Positions
 from workloads.interface import Delivery
-from workloads.positions import Positions
 from workloads.spec import GroupMemberSpec
 
 NOBODY = "127.0.0.1:1"

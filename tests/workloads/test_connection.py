@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from workloads.configuration import CONNECTION, connected, member_properties, producer_properties
-from workloads.final_read import consumer_properties
 from workloads.interface import Delivery
+from workloads.reading_back.final_read import consumer_properties
 from workloads.spec import FinalReadSpec, GroupMemberSpec, ProducerSpec
 
 TOLD = {"security.protocol": "SASL_SSL", "sasl.username": "ackproof", "sasl.password": "hunter2"}

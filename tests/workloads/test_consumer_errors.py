@@ -63,7 +63,7 @@ def sequences(directory: Path) -> list[int]:
 
 
 def test_a_tail_reader_goes_on_where_its_place_is_refused(consumer, mock_cluster) -> None:
-    reader = consumer("workloads.tail_reader")
+    reader = consumer("workloads.consuming.tail_reader")
     mock_cluster.fail(FETCH, KafkaError.OFFSET_OUT_OF_RANGE, 1)
     send(mock_cluster, COUNT)
     is_shown(reader, 2 * COUNT)
@@ -77,7 +77,7 @@ def test_a_tail_reader_goes_on_where_its_place_is_refused(consumer, mock_cluster
 
 
 def test_a_commit_that_was_refused_is_unknown_and_asked_for_again(consumer, mock_cluster) -> None:
-    member = consumer("workloads.group_member", group="g", delivery="at-most-once")
+    member = consumer("workloads.consuming.group_member", group="g", delivery="at-most-once")
     mock_cluster.fail(OFFSET_COMMIT, KafkaError.INVALID_COMMIT_OFFSET_SIZE, 1)
     send(mock_cluster, COUNT)
     is_shown(member, 2 * COUNT)

@@ -53,15 +53,15 @@ class Clients:
 
     def producer(self, rate: float = RATE):
         further = {"cell": "c", "acks": "all", "producer": 0, "rate": rate, "record_bytes": 100}
-        return self._client("workloads.producer", "producer", further)
+        return self._client("workloads.producing.producer", "producer", further)
 
     def reader(self, name: str = "reader"):
-        return self._client("workloads.tail_reader", name, {"client": name})
+        return self._client("workloads.consuming.tail_reader", name, {"client": name})
 
     def member(self, name: str, delivery: Delivery, config: Mapping = {}, **further: object):
         of_group = {"group": f"{self.topic}-g", "delivery": delivery, **further}
         of_group["consumer_config"] = {**QUICK, **config}
-        return self._client("workloads.group_member", name, {"client": name, **of_group})
+        return self._client("workloads.consuming.group_member", name, {"client": name, **of_group})
 
     def _client(self, module: str, name: str, further: Mapping):
         specification = {
@@ -375,10 +375,14 @@ def test_a_place_that_the_log_has_no_more_is_told(cluster: Cluster, clients: Cli
 @pytest.mark.parametrize(
     ("module", "changed", "problem"),
     [
-        ("workloads.tail_reader", {"consumer_config": {"group.id": "g"}}, "group.id"),
-        ("workloads.tail_reader", {"consumer_config": {"no.such": "hunter2"}}, "no.such"),
-        ("workloads.group_member", {"delivery": "twice"}, "delivery"),
-        ("workloads.group_member", {"consumer_config": {"check.crcs": False}}, "check.crcs"),
+        ("workloads.consuming.tail_reader", {"consumer_config": {"group.id": "g"}}, "group.id"),
+        ("workloads.consuming.tail_reader", {"consumer_config": {"no.such": "hunter2"}}, "no.such"),
+        ("workloads.consuming.group_member", {"delivery": "twice"}, "delivery"),
+        (
+            "workloads.consuming.group_member",
+            {"consumer_config": {"check.crcs": False}},
+            "check.crcs",
+        ),
     ],
 )
 def test_a_wrong_specification_ends_it_at_once(client, module, changed, problem) -> None:
@@ -388,7 +392,7 @@ def test_a_wrong_specification_ends_it_at_once(client, module, changed, problem)
         "partitions": 1,
         "bootstrap_servers": "127.0.0.1:1",
     }
-    if module == "workloads.group_member":
+    if module == "workloads.consuming.group_member":
         specification |= {"group": "g", "delivery": "at-least-once"}
     process = client(module, {**specification, **changed})
     assert process.wait() == 2

@@ -11,9 +11,9 @@ from history.errors import HistoryError
 from history.payload import Encoder
 from history.reader import partitions, read, read_files
 from history.schema import SendType
-from workloads.consumption import ConsumptionRecorder, ConsumptionTables
+from workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
+from workloads.consuming.polled import Records, polled
 from workloads.interface import Delivery
-from workloads.polled import Records, polled
 from workloads.spec import ConsumerSpec, GroupMemberSpec
 
 VALUE = Encoder("c", 4, 100).encode(7)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from history.reader import read
 from history.writer import PartitionedWriter
-from workloads import recorder, reports, turns, unresolved
 from workloads.librdkafka.messages import Reports
-from workloads.recorder import SendRecorder
+from workloads.producing import recorder, reports, turns, unresolved
+from workloads.producing.recorder import SendRecorder
 from workloads.spec import ProducerSpec
 
 PARTITIONS = 3

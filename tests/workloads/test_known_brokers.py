@@ -91,7 +91,7 @@ def test_one_that_has_brokers_still_has_them() -> None:
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_a_producer_goes_on_in_another_session(way: BlinkingWay, client, idempotent: bool) -> None:
     producer = client(
-        "workloads.producer",
+        "workloads.producing.producer",
         {
             "cell": "one",
             "topic": TOPIC,
@@ -124,7 +124,7 @@ def test_a_producer_goes_on_in_another_session(way: BlinkingWay, client, idempot
 def test_a_member_begins_anew(cluster, way: BlinkingWay, client, delivery: str) -> None:
     send(cluster, 0)
     member = client(
-        "workloads.group_member",
+        "workloads.consuming.group_member",
         {
             "client": "one",
             "topic": TOPIC,

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from history.schema import SendType
-from workloads.outcomes import DEFINITE, of_refusal, of_report
+from workloads.producing.outcomes import DEFINITE, of_refusal, of_report
 
 CODES = sorted(
     code

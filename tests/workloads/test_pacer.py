@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from history.schema import SendType
 from history.writer import PartitionedWriter
-from workloads.pacer import Pacer
-from workloads.recorder import SendRecorder
+from workloads.producing.pacer import Pacer
+from workloads.producing.recorder import SendRecorder
+from workloads.producing.turns import FLAT_OUT_BYTES, FLAT_OUT_RECORDS, TURNS_MAX, Turns
 from workloads.spec import ProducerSpec
-from workloads.turns import FLAT_OUT_BYTES, FLAT_OUT_RECORDS, TURNS_MAX, Turns
 
 
 def taken(pacer: Pacer, now: float) -> list[float]:

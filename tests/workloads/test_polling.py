@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from history.reader import read
-from workloads.consumption import ConsumptionRecorder, ConsumptionTables
-from workloads.polled import polled
-from workloads.polling import Poller
-from workloads.positions import Positions
+from workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
+from workloads.consuming.polled import polled
+from workloads.consuming.polling import Poller
+from workloads.consuming.positions import Positions
 from workloads.process import ClientFailed
 from workloads.spec import ConsumerSpec
 

@@ -11,7 +11,7 @@ from history.reader import partitions, read_files
 from history.schema import SendType
 from history.sessions import SESSIONS_MAX, session_number
 from history.writer import PartitionedWriter
-from workloads.recorder import SendRecorder
+from workloads.producing.recorder import SendRecorder
 from workloads.spec import ProducerSpec
 
 SPEC = ProducerSpec(

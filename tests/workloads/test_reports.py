@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError
 from history.reader import read
 from history.writer import PartitionedWriter
 from workloads.librdkafka.messages import Reports
-from workloads.recorder import SendRecorder
-from workloads.reports import record
+from workloads.producing.recorder import SendRecorder
+from workloads.producing.reports import record
 from workloads.spec import ProducerSpec
 
 TIMED_OUT = KafkaError._MSG_TIMED_OUT

@@ -21,7 +21,7 @@ from workloads.configuration import (
     reader_properties,
 )
 from workloads.interface import Client, Delivery, Group, Load, Place, Role
-from workloads.keys import Keys
+from workloads.producing.keys import Keys
 from workloads.spec import (
     FINAL_READ,
     ConsumerSpec,
@@ -70,19 +70,19 @@ def clients(cell: Cell, asked: Load) -> dict[str, Client]:
 
 def producer_spec(**changed: object) -> dict[str, object]:
     (client,) = clients(CELL, Load(rate=100, record_bytes=200)).values()
-    assert (client.module, client.role) == ("workloads.producer", Role.PRODUCER)
+    assert (client.module, client.role) == ("workloads.producing.producer", Role.PRODUCER)
     return {**client.specification, **changed}
 
 
 def reader_spec(**changed: object) -> ConsumerSpec:
     client = clients(CELL, FULL)["reader-acks-all-minisr-2-0"]
-    assert (client.module, client.role) == ("workloads.tail_reader", Role.CONSUMER)
+    assert (client.module, client.role) == ("workloads.consuming.tail_reader", Role.CONSUMER)
     return ConsumerSpec.model_validate({**client.specification, **changed})
 
 
 def member_spec(group: str = "twice", **changed: object) -> GroupMemberSpec:
     client = clients(CELL, FULL)[f"member-acks-all-minisr-2-{group}-0"]
-    assert (client.module, client.role) == ("workloads.group_member", Role.CONSUMER)
+    assert (client.module, client.role) == ("workloads.consuming.group_member", Role.CONSUMER)
     return GroupMemberSpec.model_validate({**client.specification, **changed})
 
 

@@ -1,11 +1,11 @@
 """What became of a send by another library: when an error is ``fail``, and when ``info``.
 
 ``fail`` is a claim: no attempt to send this record can have been appended, now or later; the
-reasons are those of :mod:`workloads.outcomes`, which has librdkafka's table. A library that has
-taken a record reports of its last attempt alone, and whatever it reports, NOT_ENOUGH_REPLICAS or a
-record that is too large, an attempt before it may have been appended and its answer lost. Java and
-franz-go, told to retry nothing, retry all the same what refreshes metadata or splits a batch; and
-aiokafka cannot be told. So ``failed`` is ``info``, always.
+reasons are those of :mod:`workloads.producing.outcomes`, which has librdkafka's table. A library
+that has taken a record reports of its last attempt alone, and whatever it reports,
+NOT_ENOUGH_REPLICAS or a record that is too large, an attempt before it may have been appended and
+its answer lost. Java and franz-go, told to retry nothing, retry all the same what refreshes
+metadata or splits a batch; and aiokafka cannot be told. So ``failed`` is ``info``, always.
 
 What was refused never left the program, where that is known of the library: :data:`DEFINITE`. Of a
 user's own program nothing is known, and all of it is ``info``.

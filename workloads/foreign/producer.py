@@ -1,9 +1,10 @@
 """The producer of one cell whose client is a program under test:
 ``python -m workloads.foreign.producer SPEC.json``.
 
-It does for the program what :mod:`workloads.producer` does for librdkafka: draws the records, in
-the same pace and the same turns, and records each: an ``invoke`` when its line is handed over, the
-outcome when the program's line is read. What is recorded is thus the same code for all clients.
+It does for the program what :mod:`workloads.producing.producer` does for librdkafka: draws the
+records, in the same pace and the same turns, and records each: an ``invoke`` when its line is
+handed over, the outcome when the program's line is read. What is recorded is thus the same code for
+all clients.
 
 The turn of a partition is skipped as there, and so is every turn while the program does not take
 what it was told: nothing is handed over, so there is nothing to record. Its records have no keys:
@@ -41,12 +42,12 @@ from workloads.foreign.protocol import (
     encode_command,
     send_line,
 )
-from workloads.outcomes import TIMED_OUT
 from workloads.process import main
-from workloads.recorder import SendRecorder
-from workloads.sending import Keep, encoder, recording
+from workloads.producing.outcomes import TIMED_OUT
+from workloads.producing.recorder import SendRecorder
+from workloads.producing.sending import Keep, encoder, recording
+from workloads.producing.turns import Turns
 from workloads.spec import ForeignProducerSpec, load
-from workloads.turns import Turns
 
 WAITING_MAX = 100_000
 """Records without an outcome: librdkafka's ``queue.buffering.max.messages``."""

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 from confluent_kafka import KafkaError
 
+from workloads.consuming.polled import NOTHING, Polled
 from workloads.librdkafka import library as lib
 from workloads.librdkafka.client import Client
 from workloads.librdkafka.library import library
 from workloads.librdkafka.messages import polled_of
-from workloads.polled import NOTHING, Polled
 from workloads.process import ClientFailed, note_error
 from workloads.spec import Config, SpecificationError
 

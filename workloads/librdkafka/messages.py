@@ -10,8 +10,8 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from history.values import Given
+from workloads.consuming.polled import Failure, Polled, Records
 from workloads.librdkafka.library import MESSAGE, Message, library
-from workloads.polled import Failure, Polled, Records
 
 _WORD_BYTES = 8
 _ERROR, _PARTITION, _PAYLOAD, _SIZE, _OFFSET, _PRIVATE = (

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from history.payload import Encoder
 from history.values import Values
-from workloads.keys import Keys
 from workloads.librdkafka import library as lib
 from workloads.librdkafka.client import Client
 from workloads.librdkafka.library import MESSAGE, Message, library
 from workloads.librdkafka.messages import Reports, reports_of
+from workloads.producing.keys import Keys
+from workloads.producing.unresolved import FEW
 from workloads.spec import Config, SpecificationError
-from workloads.unresolved import FEW
 
 ROWS_MAX = 1_000
 BLOCK_BYTES = 4 << 20

@@ -1,9 +1,10 @@
 """The final read of what was written in transactions:
 ``python -m workloads.transactions.final_read SPEC.json``.
 
-Reads everything (``workloads.final_read``), then again what is committed, into ``committed`` and
-``committed_reads``, then fetches what the transformers' groups have committed. That a transaction
-is still open shows in the second read: it ends at the last stable offset, below the high watermark.
+Reads everything (``workloads.reading_back.final_read``), then again what is committed, into
+``committed`` and ``committed_reads``, then fetches what the transformers' groups have committed.
+That a transaction is still open shows in the second read: it ends at the last stable offset, below
+the high watermark.
 """
 
 import sys
@@ -16,10 +17,10 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from history.transactional import FETCHED, NOTHING_COMMITTED
 from history.writer import PartitionedWriter, TableWriter
-from workloads import final_read
-from workloads.final_read import FinalReader, connection_of, consumer_properties
 from workloads.process import main, note_error
 from workloads.progress import Progress
+from workloads.reading_back import final_read
+from workloads.reading_back.final_read import FinalReader, connection_of, consumer_properties
 from workloads.spec import FINAL_READ, SpecificationError, load
 from workloads.transactions.spec import TransactionalReadSpec
 

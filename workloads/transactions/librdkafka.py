@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from workloads.bounded import within
 from workloads.foreign.protocol import Remedy
-from workloads.outcomes import TIMED_OUT, of_refusal, of_report
 from workloads.process import note_error
+from workloads.producing.outcomes import TIMED_OUT, of_refusal, of_report
 from workloads.spec import SpecificationError
 from workloads.transactions.client import CallFailed, Report
 from workloads.transactions.spec import TransactionalSpec, session_properties

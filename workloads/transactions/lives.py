@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from history.transactional import producer_number
-from workloads.sending import Keep
+from workloads.producing.sending import Keep
 from workloads.transactions.recording import TransactionRecorder
 from workloads.transactions.session import PAUSE_S, Session
 from workloads.transactions.spec import TransactionalSpec, TransformerSpec

@@ -1,7 +1,7 @@
 """A producer of one cell that writes in transactions:
 ``python -m workloads.transactions.producer SPEC.json``.
 
-Sends at a steady rate (``workloads.pacer``), each record to a partition that is drawn. A
+Sends at a steady rate (``workloads.producing.pacer``), each record to a partition that is drawn. A
 transaction that has the records that were drawn for it is ended as was drawn: committed, aborted,
 or left to a zombie (``workloads.transactions.lives``). While its end is asked for nothing is sent.
 
@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from workloads.pacer import Pacer
 from workloads.process import main
+from workloads.producing.pacer import Pacer
 from workloads.spec import load
 from workloads.transactions.lives import Draws, End, Lives
 from workloads.transactions.recording import recording

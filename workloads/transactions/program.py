@@ -30,7 +30,7 @@ from workloads.foreign.protocol import (
     encode_command,
     send_line,
 )
-from workloads.outcomes import TIMED_OUT
+from workloads.producing.outcomes import TIMED_OUT
 from workloads.transactions.client import CallFailed, Report
 from workloads.transactions.spec import TransactionalSpec, program_properties
 

@@ -13,9 +13,9 @@ from history.payload import Identity
 from history.schema import SendType
 from history.transactional import TransactionEvent
 from history.writer import PartitionedWriter, TableWriter
+from workloads.producing.recorder import SendRecorder
+from workloads.producing.sending import Keep
 from workloads.progress import Progress
-from workloads.recorder import SendRecorder
-from workloads.sending import Keep
 from workloads.transactions.spec import TransactionalSpec, TransformerSpec
 
 
@@ -110,7 +110,7 @@ class TransactionRecorder:
             self._offsets.append((*who, kind, self._spec.topic, partition, offset, error))
 
     def keep(self, now: float) -> None:
-        """As :data:`workloads.sending.Keep`, but for the progress file."""
+        """As :data:`workloads.producing.sending.Keep`, but for the progress file."""
         self._sends.flush_due(now)
 
     def close(self) -> None:

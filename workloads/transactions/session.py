@@ -17,8 +17,8 @@ from history.payload import Encoder
 from history.schema import SendType
 from history.transactional import TransactionEvent
 from workloads.foreign.protocol import Remedy
-from workloads.outcomes import TIMED_OUT
-from workloads.sending import Keep
+from workloads.producing.outcomes import TIMED_OUT
+from workloads.producing.sending import Keep
 from workloads.spec import SpecificationError
 from workloads.transactions.client import CallFailed, Report, TransactionalClient
 from workloads.transactions.librdkafka import LibrdkafkaClient

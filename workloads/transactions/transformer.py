@@ -30,9 +30,9 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from history.payload import decode
 from history.transactional import FETCHED, NOTHING_COMMITTED, TRANSFORMERS
 from workloads.configuration import consumer_properties
-from workloads.polling import consumer_of
+from workloads.consuming.polling import consumer_of
 from workloads.process import main, note_error
-from workloads.sending import Keep
+from workloads.producing.sending import Keep
 from workloads.spec import Config, load
 from workloads.transactions.lives import Draws, End, Lives
 from workloads.transactions.recording import Read, TransactionRecorder, recording

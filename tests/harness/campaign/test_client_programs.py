@@ -74,7 +74,7 @@ def test_each_library_has_a_cell_of_its_own(campaign_file) -> None:
     assert [cell.name for cell in cells] == [f"acks-all.minisr-1.client-{one}" for one in LIBRARIES]
     assert [cell.max_in_flight for cell in cells] == [1_000_000, 5, 1, 1]
     modules = {cell.client: producer(cell).module for cell in cells}
-    assert modules.pop("librdkafka") == "workloads.producer"
+    assert modules.pop("librdkafka") == "workloads.producing.producer"
     assert set(modules.values()) == {"workloads.foreign.producer"}
     assert {message_timeout_ms(cell) for cell in cells} == {DEFAULTS["delivery.timeout.ms"]}
 

@@ -1,4 +1,4 @@
-"""The tail reader of one cell: ``python -m workloads.tail_reader SPEC.json``.
+"""The tail reader of one cell: ``python -m workloads.consuming.tail_reader SPEC.json``.
 
 Reads all partitions from offset 0, where the log of a topic that was made for the run begins, as
 they grow. It assigns itself to them, once: no coordinator is asked, and nothing is committed.
@@ -18,9 +18,8 @@ from functools import partial
 from pathlib import Path
 
 from workloads.configuration import reader_properties
-from workloads.consumption import ConsumptionRecorder
-from workloads.librdkafka.consumer import BatchConsumer
-from workloads.polling import (
+from workloads.consuming.consumption import ConsumptionRecorder
+from workloads.consuming.polling import (
     ASK_S,
     BATCH_OF_ARRAYS,
     WAIT_SECONDS,
@@ -29,7 +28,8 @@ from workloads.polling import (
     Poller,
     recording,
 )
-from workloads.positions import Positions
+from workloads.consuming.positions import Positions
+from workloads.librdkafka.consumer import BatchConsumer
 from workloads.process import main
 from workloads.spec import ConsumerSpec, load
 

@@ -16,8 +16,8 @@ from history.columns import Many
 from history.schema import SendType
 from history.sessions import LIBRARY
 from history.writer import PartitionedWriter
+from workloads.producing.unresolved import FEW, Unresolved
 from workloads.spec import ProducerSpec
-from workloads.unresolved import FEW, Unresolved
 
 _NS_PER_S = 1_000_000_000
 _INVOKE = SendType.INVOKE

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from workloads.consumption import ConsumptionRecorder, ConsumptionTables
+from workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
+from workloads.consuming.polled import NOTHING, Polled, polled
+from workloads.consuming.positions import Positions
 from workloads.interface import CATCH_UP_S
-from workloads.polled import NOTHING, Polled, polled
-from workloads.positions import Positions
 from workloads.process import ClientFailed, note_error
 from workloads.progress import Progress
 from workloads.spec import Config, ConsumerSpec, SpecificationError
@@ -84,7 +84,7 @@ def consume(consumer: Consumer) -> Polled:
 
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int] | None:
     """Log start and high watermark; None where nobody tells within :data:`ASK_S`. For the thread
-    that polls (see :mod:`workloads.committing`)."""
+    that polls (see :mod:`workloads.consuming.committing`)."""
     try:
         told: tuple[int, int] | None = consumer.get_watermark_offsets(
             TopicPartition(topic, partition), timeout=ASK_S, cached=False

@@ -1,9 +1,9 @@
-"""The producer of one cell: ``python -m workloads.producer SPEC.json``.
+"""The producer of one cell: ``python -m workloads.producing.producer SPEC.json``.
 
-At a rate it sends in an open loop (``workloads.pacer``): how much is sent does not depend on how
-fast it is acknowledged. Partitions take turns (``workloads.turns``); the share of each is of
-``queue.buffering.max.messages``. Should the client's queue be full all the same (its limit in
-bytes), the refusal is recorded as a ``fail``.
+At a rate it sends in an open loop (``workloads.producing.pacer``): how much is sent does not depend
+on how fast it is acknowledged. Partitions take turns (``workloads.producing.turns``); the share of
+each is of ``queue.buffering.max.messages``. Should the client's queue be full all the same (its
+limit in bytes), the refusal is recorded as a ``fail``.
 
 Stopped by SIGTERM: no more sends, what is under way gets ``message.timeout.ms`` to resolve, the
 rest is purged and becomes ``info``.
@@ -28,17 +28,17 @@ from confluent_kafka import KafkaError
 
 from history.sessions import NO_BROKERS, SESSIONS_MAX, session_number
 from workloads.configuration import producer_properties
-from workloads.keys import Keys
 from workloads.known_brokers import KnownBrokers
 from workloads.librdkafka.messages import Reports
 from workloads.librdkafka.producer import BatchProducer
-from workloads.outcomes import TIMED_OUT, of_refusal
 from workloads.process import ClientFailed, main
-from workloads.recorder import SendRecorder
-from workloads.reports import record
-from workloads.sending import Keep, encoder, recording
+from workloads.producing.keys import Keys
+from workloads.producing.outcomes import TIMED_OUT, of_refusal
+from workloads.producing.recorder import SendRecorder
+from workloads.producing.reports import record
+from workloads.producing.sending import Keep, encoder, recording
+from workloads.producing.turns import Turns
 from workloads.spec import Config, ProducerSpec, load
-from workloads.turns import Turns
 
 POLL_SECONDS_MIN = 0.002
 """Tokens of this long are sent in one go; librdkafka polls in whole milliseconds."""

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from workloads.bounded import within
-from workloads.commit_outcomes import of_commit
-from workloads.consumption import ConsumptionRecorder
-from workloads.positions import Positions
+from workloads.consuming.commit_outcomes import of_commit
+from workloads.consuming.consumption import ConsumptionRecorder
+from workloads.consuming.positions import Positions
 
 
 class NoAnswer(Exception):

@@ -5,9 +5,9 @@ from confluent_kafka import KafkaError
 
 from history.schema import SendType
 from workloads.librdkafka.messages import Reports
-from workloads.outcomes import of_report
-from workloads.recorder import SendRecorder
-from workloads.unresolved import FEW
+from workloads.producing.outcomes import of_report
+from workloads.producing.recorder import SendRecorder
+from workloads.producing.unresolved import FEW
 
 
 def record(reports: Reports, recorder: SendRecorder, acknowledged: bool, now: int) -> None:

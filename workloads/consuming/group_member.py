@@ -1,4 +1,4 @@
-"""A member of a cell's consumer group: ``python -m workloads.group_member SPEC.json``.
+"""A member of a cell's consumer group: ``python -m workloads.consuming.group_member SPEC.json``.
 
 What a poll returned is recorded as shown, which is all the processing there is. Committed is the
 next offset of each partition:
@@ -41,13 +41,21 @@ from confluent_kafka import (
 
 from history.sessions import NO_ANSWER, NO_BROKERS
 from workloads.bounded import within
-from workloads.committing import Committer, NoAnswer
 from workloads.configuration import commit_s, is_cooperative, member_properties
-from workloads.consumption import ConsumptionRecorder
+from workloads.consuming.committing import Committer, NoAnswer
+from workloads.consuming.consumption import ConsumptionRecorder
+from workloads.consuming.polling import (
+    CatchUp,
+    Keep,
+    Poller,
+    consume,
+    consumer_of,
+    recording,
+    watermarks,
+)
+from workloads.consuming.positions import Positions
 from workloads.interface import Delivery
 from workloads.known_brokers import KnownBrokers
-from workloads.polling import CatchUp, Keep, Poller, consume, consumer_of, recording, watermarks
-from workloads.positions import Positions
 from workloads.process import main
 from workloads.spec import GroupMemberSpec, load
 

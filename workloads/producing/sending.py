@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from history.payload import Encoder
 from history.writer import PartitionedWriter
+from workloads.producing.recorder import SendRecorder
 from workloads.progress import Progress
-from workloads.recorder import SendRecorder
 from workloads.spec import ProducerSpec, SpecificationError
 
 Keep = Callable[[float], None]

@@ -14,7 +14,7 @@ import numpy as np
 from history.schema import SendType
 from history.values import Decoder
 from history.writer import PartitionedWriter, Row, TableWriter
-from workloads.polled import Records
+from workloads.consuming.polled import Records
 from workloads.spec import ConsumerSpec, GroupMemberSpec
 
 FETCHED = "fetched"

@@ -1,9 +1,9 @@
 """What became of a commit: the one place that decides between ``ok``, ``fail`` and ``info``.
 
 ``fail`` is a claim: the coordinator was never asked to keep these offsets. An answer with an error
-does not support it, as little as one does for a send (``workloads.outcomes``). It tells of the last
-attempt: librdkafka (2.16, ``rdkafka_cgrp.c``) defers a commit that fails with NOT_COORDINATOR,
-COORDINATOR_NOT_AVAILABLE or _TRANSPORT and asks the next coordinator, and
+does not support it, as little as one does for a send (``workloads.producing.outcomes``). It tells
+of the last attempt: librdkafka (2.16, ``rdkafka_cgrp.c``) defers a commit that fails with
+NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE or _TRANSPORT and asks the next coordinator, and
 ``rd_kafka_handle_OffsetCommit`` retries others. So the first attempt may have been stored and its
 answer lost, and then the member's generation is over (ILLEGAL_GENERATION), it is fenced (_FATAL,
 FENCED_INSTANCE_ID) or there is nobody left to ask (_WAIT_COORD). A coordinator that is deposed

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.pacer import BACKLOG_SECONDS, FlatOut, Pace, Pacer
-from workloads.recorder import SendRecorder
+from workloads.producing.pacer import BACKLOG_SECONDS, FlatOut, Pace, Pacer
+from workloads.producing.recorder import SendRecorder
+from workloads.producing.unresolved import FEW
 from workloads.spec import ProducerSpec
-from workloads.unresolved import FEW
 
 TURNS_MAX = 1_000
 """At once; then the client library is listened to."""

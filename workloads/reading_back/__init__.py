@@ -1,0 +1,1 @@
+"""The reading back of a cell's topic when all is over."""
