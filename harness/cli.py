@@ -9,19 +9,7 @@ import traceback
 
 import click
 
-from harness.commands.catalogues import checkers, faults, workloads
-from harness.commands.check import check, report
-from harness.commands.clean import clean
-from harness.commands.cluster import cluster
-from harness.commands.compare import compare
-from harness.commands.doctor import doctor
-from harness.commands.files import init, schema, validate
-from harness.commands.known_losses import known_losses
-from harness.commands.matrix import matrix
-from harness.commands.run import carry_out, run
-from harness.commands.selftest import selftest
-from harness.commands.serve import serve
-from harness.commands.shrink import shrink
+from harness.commands.lazily import LazyGroup
 from harness.console import go_on_unread
 from harness.exit_status import ExitStatus
 
@@ -46,7 +34,29 @@ Exit status: 0 every guarantee held, 1 a guarantee broken, 2 bad usage or campai
 """
 
 
+_COMMANDS = {
+    "catalogues": ("checkers", "faults", "workloads"),
+    "check": ("check", "report"),
+    "clean": ("clean",),
+    "cluster": ("cluster",),
+    "compare": ("compare",),
+    "doctor": ("doctor",),
+    "files": ("init", "schema", "validate"),
+    "known_losses": ("known-losses",),
+    "matrix": ("matrix",),
+    "run": ("run", "carry-out"),
+    "selftest": ("selftest",),
+    "serve": ("serve",),
+    "shrink": ("shrink",),
+}
+"""By the module of :mod:`harness.commands` that has them."""
+
+
 @click.group(
+    cls=LazyGroup,
+    modules={
+        name: f"harness.commands.{module}" for module, names in _COMMANDS.items() for name in names
+    },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EXAMPLES,
 )
@@ -58,13 +68,6 @@ def cli(debug: bool) -> None:
     Ackproof deploys a cluster, breaks it on purpose while clients write and read, records every
     acknowledgement, and reconciles the acknowledgements with what the logs hold at the end.
     """
-
-
-for command in (
-    *(init, validate, schema, doctor, run, check, report, compare, matrix, serve, shrink, cluster),
-    *(clean, faults, workloads, checkers, selftest, known_losses, carry_out),
-):
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -39,6 +40,20 @@ def test_every_command_has_help(command: str) -> None:
     result = invoke(command, "--help")
     assert result.exit_code == 0
     assert result.output.startswith("Usage:")
+
+
+def test_commands_are_called_what_they_are_found_by() -> None:
+    with click.Context(cli) as context:
+        for name in cli.list_commands(context):
+            command = cli.get_command(context, name)
+            assert command is not None
+            assert command.name == name
+
+
+def test_no_command_is_imported_before_it_is_asked_for() -> None:
+    told = "import sys, harness.cli; print({'docker', 'matplotlib', 'pyspark'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 @pytest.mark.parametrize("command", ["up", "down", "status"])
