@@ -5,11 +5,12 @@ they depend on how fast this machine is: by default an example that takes 200 ms
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import browser
 import pytest
 from hypothesis import HealthCheck, settings
+from kafka_cluster import logs_of_those_that_run
 
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", patient, derandomize=True)
@@ -25,6 +26,15 @@ def eyes() -> Iterator[browser.Eyes]:
         pytest.skip("there is no Chromium; on Debian: apt-get install chromium")
     with browser.eyes(path) as looking:
         yield looking
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What brokers said is all that is left of what went wrong on another machine."""
+    report = yield
+    if report.when == "call" and report.failed:
+        report.sections += logs_of_those_that_run()
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

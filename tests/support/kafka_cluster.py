@@ -211,15 +211,32 @@ def running_cluster(
 ) -> Iterator[Cluster]:
     """A cluster that serves; all of it killed at the end, with its logs shown if a test failed."""
     cluster = Cluster(directory, brokers, overrides or {}, own)
+    _running.append(cluster)
     try:
         start(cluster)
         yield cluster
     except BaseException:
-        for broker in cluster.brokers.values():
-            print(f"--- broker {broker.id}\n{_tail(broker.log)}")  # noqa: T201 - pytest shows it
+        for title, log in _logs(cluster):
+            print(f"--- {title}\n{log}")  # noqa: T201 - pytest shows it
         raise
     finally:
+        _running.remove(cluster)
         cluster.kill()
+
+
+_running: list[Cluster] = []
+
+
+def logs_of_those_that_run() -> Iterator[tuple[str, str]]:
+    """For the report of a test that failed with a cluster that it shares, which goes on."""
+    for cluster in _running:
+        yield from _logs(cluster)
+
+
+def _logs(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """The end of each broker's, with a title."""
+    for broker in cluster.brokers.values():
+        yield f"broker {broker.id}", _tail(broker.log)
 
 
 def _tail(path: Path, lines: int = 60) -> str:
