@@ -179,7 +179,10 @@ class KafkaAdmin:
         def attempt(left_s: float) -> None:
             client = self._client(left_s)
             told = client.list_offsets({asked: OffsetSpec.earliest()})
-            found[:] = [told[asked].result().offset]
+            offset = told[asked].result().offset
+            if offset < 0:  # what librdkafka (2.16) tells of a leader that does not answer
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            found[:] = [offset]
 
         _ordered(attempt, within_s)
         return found[0]

@@ -12,6 +12,7 @@ reason. That is a result, not a failure of the reader: exit status 0.
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -56,7 +57,7 @@ class FinalReader:
     ) -> None:
         """Read until all is read, the deadline (``time.monotonic``) has passed, or ``stopping``;
         then write the rows of ``reads``."""
-        bounds = Bounds(AdminClient(connection_of(self._spec)), sorted(self._reads))
+        bounds = Bounds(partial(AdminClient, connection_of(self._spec)), sorted(self._reads))
         while self._open and not stopping() and (now := time.monotonic()) < deadline:
             for partition, low, high in bounds.answers(now):
                 self._reads[partition].begin(low, high)

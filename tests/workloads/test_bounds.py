@@ -1,0 +1,31 @@
+"""Where logs begin and end, asked of leaders that die, by the real client of a real cluster."""
+
+import time
+from pathlib import Path
+
+import pytest
+from kafka_clients import create_topic, produce
+from kafka_cluster import running_cluster, until
+
+from workloads.reading_back.bounds import Bounds
+
+pytestmark = pytest.mark.integration
+
+
+def test_they_are_told_though_the_leader_has_just_died(tmp_path: Path) -> None:
+    """Metadata name it until its session ends; librdkafka then goes on asking it, and tells of an
+    offset that is none."""
+    with running_cluster(tmp_path) as cluster:
+        create_topic(cluster, "t")
+        assert set(produce(cluster, "t", [b"%d" % n for n in range(10)]).values()) == {None}
+        cluster.brokers[cluster.leader("t")].kill()
+        bounds = Bounds(cluster.admin, [("t", 0)])
+        told: list[object] = []
+
+        def answered() -> bool:
+            told.extend(bounds.answers(time.monotonic()))
+            return bool(told)
+
+        until("the next leader tells", answered)
+        assert told == [(("t", 0), 0, 10)]
+        assert not bounds.refusals
