@@ -18,7 +18,7 @@ pytestmark = pytest.mark.simulation
 
 SEEDS = 40
 FOUND = {
-    "2: a deleted topic's producers are answered twice": ("doomed shrink", 5, "StaysUp"),
+    "2: a deleted topic's producers are answered twice": ("doomed shrink", 20, "StaysUp"),
     "3: a cut inside a batch is kept from the replica": ("inside a batch", 8, "ViewIsLog"),
     "4: groups are written again by number, not by bytes": ("many commits", 0, "OffsetsLogBounded"),
     "5: groups hash by the partitions that are known": ("offsets half made", 5, "CommitsKept"),

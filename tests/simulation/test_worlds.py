@@ -35,12 +35,12 @@ BLOCKS = 6
 SEEDS_FOR_A_MUTATION = 150
 FIRST_SEEDS = {
     "acks=all answered at append": 0,
-    "leader elected outside the ISR": 13,
-    "followers never truncate": 1,
+    "leader elected outside the ISR": 23,
+    "followers never truncate": 25,
     "bounces forgotten at an election": 28,
     "who bounced waits for nobody": 0,
     "watermark from the largest log end": 0,
-    "followers join the ISR at once": 14,
+    "followers join the ISR at once": 24,
     "the ISR is too small for acks=all": 4,
     "recovery points say that all is flushed": 0,
     "controllers of the past are obeyed": 0,
