@@ -80,6 +80,10 @@ def _append(
 ) -> Outcome:
     if request.acks not in (-1, 0, 1):
         return refused(ErrorCode.invalid_required_acks)
+    # First, as in Kafka: who took us for the leader asks the leader, whose settings may be newer,
+    # instead of giving up a batch that this broker would not take.
+    if partition.replica.refusal(acks=1) is not ErrorCode.none:
+        return refused(ErrorCode.not_leader_or_follower)
     batches = validated(data.records, request.version, partition.config.max_message_bytes)
     if isinstance(batches, ErrorCode):
         return refused(batches)
