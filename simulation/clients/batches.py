@@ -16,14 +16,15 @@ def encoded(
     values: Sequence[bytes],
     producer: tuple[int, int, int] = (-1, -1, -1),
     attributes: int = 0,
+    times_ms: Sequence[int] | None = None,
 ) -> bytes:
-    """A batch of now. ``producer``: id, epoch and first sequence number."""
-    now_s = BEGINNING_WALL_MS / 1000 + asyncio.get_running_loop().time()
-    moment = TZAwareMicros.parse(datetime.datetime.fromtimestamp(now_s, datetime.UTC))
+    """A batch. ``producer``: id, epoch and first sequence number. ``times_ms``: of each record,
+    since 1970; None: now."""
+    times = [_moment(each) for each in times_ms or [wall_ms()] * len(values)]
     records = tuple(
         Record(
             attributes=i8(0),
-            timestamp=moment,
+            timestamp=times[number],
             offset=i64(number),
             key=None,
             value=value,
@@ -43,3 +44,13 @@ def encoded(
             ),
         )
         return buffer.getvalue()
+
+
+def wall_ms() -> int:
+    """Of a clock that is right."""
+    return BEGINNING_WALL_MS + int(asyncio.get_running_loop().time() * 1000)
+
+
+def _moment(timestamp_ms: int) -> TZAwareMicros:
+    moment = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC)
+    return TZAwareMicros.parse(moment)

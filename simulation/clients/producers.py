@@ -11,7 +11,7 @@ from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch, parse_batch
 from broker.wire.messages.init_producer_id import InitProducerIdRequest
 from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from simulation.clients.batches import encoded
+from simulation.clients.batches import encoded, wall_ms
 from simulation.clients.client import PAUSE_S, PORT, Client, host_of
 from simulation.clients.window import Flight, Window
 from simulation.observer.consumed import Consumed
@@ -40,6 +40,7 @@ class Producer(Client):
         topic_ids: names the topic that has a name now, as far as the world knows.
         consumed: is told what is sent to whom, and of a batch whose number was refused though what
             its producer had sent before was acked.
+        ahead_ms: how far its clock is ahead of others'.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class Producer(Client):
         *,
         idempotent: bool,
         consumed: Consumed,
+        ahead_ms: int = 0,
     ) -> None:
         super().__init__(name, brokers, history)
+        self._ahead_ms = ahead_ms
         self._topic_ids = topic_ids
         self._idempotent = idempotent
         self._consumed = consumed
@@ -250,7 +253,9 @@ class Producer(Client):
     def _batch(self, count: int, producer: tuple[int, int, int]) -> RecordBatch:
         values = range(self._values + 1, self._values + 1 + count)
         self._values += count
-        return parse_batch(encoded([f"{self.name}/{v}".encode() for v in values], producer))
+        times_ms = [wall_ms() + self._ahead_ms] * count
+        records = [f"{self.name}/{v}".encode() for v in values]
+        return parse_batch(encoded(records, producer, times_ms=times_ms))
 
 
 def _now() -> float:

@@ -36,7 +36,11 @@ async def end_offset(client: Client, leader: int, tp: TopicPartition) -> tuple[i
 
 
 def list_offsets(
-    tp: TopicPartition, timestamp: int = LATEST, epoch: LeaderEpoch = NO_EPOCH
+    tp: TopicPartition,
+    timestamp: int = LATEST,
+    epoch: LeaderEpoch = NO_EPOCH,
+    *,
+    version: int = 5,
 ) -> ListOffsetsRequest:
     """A consumer's question."""
     part = ListOffsetsPartition(
@@ -44,7 +48,7 @@ def list_offsets(
     )
     topic = ListOffsetsTopic(name=tp.topic, partitions=(part,))
     return ListOffsetsRequest(
-        version=5, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
+        version=version, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
     )
 
 

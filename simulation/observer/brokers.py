@@ -20,7 +20,7 @@ from broker.types import TopicPartition
 from simulation.loop.ownership import PROCESS, State
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Disk, Node
-from simulation.observer.coordinators import Coordinators
+from simulation.observer.coordinators import Coordinators, buried
 from simulation.observer.coverage import (
     CONTROLLER_EFFECT,
     CONTROLLER_EVENT,
@@ -167,6 +167,7 @@ def _watch_groups(
         effects = decide(self, event)
         with observer.failing():
             coordinators.stepped(self, event, effects, before)
+        observer.group_ends.update(buried(effects))
         return effects
 
     _replace(undo, GroupShard, "__init__", made)

@@ -1,7 +1,7 @@
 """What a coordinator of groups does, seen from beside it, step by step."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -53,6 +53,17 @@ class _Watched:
 
 Stable = Mapping[str, Mapping[str, int]]
 """Of groups that are stable: their members' session timeouts, in ms."""
+
+
+def buried(effects: Iterable[Effect]) -> Iterator[str]:
+    """Groups of which nothing is to be left. As in Kafka, ``offsets.retention.minutes`` or not, one
+    that all have left without a commit goes when it is looked at next (``cleanupGroupMetadata``),
+    and its generations begin at 1 again."""
+    for effect in effects:
+        if isinstance(effect, Store):
+            for key, value in effect.records:
+                if isinstance(key, GroupMetadataKey) and value is None:
+                    yield key.group
 
 
 class Coordinators:

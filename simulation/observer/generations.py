@@ -39,6 +39,8 @@ class Before(NamedTuple):
     coordinator: int
     epoch: int | None
     """In which that one led the group's partition; None: it did not, or had not heard of it."""
+    ended: int = 0
+    """How often the group was gone by then."""
     heard: _Heard | None = None
     """Of the member that asks; None where a question of its has had no answer since, or another
     one than was hoped for: it may have been heard of by that."""
@@ -58,7 +60,8 @@ class Generations:
     def __init__(self, observer: Observer, fail: Callable[[BaseException], None]) -> None:
         self._observer = observer
         self._fail = fail
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[tuple[str, int], _Group] = {}
+        """Each life of each."""
         self._heard: dict[tuple[str, str], _Heard] = {}
 
     def before(self, group: str, coordinator: int, member: str = "") -> Before:
@@ -66,7 +69,8 @@ class Generations:
         home = self._home(group)
         epoch = None if home is None else self._observer.epoch_led_by(coordinator, home)
         heard = self._heard.pop((group, member), None)
-        return Before(self._of(group).given, coordinator, epoch, heard)
+        ended = self._observer.group_ends[group]
+        return Before(self._of(group).given, coordinator, epoch, ended, heard)
 
     def joined(self, group: str, generation: int, members: frozenset[str], before: Before) -> None:
         """A member is in ``generation``. ``members`` are all of it, where it leads them, else
@@ -129,7 +133,8 @@ class Generations:
         self._heard[group, member] = _Heard(answered_at, by, before.epoch)
 
     def _of(self, group: str) -> _Group:
-        return self._groups.setdefault(group, _Group())
+        life = group, self._observer.group_ends[group]
+        return self._groups.setdefault(life, _Group())
 
     def _home(self, group: str) -> TopicPartition | None:
         topic = self._observer.topics.get(OFFSETS_TOPIC)
@@ -139,10 +144,12 @@ class Generations:
 
     def _is_judged(self, group: str, before: Before) -> bool:
         """Not where some of ``__consumer_offsets`` was lost as it may be, nor the word of one that
-        was deposed."""
+        was deposed, nor where nothing was left of the group meanwhile: it begins anew."""
         home = self._home(group)
         partition = None if home is None else self._observer.find(home)
         if home is None or partition is None or before.epoch is None:
+            return False
+        if before.ended != self._observer.group_ends[group]:
             return False
         leads_on = self._observer.epoch_led_by(before.coordinator, home) == before.epoch
         return leads_on and partition.checks_data and not partition.unpromised

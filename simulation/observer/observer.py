@@ -8,7 +8,7 @@ run (``fail``), since an exception inside a broker would be handled by it.
 
 import contextlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakSet
@@ -18,7 +18,6 @@ from broker.replication.events import (
     Append,
     Effect,
     Event,
-    LeaderAndIsr,
     LeaderLostRecords,
     LogStartMoved,
     Stopped,
@@ -86,14 +85,17 @@ class Observer:
         self.controller_epoch = ControllerEpoch(0)
         self.registered: dict[int, int] = {}
         """By which transaction a broker did last: its epoch."""
+        self.group_ends: Counter[str] = Counter()
+        """How often nothing was left of a group, and it was deleted."""
         self.held_at: dict[int, float] = {}
         """When a broker was last paused, or went on."""
+        self.ahead_ms = 0  # all clocks
         self._now = now
         self._fail = fail
         self._checks_data = checks_data
         self._unclean_everywhere = unclean
         self._lag_max_ms = lag_max_ms
-        self._unclean: set[str] = set()
+        self.unclean: set[str] = set()  # topics with elections outside the ISR
         self._hosted: dict[tuple[int, TopicPartition], server.Partition] = {}
         self._stopped: WeakSet[server.Partition] = WeakSet()
         """No broker's any more: what they hear of yet, as of an ISR that was being written, tells
@@ -177,8 +179,8 @@ class Observer:
 
     def _configured(self, topic: str, config: dict[str, str]) -> None:
         self.configs[topic] = config
-        if config.get("unclean.leader.election.enable") == "true":
-            self._unclean.add(topic)
+        unclean = config.get("unclean.leader.election.enable") == "true"
+        (self.unclean.add if unclean else self.unclean.discard)(topic)
         if topic in self.topics:
             for partition in self.topics[topic].partitions.values():
                 partition.configured(_min_isr(config))
@@ -196,7 +198,7 @@ class Observer:
             if former is not None:
                 orders_done.gone(topic, former.assignment, self._hosts(topic, former))
             self.configs.pop(topic, None)
-            self._unclean.discard(topic)
+            self.unclean.discard(topic)
             return
         written = znodes.decode_topic(topic, data)
         known = self.topics.get(topic)
@@ -253,7 +255,7 @@ class Observer:
         """What ZooKeeper says of a partition from now on."""
         self._note_state(tp, state)
         partition.state_written(
-            state, unclean=self._unclean_everywhere or tp.topic in self._unclean, now=self._now()
+            state, unclean=self._unclean_everywhere or tp.topic in self.unclean, now=self._now()
         )
 
     def _controller_epoch_changed(self, epoch: ControllerEpoch) -> None:
@@ -324,8 +326,7 @@ class Observer:
         if hosted.tp.topic == OFFSETS_TOPIC:
             self._commits_appended(hosted.tp.partition, effects)
         partition.stepped(broker, hosted.replica, event, tuple(effects))
-        if type(event) is LeaderAndIsr and partition.checks_data:
-            told.end(broker, hosted, partition)
+        told.stepped(broker, hosted, partition, event, changed=bool(effects))
         log, replica = hosted.log, hosted.replica
         if effects and (log.log_start_offset, log.log_end_offset) != (
             replica.log_start_offset,
@@ -378,7 +379,7 @@ class Observer:
             )
 
     def _wall_ms(self) -> int:
-        return BEGINNING_WALL_MS + int(self._now() * 1000)
+        return BEGINNING_WALL_MS + int(self._now() * 1000) + self.ahead_ms
 
     def _commits_appended(self, number: int, effects: list[Effect]) -> None:
         for effect in effects:

@@ -2,12 +2,24 @@
 
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Final
 
 from pydantic import TypeAdapter
 
 from simulation.plans.actions import CreateTopic, Timed
 
 Settings = tuple[tuple[str, str], ...]
+
+LIMITS_OF_GROUPS: Final = {
+    "group.max.size": 8,
+    "group.max.session.timeout.ms": 60_000,
+    "offset.metadata.max.bytes": 5_000,
+    "offsets.retention.minutes": 30,
+    "offsets.retention.check.interval.ms": 1_000,
+    "producer.id.expiration.ms": 1_800_000,
+    "producer.id.expiration.check.interval.ms": 1_000,
+}
+"""No plan comes near them: what they do is asked for in the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +50,13 @@ class Plan:
         loses them by design (KIP-101)."""
         return all(name != "ackproof.generation" for name, _ in self.settings)
 
+    def properties_of(self, broker: int) -> dict[str, str]:
+        """Where consumers may read from followers, brokers are in two racks."""
+        properties = dict(self.settings)
+        if "replica.selector.class" in properties:
+            properties["broker.rack"] = rack_of(broker)
+        return properties
+
     @property
     def lag_max_ms(self) -> int:
         """``replica.lag.time.max.ms``."""
@@ -64,6 +83,11 @@ def to_json(plan: Plan) -> str:
 def from_json(text: str) -> Plan:
     """The inverse of :func:`to_json`; raises pydantic's ValidationError."""
     return _PLANS.validate_json(text)
+
+
+def rack_of(broker: int) -> str:
+    """One of two."""
+    return f"rack-{broker % 2}"
 
 
 def stream(seed: int, purpose: str) -> Random:

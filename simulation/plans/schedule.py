@@ -43,7 +43,8 @@ from simulation.plans.actions import (
     Who,
 )
 from simulation.plans.knots import tie
-from simulation.plans.plan import Plan, Settings, stream
+from simulation.plans.plan import LIMITS_OF_GROUPS, Plan, Settings, stream
+from simulation.plans.variations import in_racks, indexed, pipelined, retained, unclean_meanwhile
 
 
 def draw(seed: int, knot: str | None = None, coordination: str = "controller") -> Plan:
@@ -55,6 +56,9 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = _Draw(stream(seed, "plan")).plan(seed)
     plan = pipelined(plan, stream(seed, "pipelines"))
     plan = retained(plan, stream(seed, "retention"))
+    plan = indexed(plan, stream(seed, "indexes"))
+    plan = in_racks(plan, stream(seed, "racks"))
+    plan = unclean_meanwhile(plan, stream(seed, "unclean"))
     if coordination == "any":
         coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
     led = coordination != "controller"
@@ -70,36 +74,8 @@ def without_controller(plan: Plan, variant: str) -> Plan:
     return replace(plan, settings=(*kept, *led), actions=tuple(actions))
 
 
-def pipelined(plan: Plan, rng: Random) -> Plan:
-    """The same, with several batches of some idempotent producers under way at once."""
-    ahead = tuple(rng.choice((1, 5)) for _ in plan.producers)
-    return plan.with_actions(
-        tuple(
-            replace(timed, action=replace(timed.action, in_flight=ahead[timed.action.producer]))
-            if isinstance(timed.action, Produce)
-            else timed
-            for timed in plan.actions
-        )
-    )
-
-
-def retained(plan: Plan, rng: Random) -> Plan:
-    """The same, or with one topic that keeps little."""
-    if rng.random() >= RETAINED:
-        return plan
-    first, *others = plan.topics
-    limit = rng.choice((("retention.ms", "3000"), ("retention.bytes", "1500")))
-    config = {name: value for name, value in first.config if name != "retention.ms"}
-    config |= dict((("segment.bytes", "500"), limit))
-    kept = replace(first, config=tuple(config.items()))
-    settings = {**dict(plan.settings), "log.retention.check.interval.ms": "1000"}
-    return replace(plan, topics=(kept, *others), settings=tuple(settings.items()))
-
-
 OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")
 COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any")
-RETAINED: Final = 0.15
-"""Of plans that one of their topics keeps little."""
 FAULTS_MAX = 14
 BURSTS_MAX = 30
 
@@ -171,7 +147,7 @@ class _Draw:
             "replica.high.watermark.checkpoint.interval.ms": choice((500, 5_000)),
             "log.flush.offset.checkpoint.interval.ms": choice((1_000, 60_000)),
             "log.flush.start.offset.checkpoint.interval.ms": choice((1_000, 60_000)),
-            "log.retention.check.interval.ms": choice((1_000, 10_000)),
+            "log.retention.check.interval.ms": choice((1_000, 3_000)),
             "auto.create.topics.enable": "false",
             "auto.leader.rebalance.enable": choice(("true", "false")),
             "ackproof.wait.for.isr": "true",
@@ -181,6 +157,8 @@ class _Draw:
             "offsets.topic.replication.factor": min(3, self._brokers),
             "group.initial.rebalance.delay.ms": choice((0, 500)),
             "group.min.session.timeout.ms": 1_000,
+            "max.incremental.fetch.session.cache.slots": 12,
+            **LIMITS_OF_GROUPS,
         }
         if self._chance(0.1):
             settings["ackproof.generation"] = choice(("0.8", "0.10"))

@@ -1,5 +1,6 @@
 """All that is asked on purpose when everything else is judged, in its order."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from broker.server.topic_names import OFFSETS_TOPIC
@@ -9,7 +10,9 @@ from simulation.clients.client import Client
 from simulation.clients.group_requests import Place
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred
+from simulation.plans.plan import Plan
 from simulation.verdict import waiting
+from simulation.verdict.administered import altering, invalid_orders, unclean
 from simulation.verdict.led import of_clients
 from simulation.verdict.promised import (
     deleted_groups,
@@ -22,10 +25,20 @@ from simulation.verdict.promised import (
     successor,
 )
 from simulation.verdict.refused import invalid, invalid_groups, outdated
+from simulation.verdict.settings import (
+    append_time,
+    expiring,
+    follower_reads,
+    group_limits,
+    limits,
+    retaining,
+    session_slots,
+)
 from simulation.verdict.verdict import Cluster, settle
 
 PATIENCE_S: Final = 30.0
 ASKED_EVERY: Final = 3
+UNCLEAN_EVERY: Final = 6
 
 
 async def leaders_stay(administrator: Administrator, world: Cluster) -> None:
@@ -35,13 +48,17 @@ async def leaders_stay(administrator: Administrator, world: Cluster) -> None:
     await settle(world)
 
 
-async def ask(client: Client, administrator: Administrator, world: Cluster, *, seed: int) -> None:
-    """Raises Violation. What is promised is asked for in every third ``seed``: the answers hardly
+async def ask(client: Client, administrator: Administrator, world: Cluster, plan: Plan) -> None:
+    """Raises Violation. What is promised is asked for in every third seed: the answers hardly
     depend on what happened before, and take as long as a third of a plan. Last comes what a
     controller says: its broker obeys no other after that."""
     waiting.check(world.observer, world.hosted)
-    if seed % ASKED_EVERY == 0:
+    await invalid_orders.check(client, world.observer)
+    if plan.seed % ASKED_EVERY == 0:
         await _what_is_promised(client, administrator, world)
+        if plan.seed % UNCLEAN_EVERY == 0:
+            await unclean.check(client, administrator, world)
+        await _what_is_set(client, administrator, world, dict(plan.settings))
     await invalid.check(client, world.observer, world.hosted)
     await outdated.check(client, world.observer, world.hosted)
     await successor.check(client, world.observer)
@@ -57,6 +74,22 @@ async def _what_is_promised(client: Client, administrator: Administrator, world:
     await moving.check(client, world)
     await leaders_stay(administrator, world)
     await deleting.check(client, world.observer, world.hosted)
+
+
+async def _what_is_set(
+    client: Client, administrator: Administrator, world: Cluster, settings: Mapping[str, str]
+) -> None:
+    """Last comes what happens in a long time: all clocks are ahead after that."""
+    await leaders_stay(administrator, world)
+    await follower_reads.check(client, world, settings)
+    await altering.check(client, administrator, world)
+    await append_time.check(client, administrator, world)
+    await limits.check(client, administrator, world)
+    await retaining.check(client, administrator, world, settings)
+    await session_slots.check(client, world, settings)
+    if OFFSETS_TOPIC in world.observer.topics:
+        await group_limits.check(client, settings)
+        await expiring.check(client, world, settings)
 
 
 async def of_group(member: Client, place: Place, tp: TopicPartition) -> None:

@@ -1,13 +1,15 @@
 """What an administrator was told is done must be so in the end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from broker.server.topic_names import OFFSETS_TOPIC
+from broker.types import TopicPartition
 from simulation.observer.history import History
 from simulation.observer.observer import Observer
 from simulation.plans.actions import AlterTopic, CreateTopic, DeleteTopic
 from simulation.plans.plan import Plan
+from simulation.verdict.led import Hosted
 from simulation.violation import Violation
 
 OFFSETS_BYTES_MAX: Final = 32 * 2**20
@@ -46,8 +48,17 @@ def leaders_are_spread(observer: Observer, topics: Iterable[str]) -> None:
         raise Violation("LeadersSpread", f"broker {first.pop()} leads all of {list(topics)}")
 
 
-def offsets_log_is_bounded(sizes: Iterable[tuple[int, int]]) -> None:
-    """Raises Violation. ``sizes``: by partition of ``__consumer_offsets``, bytes of a log."""
-    for number, size in sizes:
+def offsets_log_is_bounded(observer: Observer, hosted: Hosted) -> None:
+    """Raises Violation."""
+    for number, size in _offsets_sizes(observer, hosted):
         if size > OFFSETS_BYTES_MAX:
             raise Violation("OffsetsLogBounded", f"{OFFSETS_TOPIC}-{number} has {size:,} bytes")
+
+
+def _offsets_sizes(observer: Observer, hosted: Hosted) -> Iterator[tuple[int, int]]:
+    """By partition of ``__consumer_offsets``, bytes of a log."""
+    topic = observer.topics.get(OFFSETS_TOPIC)
+    for number, partition in topic.partitions.items() if topic is not None else ():
+        for broker in partition.isr:
+            found = hosted(broker, TopicPartition(OFFSETS_TOPIC, number))
+            yield number, 0 if found is None else found.log.size

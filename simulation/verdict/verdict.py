@@ -31,7 +31,7 @@ from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
 from simulation.partition.shadow import Extent
-from simulation.plans.actions import Produce
+from simulation.plans.actions import Fault, Produce
 from simulation.verdict import agreeing, numbered, patience
 from simulation.violation import Violation
 
@@ -55,6 +55,15 @@ class Cluster(Protocol):
 
     def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
         """The replica on a living broker."""
+
+    def strike(self, action: Fault) -> None:
+        """What happens to it now."""
+
+    def fetch_sessions(self, broker: int) -> int:
+        """How many a living broker has."""
+
+    def put_clocks_forward(self, by_ms: int) -> None:
+        """The time of day of every broker; what is measured otherwise takes as long as before."""
 
 
 # --- liveness -------------------------------------------------------------------------------------

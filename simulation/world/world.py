@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from broker.controller.context import Context
 from broker.server.replication import partition as server
-from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.zk import znodes
 from broker.types import TopicPartition
 from simulation.clients.administration import Administrator
@@ -39,6 +38,7 @@ from simulation.plans.actions import (
     Consume,
     CreateTopic,
     DeleteTopic,
+    Fault,
     Order,
     Produce,
     WriteNonsense,
@@ -61,6 +61,8 @@ TAKES_OVER_S: Final = 30.0
 """For a new member: several sessions and rebalances of those before it."""
 QUIET_S: Final = 3.0
 """Longer than what clients have sent can be under way once all links are whole."""
+PRODUCERS_AHEAD_MS: Final = (0, 0, -1_500, 1_500)
+"""What is appended later may be older: by its time it is found all the same."""
 LOOK_AT_SIZES_S: Final = 1.0
 LOOK_S: Final = 0.05
 """How often it is looked whether a broker has ended by itself."""
@@ -115,18 +117,10 @@ class Simulation:
             lag_s=plan.zookeeper_lag_ms / 1000,
         )
         around = Surroundings(self.loop, self.network, self.zookeeper, stream(seed, "machines"))
-        self.nodes = {
-            broker: Node(
-                around,
-                broker,
-                MemoryDisk(stream(seed, f"disk of {broker}")),
-                dict(plan.settings),
-            )
-            for broker in range(1, plan.brokers + 1)
-        }
+        self.nodes = {broker: self._node(around, broker) for broker in range(1, plan.brokers + 1)}
         self.observer = Observer(
-            self.loop.time, self.loop.fail, checks_data=plan.promises, unclean=not plan.promises,
-            lag_max_ms=plan.lag_max_ms,
+            self.loop.time, self.loop.fail, checks_data=plan.promises,
+            unclean=not plan.promises, lag_max_ms=plan.lag_max_ms,
         )  # fmt: skip
         self.history = History()
         self._striker = Striker(self)
@@ -138,10 +132,12 @@ class Simulation:
         self._generations = Generations(self.observer, self.loop.fail)
         self._began_s = 0.0
         self._seen_endings = dict.fromkeys(self.nodes, 0)
+        clocks = stream(seed, "clocks of producers")
         self._producers = [
             Producer(
                 f"producer-{number}", tuple(self.nodes), self.history, self._topic_id,
                 idempotent=idempotent, consumed=self._consumed,
+                ahead_ms=clocks.choice(PRODUCERS_AHEAD_MS),
             )
             for number, idempotent in enumerate(plan.producers)
         ]  # fmt: skip
@@ -149,6 +145,10 @@ class Simulation:
         self._nonsense: set[str] = set()
         led = LedTree(self.observer, self._life_of) if plan.led_by_leaders else None
         watch_commits(self.zookeeper, self.observer, led)
+
+    def _node(self, around: Surroundings, broker: int) -> Node:
+        disk = MemoryDisk(stream(self.plan.seed, f"disk of {broker}"))
+        return Node(around, broker, disk, self.plan.properties_of(broker))
 
     # --- running ------------------------------------------------------------------------------
 
@@ -216,20 +216,15 @@ class Simulation:
         await settle(self)
         orders.check(self.plan, self.observer, self.history)
         judge = Judge(
-            JUDGE,
-            tuple(self.nodes),
-            self.history,
-            self._topic_id,
-            idempotent=False,
-            consumed=self._consumed,
-        )
+            JUDGE, tuple(self.nodes), self.history, self._topic_id,
+            idempotent=False, consumed=self._consumed,
+        )  # fmt: skip
         await judge.judge(self)
         await on_purpose.leaders_stay(self._administrator(), self)
         await self._groups_serve()
         if self.plan.promises:
             latecomer = Client(LATECOMER, tuple(self.nodes), self.history)
-            asked_by = self._administrator()
-            await on_purpose.ask(latecomer, asked_by, self, seed=self.plan.seed)
+            await on_purpose.ask(latecomer, self._administrator(), self, self.plan)
 
     async def _groups_serve(self) -> None:
         """Everybody who was in a group is gone: who joins it has all partitions to himself."""
@@ -260,10 +255,10 @@ class Simulation:
             task.cancel()
         await asyncio.sleep(QUIET_S)
 
-    def _do(self, host: str, work: Any) -> Any:
+    def _do(self, host: str, work: Any) -> None:
         """Has a client's work done, and waits for it."""
         task = self.loop.create_task(work, context=self._process(host).context.copy())
-        return self.loop.run_until_complete(task)
+        self.loop.run_until_complete(task)
 
     def _no_troubles(self) -> None:
         for trouble in self.loop.troubles:
@@ -291,15 +286,8 @@ class Simulation:
 
     def _look_at_sizes(self) -> None:
         with self.observer.failing():
-            orders.offsets_log_is_bounded(self._offsets_sizes())
+            orders.offsets_log_is_bounded(self.observer, self.hosted)
         self.loop.call_later(LOOK_AT_SIZES_S, self._look_at_sizes, context=NOBODY)
-
-    def _offsets_sizes(self) -> Iterator[tuple[int, int]]:
-        topic = self.observer.topics.get(OFFSETS_TOPIC)
-        for number, partition in topic.partitions.items() if topic is not None else ():
-            for broker in partition.isr:
-                hosted = self.hosted(broker, TopicPartition(OFFSETS_TOPIC, number))
-                yield number, 0 if hosted is None else hosted.log.size
 
     # --- what there is to look at -------------------------------------------------------------
 
@@ -317,11 +305,25 @@ class Simulation:
     def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
         """The replica on a living broker."""
         node = self.nodes[broker]
-        replicas = node.app.replicas if node.is_alive and node.app is not None else None
-        if replicas is None:
+        if not node.is_alive or node.app is None or node.app.replicas is None:
             return None
-        found = replicas.hosted(tp)
+        found = node.app.replicas.hosted(tp)
         return found if isinstance(found, server.Partition) else None
+
+    def strike(self, action: Fault) -> None:
+        """What happens to it now."""
+        self._striker.strike(action)
+
+    def fetch_sessions(self, broker: int) -> int:
+        """How many a living broker has."""
+        app = self.nodes[broker].app
+        return 0 if app is None else len(app._fetch_sessions)
+
+    def put_clocks_forward(self, by_ms: int) -> None:
+        """The time of day of every broker."""
+        self.observer.ahead_ms += by_ms
+        for node in self.nodes.values():
+            node.clock.ahead_ms += by_ms
 
     def clients(self) -> tuple[str, ...]:
         """The hosts of those that there are by now."""
@@ -349,8 +351,8 @@ class Simulation:
         return Administrator(ADMINISTRATOR, brokers, self.history).bind(self._partitions)
 
     def _spawn(self, host: str, work: Any) -> None:
-        task = self.loop.create_task(work, context=self._process(host).context.copy())
-        self._working.append(task)
+        context = self._process(host).context.copy()
+        self._working.append(self.loop.create_task(work, context=context))
 
     def work(self, work: ClientWork) -> None:
         """Give a client something to do."""
@@ -359,8 +361,7 @@ class Simulation:
                 producer = self._producers[work.producer]
                 self._spawn(producer.name, producer.produce(work))
             case CommitALot():
-                brokers = tuple(self.nodes)
-                committer = Committer("committer", brokers, self.history, self._topic_id)
+                committer = Committer("committer", tuple(self.nodes), self.history, self._topic_id)
                 self._spawn(committer.name, _and_close(committer, committer.commit(work)))
             case Consume():
                 member = self._member(work)
@@ -386,8 +387,7 @@ class Simulation:
     def write_nonsense(self, action: WriteNonsense) -> None:
         """For as long as it says; what is left of it goes in the end."""
         self._nonsense.add(action.path)
-        work = self._shell.write_nonsense(action.path, action.for_ms)
-        self._spawn(ADMINISTRATOR, work)
+        self._spawn(ADMINISTRATOR, self._shell.write_nonsense(action.path, action.for_ms))
 
 
 async def _and_close(client: Client, work: Any) -> None:

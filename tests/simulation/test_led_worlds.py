@@ -39,13 +39,13 @@ SEEDS = 40
 FOUND = {
     "a claim by the first reading, over any ISR": ("slow claimant", 0, "OneLeaderPerEpoch"),
     "a claim in the same epoch": (None, 0, "OneLeaderPerEpoch"),
-    "a former leader writes its ISR": (None, 76, "LeaderInIsr"),
+    "a former leader writes its ISR": (None, 86, "LeaderInIsr"),
     "a close is carried out whenever it comes, whoever has joined": (
         "away and back",
         0,
         "StrongIsr",
     ),
-    "who stopped uncleanly stays in the ISR": (None, 6, "DamagedLeavesIsr"),
+    "who stopped uncleanly stays in the ISR": (None, 13, "DamagedLeavesIsr"),
     "whoever has caught up is in sync after the wait": (None, 35, "DamagedLeavesIsr"),
 }
 """Of coordination: by which knot, from which seed on, as what. docs/simulation.md has them all."""

@@ -1,15 +1,17 @@
 """What is asked on purpose in the end, and what is watched of groups: a fault for each, planted in
 the smallest world that has all of it, is found; without one nothing is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.controller.deletion import Deletions
+from broker.controller.elections import Elections
 from broker.controller.rules import election
 from broker.groups.events import Join
 from broker.groups.group import Group
@@ -18,20 +20,33 @@ from broker.groups.members import Members
 from broker.groups.requests import commits, joining
 from broker.groups.state import GroupState
 from broker.groups.table import STEPS
+from broker.log import retention, validator
 from broker.log.idempotence.producer_state import ProducerState
 from broker.log.partition_log import PartitionLog
 from broker.log.refused import RefusedBatch
+from broker.log.segment import Segment
+from broker.replication.replica import Replica, Role
+from broker.replication.replica_selector import RACK_AWARE
+from broker.server.admin.config_admin import ConfigAdmin
+from broker.server.admin.topics import Topics
 from broker.server.groups.group_coordinator import GroupCoordinator
 from broker.server.groups.shard import GroupShard
 from broker.server.metadata_cache import MetadataCache
-from broker.server.replication.fetch_session_cache import FetchSession
-from broker.server.requests import client_batch, delete_records, fetch, list_offsets
+from broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
+from broker.server.requests import (
+    client_batch,
+    delete_records,
+    fetch,
+    incremental_alter_configs,
+    list_offsets,
+)
 from broker.server.requests.fetch import _Reader
 from broker.server.zk.producer_ids import ProducerIds
 from broker.types import Offset, ProducerId
+from broker.wire.records import records
 from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import Consume, CreateTopic, Produce, Timed
-from simulation.plans.plan import Plan
+from simulation.plans.plan import LIMITS_OF_GROUPS, Plan
 from simulation.plans.schedule import draw
 from simulation.world.world import run
 
@@ -48,6 +63,10 @@ PLAN = Plan(
         ("offsets.topic.num.partitions", "1"),
         ("group.initial.rebalance.delay.ms", "500"),
         ("group.min.session.timeout.ms", "1000"),
+        ("log.retention.check.interval.ms", "1000"),
+        ("max.incremental.fetch.session.cache.slots", "12"),
+        ("replica.selector.class", RACK_AWARE),
+        *((name, str(value)) for name, value in LIMITS_OF_GROUPS.items()),
     ),
     producers=(False,),
     topics=(CreateTopic(topic="t0", replicas=((1, 2, 3), (1, 3, 2))),),
@@ -152,7 +171,11 @@ def gives_one_id() -> Swap:
 
 
 def answers_before_followers() -> Swap:
-    return Swap(delete_records, "_reached", lambda _tp, target, _: (ErrorCode.none, target))
+    def reached(_tp: Any, target: Any, _context: Any) -> tuple[ErrorCode, Offset]:
+        refused = isinstance(target, ErrorCode)
+        return (target, Offset(-1)) if refused else (ErrorCode.none, target)
+
+    return Swap(delete_records, "_reached", reached)
 
 
 def believes_former_controllers() -> Swap:
@@ -207,6 +230,100 @@ def hears_no_heartbeat() -> Swap:
     return Swap(Group, "touch", touched)
 
 
+def stamps_nothing() -> Swap:
+    return Swap(validator, "with_append_time", lambda batch, _now: batch)
+
+
+def looks_at_the_first_record() -> Swap:
+    return Swap(validator, "records", lambda batch: islice(records(batch), 1))
+
+
+def retains_all_that_is_young() -> Swap:
+    return Swap(retention, "_too_old", lambda _segment, _config, _now: False)
+
+
+def tells_one_time_of_a_batch() -> Swap:
+    found = Segment.offset_for_timestamp
+
+    def first(self: Segment, timestamp: int, start: int) -> Any:
+        record = found(self, timestamp, start)
+        return record and record._replace(timestamp=timestamp)
+
+    return Swap(Segment, "offset_for_timestamp", first)
+
+
+def tells_times_of_all() -> Swap:
+    def found(partition: Any, timestamp: int, bound: Offset) -> tuple[int, Offset]:
+        record = partition.log.offset_for_timestamp(timestamp) if timestamp >= 0 else None
+        return (record[1], record[0]) if record is not None else (-1, bound)
+
+    return Swap(list_offsets, "_find", found)
+
+
+def lets_everybody_in() -> Swap:
+    check = joining._check
+
+    def checked(group: Group, event: Join) -> ErrorCode:
+        error = check(group, event)
+        return ErrorCode.none if error is ErrorCode.group_max_size_reached else error
+
+    return Swap(joining, "_check", checked)
+
+
+def forgets_no_offset() -> Swap:
+    return Swap(commits, "_expired", lambda _group, _before_ms: frozenset())
+
+
+def forgets_what_was_committed_long_ago() -> Swap:
+    return Swap(commits, "_expired", lambda group, before: group.offsets.committed_before(before))
+
+
+def forgets_no_producer() -> Swap:
+    return Swap(ProducerState, "expire", lambda _self, _now, _expiration: None)
+
+
+def validates_nothing() -> Swap:
+    return Swap(Topics, "_check_replicas", lambda _self, _assignment: None)
+
+
+def writes_what_is_to_be_looked_at() -> Swap:
+    alter = ConfigAdmin.alter
+
+    async def altered(self: ConfigAdmin, *args: Any, validate_only: bool) -> None:  # noqa: ARG001
+        await alter(self, *args, validate_only=False)
+
+    return Swap(ConfigAdmin, "alter", altered)
+
+
+def forgets_what_was_set() -> Swap:
+    changing = incremental_alter_configs._changing
+    return Swap(
+        incremental_alter_configs,
+        "_changing",
+        lambda resource: lambda _old: changing(resource)({}),
+    )
+
+
+def has_room_for_all() -> Swap:
+    return Swap(FetchSessionCache, "_make_room", lambda _self, _newcomer, _now: True)
+
+
+def sends_everybody_away() -> Swap:
+    return Swap(fetch, "preferred_read_replica", lambda _rack, _leader, near, _: max(near))
+
+
+def serves_other_epochs() -> Swap:
+    return Swap(Replica, "_check_epoch", lambda _self, _epoch: ErrorCode.none)
+
+
+def serves_all_that_a_follower_has() -> Swap:
+    def bound(self: Replica, follower: Any) -> Offset:
+        leads = self.role is Role.LEADER
+        return self.high_watermark if follower is None and leads else self.log_end_offset
+
+    return Swap(Replica, "read_bound", bound)
+
+
 def has_no_time() -> Swap:
     return Swap(Group, "tick", lambda _self, _at: None)
 
@@ -233,6 +350,22 @@ def has_no_time() -> Swap:
         (stores_on_the_leader, "StoredIsCommitted"),
         (hears_no_heartbeat, "SessionsLast"),
         (has_no_time, "JoinsEnd"),
+        (stamps_nothing, "AppendTimeCounts"),
+        (looks_at_the_first_record, "LimitsKept"),
+        (retains_all_that_is_young, "RetentionTakes"),
+        (tells_one_time_of_a_batch, "TimesListed"),
+        (tells_times_of_all, "ListedIsCommitted"),
+        (lets_everybody_in, "GroupLimitsKept"),
+        (forgets_no_offset, "OffsetsExpire"),
+        (forgets_what_was_committed_long_ago, "OffsetsExpire"),
+        (forgets_no_producer, "ProducersExpire"),
+        (validates_nothing, "InvalidRefused"),
+        (writes_what_is_to_be_looked_at, "InvalidRefused"),
+        (forgets_what_was_set, "AlteredAsAsked"),
+        (has_room_for_all, "SessionsBounded"),
+        (sends_everybody_away, "NearestIsNamed"),
+        (serves_other_epochs, "FollowersServe"),
+        (serves_all_that_a_follower_has, "ReadIsCommitted"),
     ],
 )
 def test_a_fault_is_found(plant: Callable[[], Swap], invariant: str) -> None:
@@ -242,9 +375,44 @@ def test_a_fault_is_found(plant: Callable[[], Swap], invariant: str) -> None:
     assert violation.invariant == invariant, violation
 
 
+def hears_of_no_setting() -> Swap:
+    return Swap(Elections, "unclean_changed", lambda _self, _enabled: None)
+
+
+def allows_it_for_ever() -> Swap:
+    changed = Elections.unclean_changed
+
+    def ever(self: Elections, enabled: Mapping[str, bool]) -> None:
+        changed(self, {topic: True for topic, allowed in enabled.items() if allowed})
+
+    return Swap(Elections, "unclean_changed", ever)
+
+
+def elects_nobody_who_is_asked_for() -> Swap:
+    return Swap(Elections, "_elect_once", lambda _self, _partitions: None)
+
+
+@pytest.mark.parametrize(
+    ("plant", "invariant"),
+    [
+        (hears_of_no_setting, "UncleanAsSet"),
+        (allows_it_for_ever, "CleanElection"),
+        (elects_nobody_who_is_asked_for, "UncleanAsSet"),
+    ],
+)
+def test_elections_outside_the_isr_are_as_set(plant: Callable[[], Swap], invariant: str) -> None:
+    """They are asked for in fewer seeds: it takes brokers that are killed."""
+    plan = replace(PLAN, seed=6)
+    assert run(plan).violation is None
+    with Mutation(plant()).active():
+        violation = run(plan).violation
+    assert violation is not None
+    assert violation.invariant == invariant, violation
+
+
 def test_a_leader_that_tells_its_own_watermark_at_its_election_is_found() -> None:
     asked = Swap(list_offsets, "_unless_behind", lambda _partition, _version: ErrorCode.none)
     with Mutation(asked).active():
-        violation = run(draw(0)).violation
+        violation = run(draw(9)).violation
     assert violation is not None
     assert violation.invariant == "EndNeverBack"

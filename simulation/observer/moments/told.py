@@ -1,21 +1,40 @@
 """What a broker would tell clients, looked at in moments at which hardly any of them asks."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final, cast
 
 from kio.schema.errors import ErrorCode
 
+from broker.replication.events import Event, LeaderAndIsr, Produce
 from broker.server.replication import partition as server
 from broker.server.requests import list_offsets
-from broker.types import LATEST_TIMESTAMP, NO_LEADER, BrokerId, TopicPartition
+from broker.types import LATEST_TIMESTAMP, NO_LEADER, BrokerId
+from broker.wire.batch import RecordBatch
 from broker.wire.messages.list_offsets import (
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from broker.wire.messages.metadata import MetadataResponse
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
+
+MAX_TIMESTAMP: Final = -3
+SHORT_BYTES: Final = 1_000
+"""Of a log whose leader is asked: what is looked for by its time is read from its beginning on."""
+
+
+def stepped(
+    broker: int, hosted: server.Partition, partition: Partition, event: Event, *, changed: bool
+) -> None:
+    """``changed``: something followed from the ``event``; raises Violation."""
+    if type(event) is LeaderAndIsr and partition.checks_data:
+        end(broker, hosted, partition)
+    if type(event) is Produce and changed:
+        appended(broker, hosted, cast(RecordBatch, event.batches[0]))
+    if changed:
+        bounded(broker, hosted)
 
 
 def end(broker: int, hosted: server.Partition, partition: Partition) -> None:
@@ -31,9 +50,7 @@ def end(broker: int, hosted: server.Partition, partition: Partition) -> None:
         return
     if partition.unpromised or not (seat.is_whole and seat.trusted and seat.readable):
         return
-    context: Any = SimpleNamespace(replicas=SimpleNamespace(hosted=lambda _tp: hosted))
-    told = list_offsets.handle(_where_it_ends(hosted.tp), context)
-    ((part,),) = [topic.partitions for topic in told.topics]
+    part = _told(hosted, LATEST_TIMESTAMP)
     if part.error_code is ErrorCode.none and part.offset < partition.committed_end:
         raise Violation(
             "EndNeverBack",
@@ -42,12 +59,47 @@ def end(broker: int, hosted: server.Partition, partition: Partition) -> None:
         )
 
 
-def _where_it_ends(tp: TopicPartition) -> ListOffsetsRequest:
-    part = ListOffsetsPartition(partition_index=tp.partition, timestamp=LATEST_TIMESTAMP)
-    topic = ListOffsetsTopic(name=tp.topic, partitions=(part,))
-    return ListOffsetsRequest(
-        version=5, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
+def appended(broker: int, hosted: server.Partition, batch: RecordBatch) -> None:
+    """**ListedIsCommitted**: of what is not committed yet no time is told, the youngest of all
+    neither, and the end is where it begins (KIP-79, ``UnifiedLog.fetchOffsetByTimestamp`` as
+    ``Partition.fetchOffsetForTimestamp`` bounds it). Raises Violation.
+
+    A batch is appended and committed within a few ms, and no consumer asks in between.
+    """
+    committed = hosted.replica.high_watermark
+    if hosted.log.size > SHORT_BYTES or not hosted.replica.serves:
+        return
+    for timestamp in (LATEST_TIMESTAMP, MAX_TIMESTAMP, batch.max_timestamp):
+        try:
+            part = _told(hosted, timestamp)
+        except OSError:  # its disk refuses to be read
+            return
+        if part.error_code is ErrorCode.none and part.offset > committed - (timestamp >= 0):
+            what = f"asked for {timestamp}, leader {broker} would say {part.offset}"
+            raise Violation("ListedIsCommitted", f"{hosted.tp}: {what}, committed is {committed}")
+
+
+def bounded(broker: int, hosted: server.Partition) -> None:
+    """**ReadIsCommitted**: whoever is asked, leader or follower (KIP-392), would read a consumer
+    nothing that it does not know to be committed. Raises Violation.
+
+    It is the next fetch that tells a follower of that; few consumers come in between.
+    """
+    bound, committed = hosted.replica.read_bound(None), hosted.replica.high_watermark
+    if bound > committed:
+        what = f"broker {broker} would read up to {bound} to consumers, committed is {committed}"
+        raise Violation("ReadIsCommitted", f"{hosted.tp}: {what}")
+
+
+def _told(hosted: server.Partition, timestamp: int) -> ListOffsetsPartitionResponse:
+    context: Any = SimpleNamespace(replicas=SimpleNamespace(hosted=lambda _tp: hosted))
+    asked = ListOffsetsPartition(partition_index=hosted.tp.partition, timestamp=timestamp)
+    topic = ListOffsetsTopic(name=hosted.tp.topic, partitions=(asked,))
+    request = ListOffsetsRequest(
+        version=7, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
     )
+    ((part,),) = [each.partitions for each in list_offsets.handle(request, context).topics]
+    return part
 
 
 def leaders(answer: MetadataResponse) -> None:

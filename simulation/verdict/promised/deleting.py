@@ -26,6 +26,8 @@ from simulation.violation import Violation
 INVARIANT: Final = "RecordsAreDeleted"
 TIMEOUT_MS: Final = 10_000
 LONG_AGO: Final = 1
+NO_OFFSET: Final = -2
+"""Nor is it the high watermark, which -1 is."""
 
 
 async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
@@ -49,7 +51,7 @@ async def _are_gone(client: Client, observer: Observer, hosted: Hosted, tp: Topi
     start, target = replica.log.log_start_offset, replica.replica.high_watermark - 1
     if target <= start:
         return
-    answer = await answered(client, leader, _request(tp, target))
+    answer = await answered(client, leader, delete_records(tp, target))
     ((part,),) = [topic.partitions for topic in answer.topics]
     starts = {
         broker: found.log.log_start_offset
@@ -72,19 +74,22 @@ def _refused(tp: TopicPartition, leading: server.Partition, observer: Observer) 
     broker, end = leading.replica.broker, leading.log.log_end_offset
     beyond = ErrorCode.offset_out_of_range
     what = f"DeleteRecords of {tp} below {end + 7}, which ends at {end}"
-    yield Word(what, broker, _request(tp, end + 7), of_parts, beyond)
+    yield Word(what, broker, delete_records(tp, end + 7), of_parts, beyond)
+    what = f"DeleteRecords of {tp} below {NO_OFFSET}"
+    yield Word(what, broker, delete_records(tp, NO_OFFSET), of_parts, beyond)
     for follower in leading.replica.isr:
         if follower != broker:
             what, expected = f"DeleteRecords of {tp}", ErrorCode.not_leader_or_follower
-            yield Word(what, follower, _request(tp, -1), of_parts, expected)
+            yield Word(what, follower, delete_records(tp, -1), of_parts, expected)
     home = TopicPartition(OFFSETS_TOPIC, 0)
     offsets = observer.find(home)
     if offsets is not None and offsets.state is not None:
         what, expected = f"DeleteRecords of {home}", ErrorCode.invalid_topic_exception
-        yield Word(what, offsets.state.leader, _request(home, 0), of_parts, expected)
+        yield Word(what, offsets.state.leader, delete_records(home, 0), of_parts, expected)
 
 
-def _request(tp: TopicPartition, offset: int) -> DeleteRecordsRequest:
+def delete_records(tp: TopicPartition, offset: int) -> DeleteRecordsRequest:
+    """Of what lies below ``offset``."""
     part = DeleteRecordsPartition(partition_index=tp.partition, offset=Offset(offset))
     topic = DeleteRecordsTopic(name=tp.topic, partitions=(part,))
     return DeleteRecordsRequest(version=1, topics=(topic,), timeout_ms=TIMEOUT_MS)

@@ -62,7 +62,7 @@ async def _is_moved(
 async def _ask(
     client: Client, cluster: Cluster, tp: TopicPartition, target: tuple[int, ...]
 ) -> None:
-    answer = await answered(client, _whom(client, cluster.observer), _reassign(tp, target))
+    answer = await answered(client, who_decides(client, cluster.observer), reassignment(tp, target))
     if (error := _error_in(answer)) is not ErrorCode.none:
         raise Violation("Serves", f"{error.name} to who moves {tp} to {list(target)}")
 
@@ -97,15 +97,17 @@ def _is_quiet(cluster: Cluster, tp: TopicPartition, target: tuple[int, ...]) -> 
     return all(end == leading.replica.log_end_offset for end in ends)
 
 
-def _whom(client: Client, observer: Observer) -> int:
-    """Without a controller, anybody."""
+def who_decides(client: Client, observer: Observer) -> int:
+    """The controller; without one, anybody."""
     return client.brokers[0] if observer.controller is None else observer.controller
 
 
-def _reassign(tp: TopicPartition, replicas: tuple[int, ...]) -> AlterPartitionReassignmentsRequest:
-    part = ReassignablePartition(
-        partition_index=tp.partition, replicas=tuple(map(BrokerId, replicas))
-    )
+def reassignment(
+    tp: TopicPartition, replicas: tuple[int, ...] | None
+) -> AlterPartitionReassignmentsRequest:
+    """None: back to where it was."""
+    ids = None if replicas is None else tuple(map(BrokerId, replicas))
+    part = ReassignablePartition(partition_index=tp.partition, replicas=ids)
     topic = ReassignableTopic(name=tp.topic, partitions=(part,))
     return AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=(topic,))
 

@@ -55,7 +55,8 @@ async def _of_a_partition(
         return
     end = leading.log.log_end_offset
     followers = [broker for broker in partition.state.isr if broker != leader]
-    for word in (*_to_the_leader(leader, tp, leading), *_to_others(followers, tp)):
+    large = encoded([bytes(leading.config.max_message_bytes)])
+    for word in (*_to_the_leader(leader, tp, leading), *_to_others(followers, tp, large)):
         await is_refused(client, word, INVARIANT)
     if leading.log.log_end_offset != end:
         what = f"{tp} ended at {end} before anything was refused, then at"
@@ -85,12 +86,14 @@ def _to_the_leader(broker: int, tp: TopicPartition, leading: server.Partition) -
     yield Word(f"a Fetch of {tp} by {STRANGER}, no replica", broker, fetch, of_fetch, refusal)
 
 
-def _to_others(brokers: Iterable[int], tp: TopicPartition) -> Iterator[Word]:
+def _to_others(brokers: Iterable[int], tp: TopicPartition, large: bytes) -> Iterator[Word]:
+    """What is wrong with a batch it is not for them to say: their settings may be older."""
     expected = ErrorCode.not_leader_or_follower
     for broker in brokers:
-        for acks in (1, -1):
-            request = produce(tp, acks, encoded([b"v"]))
-            what = f"a Produce with acks={acks} of {tp}, which it follows"
+        for acks, records in ((1, encoded([b"v"])), (-1, encoded([b"v"])), (1, large)):
+            request = produce(tp, acks, records)
+            size = f"{len(records)} bytes with acks={acks}"
+            what = f"a Produce of {size} to {tp}, which it follows"
             yield Word(what, broker, request, _of_produce, expected)
         what = f"ListOffsets of {tp}, which it follows"
         yield Word(what, broker, list_offsets(tp), of_parts, expected)
@@ -105,11 +108,11 @@ def _to_the_offsets_topic(observer: Observer) -> Iterator[Word]:
         yield Word(f"a Produce to {home}, by a client", broker, request, _of_produce, expected)
 
 
-def produce(tp: TopicPartition, acks: int, records: bytes) -> ProduceRequest:
+def produce(tp: TopicPartition, acks: int, records: bytes, *, version: int = 7) -> ProduceRequest:
     """One partition's records."""
     data = PartitionProduceData(index=tp.partition, records=records)
     topic = TopicProduceData(name=tp.topic, partition_data=(data,))
-    return ProduceRequest(version=7, acks=acks, timeout_ms=1_000, topic_data=(topic,))
+    return ProduceRequest(version=version, acks=acks, timeout_ms=1_000, topic_data=(topic,))
 
 
 def _of_produce(answer: Any) -> Iterator[ErrorCode]:

@@ -21,7 +21,7 @@ from simulation.verdict.refused.words import Word, is_refused, of_parts, of_whol
 INVARIANT: Final = "InvalidRefused"
 NOBODY: Final = "nobody"
 NOWHERE: Final = TopicPartition("nowhere", 0)
-TOO_LONG: Final = "m" * 5_000
+TOO_LONG: Final = "m" * 10_000
 """More than ``offset.metadata.max.bytes``."""
 
 

@@ -1,0 +1,73 @@
+"""What is changed in plans once they are drawn, each by a stream of its own, so that whatever else
+is drawn stays as it is."""
+
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from broker.replication.replica_selector import RACK_AWARE
+from simulation.plans.actions import AlterTopic, Produce, Timed
+from simulation.plans.plan import Plan
+
+RETAINED: Final = 0.15
+"""Of plans that one of their topics keeps little."""
+INDEXED: Final = 0.5
+"""Of plans that they have indexes."""
+UNCLEAN: Final = 0.07
+"""Of plans that a topic is set so meanwhile."""
+IN_RACKS: Final = 0.85
+"""Of plans that brokers are in racks."""
+
+
+def pipelined(plan: Plan, rng: Random) -> Plan:
+    """The same, with several batches of some idempotent producers under way at once."""
+    ahead = tuple(rng.choice((1, 5)) for _ in plan.producers)
+    return plan.with_actions(
+        tuple(
+            replace(timed, action=replace(timed.action, in_flight=ahead[timed.action.producer]))
+            if isinstance(timed.action, Produce)
+            else timed
+            for timed in plan.actions
+        )
+    )
+
+
+def retained(plan: Plan, rng: Random) -> Plan:
+    """The same, or with one topic that keeps little."""
+    if rng.random() >= RETAINED:
+        return plan
+    first, *others = plan.topics
+    limit = rng.choice((("retention.ms", "3000"), ("retention.bytes", "1500")))
+    config = {name: value for name, value in first.config if name != "retention.ms"}
+    config |= dict((("segment.bytes", "500"), limit))
+    kept = replace(first, config=tuple(config.items()))
+    settings = {**dict(plan.settings), "log.retention.check.interval.ms": "1000"}
+    return replace(plan, topics=(kept, *others), settings=tuple(settings.items()))
+
+
+def indexed(plan: Plan, rng: Random) -> Plan:
+    """The same, or with indexes in which a log of some hundred bytes has entries."""
+    if rng.random() >= INDEXED:
+        return plan
+    interval = (("index.interval.bytes", rng.choice(("0", "150"))),)
+    topics = (replace(topic, config=(*topic.config, *interval)) for topic in plan.topics)
+    return replace(plan, topics=tuple(topics))
+
+
+def unclean_meanwhile(plan: Plan, rng: Random) -> Plan:
+    """The same, or with a topic that may have elections outside the ISR from some time on."""
+    if rng.random() >= UNCLEAN:
+        return plan
+    order = AlterTopic(
+        topic=rng.choice(plan.topics).topic, name="unclean.leader.election.enable", value="true"
+    )
+    timed = Timed(at_ms=rng.randrange(plan.run_ms), action=order)
+    actions = sorted((*plan.actions, timed), key=lambda each: each.at_ms)
+    return plan.with_actions(tuple(actions))
+
+
+def in_racks(plan: Plan, rng: Random) -> Plan:
+    """The same, or with brokers in racks, and consumers that may read from followers."""
+    if rng.random() >= IN_RACKS:
+        return plan
+    return replace(plan, settings=(*plan.settings, ("replica.selector.class", RACK_AWARE)))

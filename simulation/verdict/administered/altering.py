@@ -1,0 +1,94 @@
+"""**AlteredAsAsked**: IncrementalAlterConfigs changes what it names, AlterConfigs all there is.
+
+What was set and is not named stays with the one (KIP-339) and goes with the other, which is why
+there are two; what is taken back has its default again. And what it is can be asked for
+(DescribeConfigs), of every broker.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from broker.wire.messages import alter_configs as whole
+from broker.wire.messages import incremental_alter_configs as single
+from broker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from simulation.clients.administration import Administrator
+from simulation.clients.client import Client
+from simulation.verdict import patience
+from simulation.verdict.administered.invalid_settings import SET, TOPIC
+from simulation.verdict.refused.words import answered
+from simulation.verdict.settings.asked_topics import PATIENCE_S, made
+from simulation.verdict.verdict import Cluster
+from simulation.violation import Violation
+
+INVARIANT: Final = "AlteredAsAsked"
+NAME: Final = "altered"
+DELETE: Final = 1
+OF_TOPIC: Final = 1
+"""Where a value comes from: the topic itself."""
+
+Settings = Mapping[str, str]
+
+
+async def check(client: Client, administrator: Administrator, world: Cluster) -> None:
+    """Raises Violation."""
+    await made(administrator, world, NAME, {"retention.ms": "86400000", "flush.messages": "5"})
+    one, other = {"retention.ms": "86400001"}, {"segment.bytes": "100000"}
+    for what, request, expected in (
+        ("a value", _single(SET, "retention.ms", "86400001"), {**one, "flush.messages": "5"}),
+        ("a value taken back", _single(DELETE, "flush.messages", None), one),
+        ("a further value", _single(SET, "segment.bytes", "100000"), {**one, **other}),
+        ("all values", _whole({"max.message.bytes": "5000"}), {"max.message.bytes": "5000"}),
+        ("no value", _whole({}), {}),
+    ):
+        answer = await answered(client, client.brokers[-1], request)
+        error = answer.responses[0].error_code
+        there = world.observer.configs.get(NAME, {})
+        if error is not ErrorCode.none or there != expected:
+            told = f"{error.name} to {what}, and it has {there}, not {expected}"
+            raise Violation(INVARIANT, f"topic {NAME}: {told}")
+        await _are_described(client, expected)
+
+
+async def _are_described(client: Client, expected: Settings) -> None:
+    """By each broker, once it has heard of them; what it reads is what it answers."""
+
+    async def why() -> str | None:
+        for broker in client.brokers:
+            answer = await answered(client, broker, _describe())
+            told = {
+                each.name: each.value
+                for each in answer.results[0].configs
+                if each.config_source == OF_TOPIC
+            }
+            if told != expected:
+                return f"broker {broker} says {told} of topic {NAME}, which is set to {expected}"
+        return None
+
+    await patience.wait(INVARIANT, PATIENCE_S, why)
+
+
+def _describe() -> DescribeConfigsRequest:
+    resource = DescribeConfigsResource(
+        resource_type=TOPIC, resource_name=NAME, configuration_keys=None
+    )
+    return DescribeConfigsRequest(version=1, resources=(resource,), include_synonyms=False)
+
+
+def _single(operation: int, name: str, value: str | None) -> Any:
+    config = single.AlterableConfig(name=name, config_operation=operation, value=value)
+    resource = single.AlterConfigsResource(
+        resource_type=TOPIC, resource_name=NAME, configs=(config,)
+    )
+    return single.IncrementalAlterConfigsRequest(
+        version=0, resources=(resource,), validate_only=False
+    )
+
+
+def _whole(settings: Settings) -> Any:
+    configs = tuple(
+        whole.AlterableConfig(name=name, value=value) for name, value in settings.items()
+    )
+    resource = whole.AlterConfigsResource(resource_type=TOPIC, resource_name=NAME, configs=configs)
+    return whole.AlterConfigsRequest(version=0, resources=(resource,), validate_only=False)
