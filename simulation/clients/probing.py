@@ -6,8 +6,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker.types import TopicPartition
-from broker.wire.messages.init_producer_id import InitProducerIdRequest
-from simulation.clients.producers import ACKS_ALL, LOST_PRODUCER, Producer
+from simulation.clients.producers import ACKS_ALL, LOST_PRODUCER, Producer, new_producer_id
 from simulation.clients.window import Flight
 from simulation.violation import Violation
 
@@ -80,9 +79,7 @@ class Probing(Producer):
     async def ids_are_new(self) -> None:
         """Asks all brokers for one at once: those that have none left take a block of ids each,
         which another one may be taking."""
-        request = InitProducerIdRequest(
-            version=1, transactional_id=None, transaction_timeout_ms=1_000
-        )
+        request = new_producer_id()
         asked = (self.ask(broker, request) for broker in self.brokers)
         for answer in await asyncio.gather(*asked, return_exceptions=True):
             if not isinstance(answer, BaseException) and answer.error_code is ErrorCode.none:

@@ -159,11 +159,8 @@ class Producer(Client):
             self._consumed.sequence_refused(sent)
 
     async def _begin_anew(self) -> bool:
-        request = InitProducerIdRequest(
-            version=1, transactional_id=None, transaction_timeout_ms=1000
-        )
         try:
-            response = await self.ask_any(request)
+            response = await self.ask_any(new_producer_id())
         except Disconnected:
             return False
         if response.error_code is not ErrorCode.none:
@@ -256,6 +253,11 @@ class Producer(Client):
         times_ms = [wall_ms() + self._ahead_ms] * count
         records = [f"{self.name}/{v}".encode() for v in values]
         return parse_batch(encoded(records, producer, times_ms=times_ms))
+
+
+def new_producer_id() -> InitProducerIdRequest:
+    """For an idempotent producer that has no transactions."""
+    return InitProducerIdRequest(version=1, transactional_id=None, transaction_timeout_ms=1_000)
 
 
 def _now() -> float:

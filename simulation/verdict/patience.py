@@ -1,11 +1,22 @@
-"""Waiting until nothing is left to complain of."""
+"""Waiting until nothing is left to complain of, or an order is carried out."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from broker.server.network.broker_connection import Disconnected
+from simulation.clients.administration import Administrator
 from simulation.clients.client import PAUSE_S
+from simulation.plans.actions import Order
 from simulation.violation import Violation
+
+OBEYED_S: Final = 30.0
+
+
+async def obeyed(administrator: Administrator, order: Order) -> None:
+    """Raises Violation when nobody has carried it out in :data:`OBEYED_S`."""
+    if not await administrator.obey(order, patience_s=OBEYED_S):
+        raise Violation("Serves", f"nobody obeys {order}")
 
 
 async def wait(

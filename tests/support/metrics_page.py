@@ -25,7 +25,9 @@ def scrape(broker: Broker, absent: float | None = None) -> Callable[..., float]:
 
     def value(name: str, **labels: str) -> float:
         found = [s.value for s in samples if s.name == name and labels.items() <= s.labels.items()]
-        assert found or absent is not None, f"no sample {name} {labels}"
-        return sum(found) if found or absent is None else absent
+        if not found and absent is not None:
+            return absent
+        assert found, f"no sample {name} {labels}"
+        return sum(found)
 
     return value

@@ -69,16 +69,16 @@ async def check(client: Client, observer: Observer) -> None:
         *_elections(tp),
         (f"DeleteTopics of {NOWHERE.topic}", _delete(NOWHERE.topic), NOT_THERE),
     ):
-        await is_refused(client, Word(what, decides, request, _errors, expected), INVARIANT)
+        await is_refused(client, Word(what, decides, request, errors, expected), INVARIANT)
     for what, request, expected in settings(tp, decides):
-        await is_refused(client, Word(what, decides, request, _errors, expected), INVARIANT)
+        await is_refused(client, Word(what, decides, request, errors, expected), INVARIANT)
     nowhere = delete_records(NOWHERE, Offset(0))
     word = Word(f"DeleteRecords of {NOWHERE}", decides, nowhere, of_parts, NOT_THERE)
     await is_refused(client, word, INVARIANT)
     others = () if observer.controller is None else set(client.brokers) - {decides}
     for broker in sorted(others):
         for what, request, expected in _to_others(tp, count, replicas):
-            await is_refused(client, Word(what, broker, request, _errors, expected), INVARIANT)
+            await is_refused(client, Word(what, broker, request, errors, expected), INVARIANT)
     if (after := _all_there_is(observer)) != before:
         raise Violation(INVARIANT, f"nothing was to be done, and {before} became {after}")
 
@@ -91,7 +91,7 @@ def _all_there_is(observer: Observer) -> Mapping[str, Any]:
     }
 
 
-def _errors(answer: Any) -> Iterator[ErrorCode]:
+def errors(answer: Any) -> Iterator[ErrorCode]:
     """Of the first that was asked for, or of all."""
     outer: ErrorCode = getattr(answer, "error_code", ErrorCode.none)
     if outer is not ErrorCode.none:
@@ -241,13 +241,14 @@ def _elections(tp: TopicPartition) -> Iterator[Said]:
         ("of a preferred leader of nothing", PREFERRED, NOWHERE, NOT_THERE),
         ("of anybody of nothing", UNCLEAN, NOWHERE, NOT_THERE),
     ):
-        yield f"an election {what}", _elect(kind, where), expected
+        yield f"an election {what}", elect(kind, where), expected
 
 
-def _elect(kind: int, tp: TopicPartition) -> ElectLeadersRequest:
+def elect(kind: int, tp: TopicPartition, timeout_ms: int = TIMEOUT_MS) -> ElectLeadersRequest:
+    """Of one partition; ``kind``: :data:`PREFERRED` or :data:`UNCLEAN`, or none that there is."""
     named = (TopicPartitions(topic=tp.topic, partitions=(tp.partition,)),)
     return ElectLeadersRequest(
-        version=1, election_type=kind, topic_partitions=named, timeout_ms=TIMEOUT_MS
+        version=1, election_type=kind, topic_partitions=named, timeout_ms=timeout_ms
     )
 
 
@@ -258,7 +259,7 @@ def _to_others(tp: TopicPartition, count: int, replicas: Sequence[int]) -> Itera
         _create({}),
         _delete(tp.topic),
         _extend(tp.topic, count + 1, [replicas]),
-        _elect(PREFERRED, tp),
+        elect(PREFERRED, tp),
         reassignment(tp, tuple(replicas[:1])),
     ):
         yield f"a {type(request).__name__}, which is not the controller,", request, expected

@@ -15,16 +15,16 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from broker.types import NO_LEADER, TopicPartition
-from broker.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from simulation.clients.administration import Administrator
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client
 from simulation.plans.actions import AlterTopic, ExpireSession, Kill, Who
 from simulation.verdict import agreeing, patience
+from simulation.verdict.administered.invalid_orders import UNCLEAN, elect, errors
 from simulation.verdict.led import Led
 from simulation.verdict.promised.moving import who_decides
 from simulation.verdict.refused.words import Word, is_refused
-from simulation.verdict.settings.asked_topics import PATIENCE_S, appended, made, obeyed, of_topic
+from simulation.verdict.settings.asked_topics import PATIENCE_S, appended, made, of_topic
 from simulation.verdict.verdict import Cluster, settle
 from simulation.violation import Violation
 
@@ -36,7 +36,6 @@ LONGER_MS: Final = 9_000
 WATCHED_S: Final = 1.0
 """For who would lead though he must not."""
 AT_ONCE_S: Final = 5.0
-UNCLEAN: Final = 1
 
 
 class _Asked(NamedTuple):
@@ -54,10 +53,10 @@ async def check(client: Client, administrator: Administrator, world: Cluster) ->
     (led,) = await made(administrator, world, TOPIC, {SETTING: "false"}, replicas=(first, second))
     asked = _Asked(client, world, led.tp)
     await _nobody_leads(asked, gone=first, behind=second)
-    await obeyed(administrator, AlterTopic(topic=TOPIC, name=SETTING, value="true"))
+    await patience.obeyed(administrator, AlterTopic(topic=TOPIC, name=SETTING, value="true"))
     await _until(asked, "set to be led by anybody", lambda: _leader(asked) == second, AT_ONCE_S)
     await _until(asked, "to have both in its ISR", lambda: _isr(asked) == set(replicas))
-    await obeyed(administrator, AlterTopic(topic=TOPIC, name=SETTING, value="false"))
+    await patience.obeyed(administrator, AlterTopic(topic=TOPIC, name=SETTING, value="false"))
     await agreeing.settings(world.observer, world.hosted)
     await _nobody_leads(asked, gone=second, behind=first)
     world.observer.unclean.add(TOPIC)
@@ -95,21 +94,11 @@ def _kill(world: Cluster, broker: int, down_ms: int) -> None:
 
 async def _is_elected(asked: _Asked) -> None:
     tp = asked.tp
-    request = ElectLeadersRequest(
-        version=1,
-        election_type=UNCLEAN,
-        topic_partitions=(TopicPartitions(topic=tp.topic, partitions=(tp.partition,)),),
-        timeout_ms=int(PATIENCE_S * 1000),
-    )
+    request = elect(UNCLEAN, tp, timeout_ms=int(PATIENCE_S * 1000))
     decides = who_decides(asked.client, asked.world.observer)
     what = f"an unclean election of {tp}, which nobody leads"
-    word = Word(f"{what}, by who is asked for it,", decides, request, _errors, ErrorCode.none)
+    word = Word(f"{what}, by who is asked for it,", decides, request, errors, ErrorCode.none)
     await is_refused(asked.client, word, INVARIANT)
-
-
-def _errors(answer: object) -> list[ErrorCode]:
-    results = getattr(answer, "replica_election_results", ())
-    return [part.error_code for result in results for part in result.partition_result]
 
 
 def _leader(asked: _Asked) -> int | None:

@@ -78,8 +78,7 @@ async def _leads_next(
     topic = observer.topics[OFFSETS_TOPIC]
     order = Reassign(topic=OFFSETS_TOPIC, partition=number, replicas=replicas)
     for each in (order, ElectPreferred()):
-        if not await administrator.obey(each, patience_s=PATIENCE_S):
-            raise Violation("Serves", f"nobody obeys {each}")
+        await patience.obeyed(administrator, each)
 
     async def why() -> str | None:
         state = topic.partitions[number].state

@@ -20,7 +20,6 @@ from simulation.verdict.promised.deleted_groups import (
     commit,
     coordinator_of,
 )
-from simulation.violation import Violation
 
 INVARIANT: Final = "OffsetsGoWithTopics"
 GROUP, TOPIC = "reader", "passing"
@@ -31,9 +30,9 @@ async def check(client: Client, administrator: Administrator, observer: Observer
     if OFFSETS_TOPIC not in observer.topics:
         return
     tp = TopicPartition(TOPIC, 0)
-    await _obeyed(administrator, CreateTopic(topic=TOPIC, replicas=((client.brokers[0],),)))
+    await patience.obeyed(administrator, CreateTopic(topic=TOPIC, replicas=((client.brokers[0],),)))
     await commit(client, GROUP, tp)
-    await _obeyed(administrator, DeleteTopic(topic=TOPIC))
+    await patience.obeyed(administrator, DeleteTopic(topic=TOPIC))
 
     async def why() -> str | None:
         told = await offsets_of(client, await coordinator_of(client, GROUP), GROUP, [tp])
@@ -42,8 +41,3 @@ async def check(client: Client, administrator: Administrator, observer: Observer
         return f"group {GROUP} has {told and told[tp]} of {tp} committed, which was deleted"
 
     await patience.wait(INVARIANT, PATIENCE_S, why)
-
-
-async def _obeyed(administrator: Administrator, order: CreateTopic | DeleteTopic) -> None:
-    if not await administrator.obey(order, patience_s=PATIENCE_S):
-        raise Violation("Serves", f"nobody obeys {order}")

@@ -52,8 +52,7 @@ async def static_member_stays(client: Client, tp: TopicPartition) -> None:
     for word in _fenced(first, tp):
         await is_refused(client, word, STATIC)
     await _has_its_part(client, again, b"")
-    leave = leave_group(GROUP, INSTANCE)
-    await is_refused(client, _word("LeaveGroup", again, leave, of_leavers, ErrorCode.none), STATIC)
+    await leaves(client, again, INSTANCE, invariant=STATIC)
     gone = _word(
         "a Heartbeat", again, heartbeat(again, INSTANCE), of_whole, ErrorCode.unknown_member_id
     )
@@ -80,6 +79,13 @@ async def joins(client: Client, group: str, instance_id: str, **changed: Any) ->
             break
         await asyncio.sleep(PAUSE_S)
     raise Violation(STATIC, f"{error.name} to {instance_id}, which joins group {group}")
+
+
+async def leaves(client: Client, place: Place, *instances: str, invariant: str) -> None:
+    """Static members of the group that has this ``place``; raises Violation of the invariant."""
+    request = leave_group(place.group, *instances)
+    word = _word(f"a LeaveGroup of {instances}", place, request, of_leavers, ErrorCode.none)
+    await is_refused(client, word, invariant)
 
 
 async def _has_its_part(client: Client, place: Place, assigned: bytes) -> None:

@@ -14,10 +14,10 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker.wire.batch import CorruptBatch, RecordBatch, TimestampType, parse_batches
-from broker.wire.messages.init_producer_id import InitProducerIdRequest
 from simulation.clients.administration import Administrator
 from simulation.clients.batches import encoded, wall_ms
 from simulation.clients.client import Client
+from simulation.clients.producers import new_producer_id
 from simulation.clients.reading import fetch, list_offset
 from simulation.plans.actions import AlterTopic
 from simulation.verdict import patience
@@ -28,7 +28,6 @@ from simulation.verdict.settings.asked_topics import (
     appended,
     asked_to_append,
     made,
-    obeyed,
 )
 from simulation.verdict.verdict import Cluster
 from simulation.violation import Violation
@@ -83,8 +82,7 @@ async def _is_found(client: Client, led: Led, told: Any) -> None:
 
 
 async def _repetition_is_told_the_first(client: Client, led: Led) -> None:
-    request = InitProducerIdRequest(version=1, transactional_id=None, transaction_timeout_ms=1_000)
-    given = await answered(client, led.broker, request)
+    given = await answered(client, led.broker, new_producer_id())
     if given.error_code is not ErrorCode.none:
         return
     batch = encoded([b"v"], (given.producer_id, given.producer_epoch, 0))
@@ -100,7 +98,7 @@ async def _repetition_is_told_the_first(client: Client, led: Led) -> None:
 async def _producers_time_counts_again(
     client: Client, administrator: Administrator, led: Led
 ) -> None:
-    await obeyed(administrator, AlterTopic(topic=TOPIC, name=TYPE, value="CreateTime"))
+    await patience.obeyed(administrator, AlterTopic(topic=TOPIC, name=TYPE, value="CreateTime"))
 
     async def why() -> str | None:
         part = await asked_to_append(client, led, encoded([b"v"]))

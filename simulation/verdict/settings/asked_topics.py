@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from broker.types import TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
-from simulation.plans.actions import AlterTopic, CreateTopic, DeleteTopic
+from simulation.plans.actions import CreateTopic
 from simulation.verdict import patience
 from simulation.verdict.led import Led
 from simulation.verdict.refused.invalid import produce
@@ -34,16 +34,8 @@ async def made(
     """Its partitions, on these brokers, else on up to two, with a leader that serves."""
     each = replicas or tuple(administrator.brokers[:FACTOR])
     order = CreateTopic(topic=topic, replicas=(each,) * partitions, config=(*config.items(),))
-    await obeyed(administrator, order)
+    await patience.obeyed(administrator, order)
     return [await of_topic(world, TopicPartition(topic, number)) for number in range(partitions)]
-
-
-async def obeyed(
-    administrator: Administrator, order: CreateTopic | DeleteTopic | AlterTopic
-) -> None:
-    """Raises Violation."""
-    if not await administrator.obey(order, patience_s=PATIENCE_S):
-        raise Violation("Serves", f"nobody obeys {order}")
 
 
 async def of_topic(world: Cluster, tp: TopicPartition) -> Led:

@@ -19,19 +19,19 @@ from kio.schema.errors import ErrorCode
 from broker.groups.group import SUBSCRIPTION_AT
 from broker.types import TopicPartition
 from broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from broker.wire.messages.init_producer_id import InitProducerIdRequest
 from broker.wire.messages.join_group import JoinGroupRequestProtocol
 from broker.wire.messages.list_groups import ListGroupsRequest
 from broker.wire.writer import Writer
 from simulation.clients.batches import encoded, wall_ms
 from simulation.clients.client import Client
 from simulation.clients.group_requests import Place, commit, sync
+from simulation.clients.producers import new_producer_id
 from simulation.clients.reading import offsets_of
 from simulation.verdict import patience
 from simulation.verdict.led import Led
 from simulation.verdict.promised import deleted_groups
 from simulation.verdict.promised.deleted_groups import NOTHING, OFFSET, coordinator_of
-from simulation.verdict.promised.of_members import joins, leave_group, of_leavers
+from simulation.verdict.promised.of_members import joins, leaves
 from simulation.verdict.refused.words import Word, answered, is_refused, of_parts, of_whole
 from simulation.verdict.settings import append_time, limits
 from simulation.verdict.settings.asked_topics import PATIENCE_S, asked_to_append, of_topic
@@ -83,7 +83,7 @@ async def check(client: Client, world: Cluster, settings: Mapping[str, str]) -> 
     await patience.wait(OFFSETS, PATIENCE_S, lambda: _differ(client, left))
     await _is_unknown(client, producers.led, producers.silent)
     await _is_known(client, producers.led, producers.young)
-    await _leaves(client, member)
+    await leaves(client, member, INSTANCE, invariant=OFFSETS)
     await asyncio.sleep(LOOKED_S)
     await _are_told(client, {key: offset for key, offset in left.items() if offset == OFFSET})
     await _is_gone(client, LEFT)
@@ -97,7 +97,7 @@ async def _commit_all(client: Client) -> Place:
     await deleted_groups.commit(client, NEVER_JOINED, SUBSCRIBED)
     gone = await joins(client, LEFT, INSTANCE, protocols=_subscription())
     await _commit(client, gone, SUBSCRIBED)
-    await _leaves(client, gone)
+    await leaves(client, gone, INSTANCE, invariant=OFFSETS)
     member = await joins(
         client, ATTENDED, INSTANCE, protocols=_subscription(), session_timeout_ms=MINUTE_MS
     )
@@ -119,12 +119,6 @@ async def _commit(client: Client, place: Place, tp: TopicPartition) -> None:
     for what, said, errors in (("a SyncGroup", share, of_whole), ("a commit", request, of_parts)):
         word = Word(f"{what} of {place}", place.coordinator, said, errors, ErrorCode.none)
         await is_refused(client, word, OFFSETS)
-
-
-async def _leaves(client: Client, place: Place) -> None:
-    request = leave_group(place.group, INSTANCE)
-    word = Word(f"LeaveGroup of {place}", place.coordinator, request, of_leavers, ErrorCode.none)
-    await is_refused(client, word, OFFSETS)
 
 
 async def _are_told(client: Client, expected: Offsets) -> None:
@@ -157,10 +151,7 @@ async def _produce(client: Client, world: Cluster, young_ms: int) -> _Producers:
     led = await of_topic(world, TopicPartition(limits.LARGE, 0))
     now, ids = wall_ms(), []
     for timestamp in (now, now + young_ms):
-        request = InitProducerIdRequest(
-            version=1, transactional_id=None, transaction_timeout_ms=1_000
-        )
-        given = await answered(client, led.broker, request)
+        given = await answered(client, led.broker, new_producer_id())
         producer = (given.producer_id, given.producer_epoch)
         part = await asked_to_append(
             client, led, encoded([b"v"], (*producer, 0), times_ms=[timestamp])

@@ -22,7 +22,7 @@ from broker.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommit
 from broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from simulation.clients.client import Client, beside
 from simulation.clients.group_requests import Place, commit, from_outside, join
-from simulation.verdict.promised.of_members import joins, leave_group, of_leavers
+from simulation.verdict.promised.of_members import joins, leave_group, leaves, of_leavers
 from simulation.verdict.refused.words import Word, answered, is_refused, of_whole
 from simulation.verdict.settings.retaining import AGED
 from simulation.violation import Violation
@@ -62,7 +62,7 @@ async def _sizes(client: Client, size: int) -> None:
     for word in _of_a_full_group(place, instances):
         await is_refused(client, word, INVARIANT)
     await joins(client, GROUP, "latecomer", rebalance_timeout_ms=REBALANCE_MS)
-    await _leave(client, place, "latecomer", *instances[1:])
+    await leaves(client, place, "latecomer", *instances[1:], invariant=INVARIANT)
 
 
 def _of_a_full_group(place: Place, instances: list[str]) -> Iterator[Word]:
@@ -80,17 +80,6 @@ def _join(instance_id: str | None) -> Any:
     return join(GROUP, "", instance_id=instance_id, rebalance_ms=REBALANCE_MS)
 
 
-async def _leave(client: Client, place: Place, *instances: str) -> None:
-    word = Word(
-        f"a LeaveGroup of {instances}",
-        place.coordinator,
-        leave_group(place.group, *instances),
-        of_leavers,
-        ErrorCode.none,
-    )
-    await is_refused(client, word, INVARIANT)
-
-
 async def _sessions(client: Client, settings: Mapping[str, str]) -> None:
     refused = ErrorCode.invalid_session_timeout
     for name, beyond in (("min", -1), ("max", 1)):
@@ -101,7 +90,7 @@ async def _sessions(client: Client, settings: Mapping[str, str]) -> None:
         await is_refused(
             client, Word(what, place.coordinator, request, of_whole, refused), INVARIANT
         )
-        await _leave(client, place, "instance")
+        await leaves(client, place, "instance", invariant=INVARIANT)
 
 
 # --- offsets --------------------------------------------------------------------------------------
@@ -109,7 +98,7 @@ async def _sessions(client: Client, settings: Mapping[str, str]) -> None:
 
 async def _metadata(client: Client, length: int) -> None:
     place = await joins(client, GROUP, "instance")
-    await _leave(client, place, "instance")
+    await leaves(client, place, "instance", invariant=INVARIANT)
     fits, too_long = "m" * length, "m" * (length + 1)
     answer = await answered(client, place.coordinator, _commit({0: fits, 1: too_long}))
     ((one, other),) = [topic.partitions for topic in answer.topics]
