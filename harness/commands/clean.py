@@ -23,6 +23,11 @@ from infra.ssh.inventory import load
     type=click.Path(path_type=Path),
     help="Remove from the hosts in this file, too, everything that was ever put there.",
 )
+@click.option(
+    "--keep-software",
+    is_flag=True,
+    help="On those hosts: remove what runs left, and not the software that the next run needs.",
+)
 @click.option("--accept-host-key", "accepted", multiple=True, metavar="FINGERPRINT")
 @click.option(
     "--results",
@@ -35,6 +40,7 @@ def clean(
     context: click.Context,
     everything: bool,
     inventory: Path | None,
+    keep_software: bool,
     accepted: tuple[str, ...],
     results: tuple[Path, ...],
 ) -> None:
@@ -42,6 +48,8 @@ def clean(
 
     Results stay. What is alive is left alone, unless --all is given.
     """
+    if keep_software and inventory is None:
+        raise click.UsageError("--keep-software is of the hosts of --inventory FILE: name it.")
     said: list[str] = []
 
     def tell(line: str) -> None:
@@ -55,8 +63,9 @@ def clean(
         removed &= containers.clean(tell)
         if inventory is not None:
             removed &= hosts.clean(
-                load(inventory), tell, accepted=frozenset(accepted), everything=everything
-            )
+                load(inventory), tell, accepted=frozenset(accepted), everything=everything,
+                keep_software=keep_software,
+            )  # fmt: skip
         standing_cluster.remove_log()
     if not said:
         click.echo("nothing to remove")

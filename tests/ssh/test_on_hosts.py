@@ -478,6 +478,11 @@ def test_the_command_line(inventory, hosts, tmp_path: Path) -> None:
     none = ackproof("run", str(campaign), "--backend", "ssh")
     assert none.returncode == 2
     assert "cluster.inventory: the backend ssh needs the file with its hosts" in none.stderr
+    nowhere = ackproof("clean", "--keep-software")
+    assert nowhere.returncode == 2
+    assert "--inventory" in nowhere.stderr
+    released = ackproof("clean", "--inventory", str(inventory(0)), "--keep-software")
+    assert released.stdout == f"{hosts.addresses[0]}: nothing of a run\n"
     removed = ackproof("clean", "--inventory", str(inventory(0)))
     assert removed.returncode == 0, removed.stderr
     assert f"{hosts.addresses[0]}: removed /home/admin/.ackproof" in removed.stdout
