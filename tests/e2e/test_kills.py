@@ -116,10 +116,10 @@ def clean(ackproof, number: int, inventory: Sequence[str]) -> Callable[[], None]
         done = ackproof("clean", *there)
         assert done.returncode == HELD, f"{done.stdout}{done.stderr}"
 
-    if there and bare:
-        cleaned()
-    elif there:
+    if there:  # the distribution's packages stay, whoever was the first to need them
         survey(load(Path(inventory[-1])), NODES, frozenset(), print)
+        if bare:
+            cleaned()
     return cleaned
 
 
