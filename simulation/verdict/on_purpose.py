@@ -30,6 +30,7 @@ from simulation.verdict.settings import (
     expiring,
     follower_reads,
     group_limits,
+    laggards,
     limits,
     retaining,
     session_slots,
@@ -82,6 +83,7 @@ async def _what_is_set(
     """Last comes what happens in a long time: all clocks are ahead after that."""
     await leaders_stay(administrator, world)
     await follower_reads.check(client, world, settings)
+    await laggards.check(client, administrator, world, settings)
     await altering.check(client, administrator, world)
     await append_time.check(client, administrator, world)
     await limits.check(client, administrator, world)

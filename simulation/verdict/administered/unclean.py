@@ -4,8 +4,8 @@ so, or somebody asks for it, and nowhere else.
 Of two replicas one leaves the ISR, the other appends more and is gone: nobody leads, however long
 the first one has been back (CleanElection). Set to true, the topic is led by it at once, though
 nothing else happens (``KafkaController.processTopicUncleanLeaderElectionEnable``); set to false
-again, it is not the next time, until somebody asks for an unclean election (KIP-460). In a plan it
-hardly ever comes to that, and its settings of this stay as they are.
+again, it is not the next time, until somebody asks for an unclean election (KIP-460), nor once that
+one is over. In a plan it hardly ever comes to that, and its settings of this stay as they are.
 """
 
 import asyncio
@@ -62,6 +62,9 @@ async def check(client: Client, administrator: Administrator, world: Cluster) ->
     world.observer.unclean.add(TOPIC)
     await _is_elected(asked)
     await _until(asked, "to be led by who was elected", lambda: _leader(asked) == first)
+    await settle(world)
+    world.observer.unclean.discard(TOPIC)  # who was asked once has obeyed
+    await _nobody_leads(asked, gone=first, behind=second)
     await settle(world)
 
 
