@@ -87,8 +87,8 @@ async def _what_is_set(
     await altering.check(client, administrator, world)
     await append_time.check(client, administrator, world)
     await limits.check(client, administrator, world)
-    await retaining.check(client, administrator, world, settings)
     await session_slots.check(client, world, settings)
+    await retaining.check(client, administrator, world, settings)
     if OFFSETS_TOPIC in world.observer.topics:
         await group_limits.check(client, settings)
         await expiring.check(client, world, settings)
