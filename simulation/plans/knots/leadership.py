@@ -25,8 +25,10 @@ from simulation.plans.knots.strands import (
     LEADER,
     STRAGGLER,
     TOPIC,
+    UNTIL_LED_MS,
     apart,
     beginning,
+    led_from_outside,
     plainly,
     produce,
     tied,
@@ -130,11 +132,13 @@ def to_and_fro(plan: Plan, rng: Random) -> Plan:
     Asked where epoch 2 ended, the leader, who has epochs 0, 1 and 4, speaks of 1; the follower,
     who has 0 and 2, must go back to 0 and ask once more.
     """
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     return tied(
         plainly(plan),
         [
+            *led_from_outside(topic, t - UNTIL_LED_MS),
             (t, produce(-1, rng.choice((1, 3)))),
             (t + 600, apart(Who(broker=first), Who(broker=second), rng.randint(2_800, 3_500))),
             (t + 700, produce(1, rng.choice((1, 3, 10)))),
@@ -197,8 +201,13 @@ def late_answer(plan: Plan, rng: Random) -> Plan:
     The follower has an empty log: any other asks first where its log and the leader's part, on the
     same connection, after the late answer. It follows that broker in another partition all the
     time, else it would have closed the connection.
+
+    The record is there as soon as the link is slow: an answer to a fetch that has waited in vain
+    would be late instead, with nothing in it. Fetches wait for 0.1 s, since one that was refused,
+    of the epoch before, leaves the other partition's waiting alone.
     """
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     topic = replace(topic, replicas=topic.replicas * 2)
     leader, other, follower = (Who(broker=broker) for broker in (first, second, last))
@@ -209,19 +218,20 @@ def late_answer(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
+            *led_from_outside(topic, t - UNTIL_LED_MS),
             (t, preferring(second, first, last)),
-            (t + 600, apart(other, leader, 500)),
-            (t + 600, unread),
-            (t + 600, late),
-            (t + 630, produce(1, rng.choice((1, 3)))),
-            (t + 800, ElectPreferred()),
-            (t + 2_500, produce(1, rng.choice((1, 3, 5)))),
-            (t + 3_500, preferring(first, second, last)),
-            (t + 4_100, ElectPreferred()),
-            *((t + 5_500 + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(20)),
+            (t + 1_000, apart(other, leader, 500)),
+            (t + 1_000, unread),
+            (t + 1_000, late),
+            (t + 1_001, produce(1, rng.choice((1, 3)))),
+            (t + 1_200, ElectPreferred()),
+            (t + 2_900, produce(1, rng.choice((1, 3, 5)))),
+            (t + 3_900, preferring(first, second, last)),
+            (t + 4_500, ElectPreferred()),
+            *((t + 5_900 + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(20)),
         ],
         topics=[topic],
-        settings=MOVES_ALONE,
+        settings=(*MOVES_ALONE, ("replica.fetch.wait.max.ms", "100")),
         brokers=4,
         run_ms=t + 11_000,
     )
