@@ -94,7 +94,8 @@ def left_behind(plan: Plan, rng: Random) -> Plan:
     """One follower has not heard of two elections, and fetches from a leader who has followed
     another in between; it holds what they both gave up, and names an offset that the leader has
     reached again."""
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     unheard = Isolate(
         who=CONTROLLER,
@@ -108,6 +109,7 @@ def left_behind(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
             (t, preferring(second, first, last)),
             (t + 600, unheard),
             (t + 600, apart(Who(broker=first), Who(broker=second), 700)),
@@ -138,7 +140,7 @@ def to_and_fro(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
-            *led_from_outside(topic, t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
             (t, produce(-1, rng.choice((1, 3)))),
             (t + 600, apart(Who(broker=first), Who(broker=second), rng.randint(2_800, 3_500))),
             (t + 700, produce(1, rng.choice((1, 3, 10)))),
@@ -168,24 +170,30 @@ def inside_a_batch(plan: Plan, rng: Random) -> Plan:
     All have a batch of 2; one of the followers has not heard that it is committed, follows the
     other without reaching it, and leads then with the batch cut off. It appends 5 at once, and the
     others say that they have 2.
+
+    They reach it again a second after they were told to follow it. A second later they are
+    connected, in one more they are refused (their question was of the epoch before), and for
+    another one they wait for the first batch: it resigns in that time.
     """
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     unaware = Who(broker=last)
     return tied(
         plainly(plan),
         [
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
             (t, preferring(second, first, last)),
             (t + 600, replace(produce(-1, 1), records=2)),
-            (t + rng.randint(620, 700), apart(unaware, Who(broker=first), 2_500)),
-            (t + 700, apart(unaware, Who(broker=second), 2_450)),
+            (t + rng.randint(620, 700), apart(unaware, Who(broker=first), 2_200)),
+            (t + 700, apart(unaware, Who(broker=second), 2_200)),
             (t + 1_300, ElectPreferred()),
             (t + 1_500, preferring(last, second, first)),
             (t + 2_000, ElectPreferred()),
             *((t + 2_500 + 20 * n, replace(produce(1, 1), records=5)) for n in range(5)),
             *((t + 2_000, answers_late(unaware, Who(broker=peer))) for peer in (first, second)),
-            (t + 3_300, preferring(second, first, last)),
-            (t + rng.randint(4_300, 5_600), ElectPreferred()),
+            (t + 2_600, preferring(second, first, last)),
+            (t + rng.randint(5_400, 5_750), ElectPreferred()),
         ],
         topics=[topic],
         settings=(*MOVES_ALONE, ("ackproof.generation", "0.8")),
@@ -218,7 +226,7 @@ def late_answer(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
-            *led_from_outside(topic, t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
             (t, preferring(second, first, last)),
             (t + 1_000, apart(other, leader, 500)),
             (t + 1_000, unread),

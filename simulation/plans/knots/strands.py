@@ -92,14 +92,13 @@ UNTIL_LED_MS: Final = 1_500
 """Until a controller that took the office has said what there is."""
 
 
-def led_from_outside(topic: CreateTopic, at_ms: float) -> list[tuple[float, Action]]:
-    """The controller is none of those who have ``topic`` from then on, once
-    :data:`UNTIL_LED_MS` are over: else links that are cut among them, or to ZooKeeper, are its own.
+def led_from_outside(brokers: Iterable[int], at_ms: float) -> list[tuple[float, Action]]:
+    """The controller is none of these from then on, once :data:`UNTIL_LED_MS` are over: else links
+    that are cut among them, or to ZooKeeper, are its own.
 
     They hear later than the others that the office is free.
     """
     distant = (
-        SlowZooKeeper(who=Who(broker=broker), delay_ms=300, for_ms=500)
-        for broker in topic.replicas[0]
+        SlowZooKeeper(who=Who(broker=broker), delay_ms=300, for_ms=500) for broker in brokers
     )
     return [*((at_ms, each) for each in distant), (at_ms + 20, DeposeController())]
