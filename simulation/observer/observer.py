@@ -31,7 +31,7 @@ from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer.coverage import Coverage
 from simulation.observer.logs import epochs, producers, retention
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.moments import orders_done, told
+from simulation.observer.moments import joining, orders_done, told
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
@@ -325,6 +325,7 @@ class Observer:
             self._retired(broker, hosted, partition, event)
         if hosted.tp.topic == OFFSETS_TOPIC:
             self._commits_appended(hosted.tp.partition, effects)
+        joining.stepped(broker, hosted.replica, partition, event, effects)
         partition.stepped(broker, hosted.replica, event, tuple(effects))
         told.stepped(broker, hosted, partition, event, changed=bool(effects))
         log, replica = hosted.log, hosted.replica

@@ -32,7 +32,7 @@ FOUND = {
     "neither fence against the past": ("former controller", "EpochNeverBack"),
     "requests of other epochs are served": ("left behind", "WeakIsr"),
     "answers of earlier epochs are taken": ("late answer", "WeakIsr"),
-    "epoch start ignored when joining": ("short watermark", "StrongIsr"),
+    "epoch start ignored when joining": ("short watermark", "JoinersHaveAll"),
     "ISR change in flight ignored": ("joining in flight", "StrongIsr"),
     "an ISR change of unknown outcome is given up": ("unheard of", "StrongIsr"),
     "one round of truncation": ("to and fro", "WeakIsr"),
