@@ -21,7 +21,8 @@ class GroupConfig:
     """Members a group may have."""
 
     offset_metadata_max_bytes: int = 4_096
-    """``offset.metadata.max.bytes``: of the text that a client commits with an offset."""
+    """``offset.metadata.max.bytes``: of the text that a client commits with an offset; counted in
+    UTF-16 code units, as Kafka counts them."""
 
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     """``offsets.retention.minutes``, in ms: how long offsets outlive their group (KIP-211)."""

@@ -193,9 +193,11 @@ def unclean_elections(
         is_clean = clean(before, after, around.observed)
         if is_clean is True or not within.start <= after.time < within.end:
             continue
-        kind = "was elected outside" if is_clean is False else "may have been elected outside"
         who = after.leader if after.leader >= 0 else f"one of {list(after.isr)}"
-        why = f"{who} {kind} the ISR {list(before.isr)} in epoch {after.leader_epoch}"
+        why = f"{who} was elected outside the ISR {list(before.isr)} in epoch {after.leader_epoch}"
+        if is_clean is None:
+            span = f"epochs {before.leader_epoch} and {after.leader_epoch}"
+            why = f"an election outside the ISR may have gone unseen between {span}"
         when = settled(after.time, around, faults)
         yield Limit(before=when, certain=is_clean is False, why=why)
 

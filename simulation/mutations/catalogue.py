@@ -126,6 +126,7 @@ MUTATIONS: dict[str, Mutation] = {
     "watermark from the largest log end": Mutation(replication.LARGEST_END),
     "ISR believed before it is written": Mutation(replication.PROPOSED_COUNTS),
     "ISR change in flight ignored": Mutation(replication.COMMITTED_COUNTS),
+    "an ISR change of unknown outcome is given up": Mutation(replication.GIVEN_UP),
     "followers join the ISR at once": Mutation(replication.JOINS_AT_ONCE),
     "epoch start ignored when joining": Mutation(replication.JOINS_BY_WATERMARK),
     "nobody is dropped from the ISR": Mutation(replication.DROPS_NOBODY),

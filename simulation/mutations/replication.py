@@ -43,6 +43,12 @@ def _committed_counts(self: IsrState) -> Any:
     return frozenset(self.committed)
 
 
+def _gives_up(self: IsrState, *, conflict: bool) -> IsrState:
+    """Takes a write whose outcome nobody knows for one that was not carried out."""
+    del conflict
+    return self.refused()
+
+
 def _joins_at_once(self: Leader, replica: Any) -> Any:
     if self.isr.proposed is not None or replica in self.isr.committed:
         return ()
@@ -98,6 +104,7 @@ LARGEST_END: Final = Swap(Leader, "committed_end", _largest_end)
 ANSWERED_AT_APPEND: Final = Swap(PendingProduces, "reached", _reached_at_once)
 PROPOSED_COUNTS: Final = Swap(IsrState, "maximal", property(_proposed_counts))
 COMMITTED_COUNTS: Final = Swap(IsrState, "maximal", property(_committed_counts))
+GIVEN_UP: Final = Swap(IsrState, "failed", _gives_up)
 JOINS_AT_ONCE: Final = Swap(Leader, "_maybe_expand_isr", _joins_at_once)
 JOINS_BY_WATERMARK: Final = Swap(Leader, "_maybe_expand_isr", _joins_by_watermark)
 ONE_ROUND: Final = Swap(Follower, "_truncation_state", _one_round)

@@ -31,7 +31,7 @@ from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer.coverage import Coverage
 from simulation.observer.logs import epochs, producers, retention
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.moments import orders_done, told
+from simulation.observer.moments import joining, orders_done, told, viewing
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
@@ -325,22 +325,14 @@ class Observer:
             self._retired(broker, hosted, partition, event)
         if hosted.tp.topic == OFFSETS_TOPIC:
             self._commits_appended(hosted.tp.partition, effects)
+        joining.stepped(broker, hosted.replica, partition, event, effects)
         partition.stepped(broker, hosted.replica, event, tuple(effects))
         told.stepped(broker, hosted, partition, event, changed=bool(effects))
-        log, replica = hosted.log, hosted.replica
-        if effects and (log.log_start_offset, log.log_end_offset) != (
-            replica.log_start_offset,
-            replica.log_end_offset,
-        ):
-            raise Violation(
-                "ViewIsLog",
-                f"{hosted.tp}, broker {broker}: the replica believes in {replica.log_start_offset} "
-                f"to {replica.log_end_offset}, the log is {log.log_start_offset} to "
-                f"{log.log_end_offset}",
-            )
+        if effects:
+            viewing.check(broker, hosted)
         if effects and partition.checks_data:
-            epochs.kept(hosted.tp, broker, log, replica)
-            producers.kept(hosted.tp, broker, log, effects)
+            epochs.kept(hosted.tp, broker, hosted.log, hosted.replica)
+            producers.kept(hosted.tp, broker, hosted.log, effects)
 
     def deleted(self, broker: int, tp: TopicPartition) -> None:
         """``broker`` has deleted a replica that it had not opened in this life."""

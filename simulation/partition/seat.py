@@ -41,6 +41,8 @@ class Seat:
     """Its broker has ended in good order since it was last heard of."""
     leads_from: dict[int, int] = field(default_factory=dict)
     """High watermark as leader, by epoch, in this life."""
+    began: dict[int, int] = field(default_factory=dict)
+    """Where its log ended when it began to lead, by epoch, in this life."""
     waiting: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """By token: acks, the offset after the batch of a produce request, and until when it waits."""
     laggards: Laggards = field(default_factory=Laggards)
@@ -61,6 +63,7 @@ class Seat:
     def begins_anew(self, *, readable: bool) -> None:
         """A new process of its broker has opened the log."""
         self.leads_from.clear()
+        self.began.clear()
         self.waiting.clear()
         self.proposal = None
         self.laggards = Laggards()

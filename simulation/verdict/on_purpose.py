@@ -30,6 +30,7 @@ from simulation.verdict.settings import (
     expiring,
     follower_reads,
     group_limits,
+    laggards,
     limits,
     retaining,
     session_slots,
@@ -37,8 +38,7 @@ from simulation.verdict.settings import (
 from simulation.verdict.verdict import Cluster, settle
 
 PATIENCE_S: Final = 30.0
-ASKED_EVERY: Final = 3
-UNCLEAN_EVERY: Final = 6
+ASKED_EVERY: Final = 6
 
 
 async def leaders_stay(administrator: Administrator, world: Cluster) -> None:
@@ -49,15 +49,14 @@ async def leaders_stay(administrator: Administrator, world: Cluster) -> None:
 
 
 async def ask(client: Client, administrator: Administrator, world: Cluster, plan: Plan) -> None:
-    """Raises Violation. What is promised is asked for in every third seed: the answers hardly
-    depend on what happened before, and take as long as a third of a plan. Last comes what a
+    """Raises Violation. What is promised is asked for in every sixth seed: the answers hardly
+    depend on what happened before, and take longer than a plan. Last comes what a
     controller says: its broker obeys no other after that."""
     waiting.check(world.observer, world.hosted)
     await invalid_orders.check(client, world.observer)
     if plan.seed % ASKED_EVERY == 0:
         await _what_is_promised(client, administrator, world)
-        if plan.seed % UNCLEAN_EVERY == 0:
-            await unclean.check(client, administrator, world)
+        await unclean.check(client, administrator, world)
         await _what_is_set(client, administrator, world, dict(plan.settings))
     await invalid.check(client, world.observer, world.hosted)
     await outdated.check(client, world.observer, world.hosted)
@@ -82,11 +81,12 @@ async def _what_is_set(
     """Last comes what happens in a long time: all clocks are ahead after that."""
     await leaders_stay(administrator, world)
     await follower_reads.check(client, world, settings)
+    await laggards.check(client, administrator, world, settings)
     await altering.check(client, administrator, world)
     await append_time.check(client, administrator, world)
     await limits.check(client, administrator, world)
-    await retaining.check(client, administrator, world, settings)
     await session_slots.check(client, world, settings)
+    await retaining.check(client, administrator, world, settings)
     if OFFSETS_TOPIC in world.observer.topics:
         await group_limits.check(client, settings)
         await expiring.check(client, world, settings)

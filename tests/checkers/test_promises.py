@@ -300,19 +300,24 @@ def test_the_deposed_leader_acks_until_it_hears(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "cluster",
+    ("cluster", "why"),
     [
-        elected(3),
-        elected(1, connection(9, "zookeeper-lost"), connection(12, "zookeeper-back")),
-        # Nobody came back to see who led in the end.
-        [*TAKEN, connection(60, "zookeeper-lost")],
-        [],
+        (elected(3), "outside the ISR may have gone unseen between epochs 0 and 3"),
+        (
+            elected(1, connection(9, "zookeeper-lost"), connection(12, "zookeeper-back")),
+            "outside the ISR may have gone unseen between epochs 0 and 1",
+        ),
+        ([*TAKEN, connection(60, "zookeeper-lost")], "nobody watched who led it until the end"),
+        ([], "nobody watched"),
     ],
 )
-def test_an_election_that_nobody_saw_may_have_been_unclean(tmp_path: Path, cluster: Any) -> None:
+def test_an_election_that_nobody_saw_may_have_been_unclean(
+    tmp_path: Path, cluster: Any, why: str
+) -> None:
     result = concluded(tmp_path / "lost", MINIMAL, losing(WELL, FIRST), cluster)
     assert result.verdict is INCONCLUSIVE
     assert result.cells[0].lost == 1
+    assert why in result.cells[0].reasons[0]
     if cluster:
         assert concluded(tmp_path / "kept", MINIMAL, WELL, cluster).verdict is PASS
 

@@ -74,10 +74,17 @@ def test_who_may_commit(world):
     assert error(member, 2) is ErrorCode.rebalance_in_progress
 
 
-def test_a_text_that_is_too_long_is_refused_alone(world):
-    answer = world.answer(world.commit(1, metadata="x" * 4097))
+@pytest.mark.parametrize("text", ["x" * 4097, "\N{LEOPARD}" * 2048 + "x"])
+def test_a_text_that_is_too_long_is_refused_alone(world, text):
+    answer = world.answer(world.commit(1, metadata=text))
     assert answer.partitions == {TP: ErrorCode.offset_metadata_too_large}
     assert not world.groups.by_id
+
+
+@pytest.mark.parametrize("text", ["\u00fc" * 4096, "\N{LEOPARD}" * 2048])
+def test_a_text_is_as_long_as_a_java_string_of_it(world, text):
+    answer = world.answer(world.commit(1, metadata=text))
+    assert answer.partitions == {TP: ErrorCode.none}
 
 
 def test_offsets_and_membership_survive_the_coordinator(world):

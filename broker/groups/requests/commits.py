@@ -99,7 +99,10 @@ def _answer(group: Group, event: Commit, error: ErrorCode) -> None:
 
 
 def _fits(group: Group, offset: OffsetAndMetadata) -> bool:
-    return len(offset.metadata.encode()) <= group.config.offset_metadata_max_bytes
+    # A Java string's length, whatever the property is called: 4,096 umlauts are taken, and take
+    # 8,192 bytes.
+    utf_16_units = len(offset.metadata.encode("utf-16-le")) // 2
+    return utf_16_units <= group.config.offset_metadata_max_bytes
 
 
 # --- delete ---------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ that mean something in this order and within this time only. They have a topic o
 ``k0``, so that what else the plan does to its topics does not undo them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -20,35 +21,42 @@ ODDS: Final = 0.5
 ALONE: Final = 0.5
 """Of a knot that nothing else happens to the cluster."""
 
+EVERY: Final = 2
+"""One of so many seeds has a knot by its turn, in a short run in which nothing else happens: all
+are tied within twice their number of seeds. By lot alone a third of them is missing by then."""
+
+SHORT_MS: Final = 10_000
+
 KNOTS: Final[Mapping[str, Knot]] = {
-    "joined unseen": replication.joined_unseen,
+    "short watermark": replication.short_watermark,
+    "to and fro": leadership.to_and_fro,
+    "unheard of": replication.unheard_of,
     "joining in flight": replication.joining_in_flight,
-    "former controller": leadership.former_controller,
     "left behind": leadership.left_behind,
+    "too few left": replication.too_few_left,
+    "away and back": replication.away_and_back,
+    "answers lost": producing.answers_lost,
+    "late answer": leadership.late_answer,
+    "former controller": leadership.former_controller,
+    "coordinator away and back": groups.coordinator_away_and_back,
+    "made again": replication.made_again,
+    "cut and repeated": producing.cut_and_repeated,
+    "joined unseen": replication.joined_unseen,
     "doomed shrink": replication.doomed_shrink,
-    "twins": clusters.twins,
+    "member asleep": groups.member_asleep,
+    "inside a batch": leadership.inside_a_batch,
+    "slow claimant": leadership.slow_claimant,
+    "coordinator lost": groups.coordinator_lost,
     "moved and extended": clusters.moved_and_extended,
+    "twins": clusters.twins,
     "nonsense": clusters.nonsense,
     "placed": clusters.placed,
     "mixed disks": clusters.mixed_disks,
     "many commits": clusters.many_commits,
     "offsets half made": clusters.offsets_half_made,
-    "short watermark": replication.short_watermark,
-    "to and fro": leadership.to_and_fro,
-    "late answer": leadership.late_answer,
-    "made again": replication.made_again,
-    "too few left": replication.too_few_left,
-    "away and back": replication.away_and_back,
-    "inside a batch": leadership.inside_a_batch,
-    "slow claimant": leadership.slow_claimant,
-    "unheard of": replication.unheard_of,
-    "answers lost": producing.answers_lost,
-    "cut and repeated": producing.cut_and_repeated,
-    "coordinator away and back": groups.coordinator_away_and_back,
-    "coordinator lost": groups.coordinator_lost,
-    "member asleep": groups.member_asleep,
     "many groups": groups.many_groups,
 }
+"""In the order of their turns."""
 
 
 OF_CONTROLLERS: Final = frozenset(
@@ -58,17 +66,44 @@ OF_CONTROLLERS: Final = frozenset(
 
 
 def tie(plan: Plan, rng: Random, knot: str | None, *, led: bool) -> Plan:
-    """``plan`` with this knot; None: with any or none. ``led``: there will be no controller."""
+    """``plan`` with this knot; None: with that whose turn it is, any, or none. ``led``: there will
+    be no controller."""
+    turn, rest = divmod(plan.seed, EVERY)
+    if knot is None and rest:
+        knot = tuple(KNOTS)[turn % len(KNOTS)]
+        if led and knot in OF_CONTROLLERS:
+            knot = _drawn(plan.seed, led=True)
+        return KNOTS[knot](short(quiet(newest(plan))), rng)
     if knot is None:
         if rng.random() >= ODDS:
             return plan
-        knot = _drawn(plan.seed, KNOTS.keys() - OF_CONTROLLERS if led else KNOTS.keys())
+        knot = _drawn(plan.seed, led=led)
     if rng.random() < ALONE:
-        kept = (timed for timed in plan.actions if isinstance(timed.action, CLIENT_WORK))
-        plan = plan.with_actions(tuple(kept))
+        plan = quiet(plan)
     return KNOTS[knot](plan, rng)
 
 
-def _drawn(seed: int, knots: Iterable[str]) -> str:
+def quiet(plan: Plan) -> Plan:
+    """The same without anything that happens to the cluster."""
+    kept = (timed for timed in plan.actions if isinstance(timed.action, CLIENT_WORK))
+    return plan.with_actions(tuple(kept))
+
+
+def newest(plan: Plan) -> Plan:
+    """The same of the newest generation, unless its knot is one of an older: what is about leader
+    epochs says nothing where logs are cut by watermark."""
+    kept = ((name, value) for name, value in plan.settings if name != "ackproof.generation")
+    return replace(plan, settings=tuple(kept))
+
+
+def short(plan: Plan) -> Plan:
+    """Its beginning."""
+    run_ms = min(plan.run_ms, SHORT_MS)
+    kept = tuple(timed for timed in plan.actions if timed.at_ms < run_ms)
+    return replace(plan, actions=kept, run_ms=run_ms)
+
+
+def _drawn(seed: int, *, led: bool) -> str:
     """Each draws a lot, so that one more knot changes the plans in which it wins, and no others."""
+    knots = KNOTS.keys() - OF_CONTROLLERS if led else KNOTS.keys()
     return min(knots, key=lambda knot: stream(seed, f"knot {knot}").random())

@@ -13,15 +13,18 @@ from simulation.plans.actions import (
     Kill,
     MixUpDisks,
     Pause,
-    Produce,
     Reassign,
+    SlowZooKeeper,
     Who,
     WriteNonsense,
 )
 from simulation.plans.knots.strands import (
     CONTROLLER,
     TOPIC,
+    UNTIL_LED_MS,
     beginning,
+    led_from_outside,
+    plainly,
     produce,
     tied,
     topic_of_three,
@@ -51,7 +54,8 @@ def moved_and_extended(plan: Plan, rng: Random) -> Plan:
         target = tuple(rng.sample(range(1, max(plan.brokers, 4) + 1), 3))
         at = t + 1_200 * number
         orders.append((at, Reassign(topic=TOPIC, partition=0, replicas=target)))
-        orders.append((at + rng.randint(-10, 30), AddPartitions(topic=TOPIC, replicas=(target,))))
+        orders.append((at + rng.randint(-50, 300), AddPartitions(topic=TOPIC, replicas=(target,))))
+    orders.append((t - 100, SlowZooKeeper(who=CONTROLLER, delay_ms=60, for_ms=13_000)))
     late = replace(plan, zookeeper_servers=3, zookeeper_lag_ms=50)
     return tied(late, orders, topics=[topic], brokers=4, run_ms=t + 14_000)
 
@@ -69,16 +73,20 @@ def placed(plan: Plan, _rng: Random) -> Plan:
 
 
 def mixed_disks(plan: Plan, rng: Random) -> Plan:
-    """Two machines get each other's disk."""
-    topic, t = topic_of_three(plan, rng), beginning(plan, rng)
-    who, other, _ = (Who(broker=broker) for broker in topic.replicas[0])
+    """Two machines get each other's disk, on which there is another partition than on theirs, and
+    all of it synced."""
+    three, t = topic_of_three(plan, rng, flush_messages="1"), beginning(plan, rng) + 1_000
+    one, another, both = three.replicas[0]
+    topic = replace(three, replicas=((one, both), (another, both)))
+    who, other = Who(broker=one), Who(broker=another)
     return tied(
-        plan,
+        plainly(plan),
         [
-            *((100 + 100 * n, produce(1, 3)) for n in range(10)),
-            (t, MixUpDisks(who=who, other=other, for_ms=rng.choice((3_000, 8_000)))),
+            *((100 + 100 * n, replace(produce(1, 3), partition=n % 2)) for n in range(10)),
+            (t, MixUpDisks(who=who, other=other, for_ms=rng.choice((4_500, 8_000)))),
         ],
         topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "2000"),),
         brokers=3,
         run_ms=t + 10_000,
     )
@@ -92,40 +100,29 @@ def many_commits(plan: Plan, _rng: Random) -> Plan:
 
 def offsets_half_made(plan: Plan, rng: Random) -> Plan:
     """The offsets topic is made by one who has not heard yet that a broker is gone, so that some
-    of its partitions have no state before that one is back."""
-    dead = Who(broker=rng.randint(1, 3))
-    topic = plan.topics[0].topic
+    of its partitions have no state before that one is back. Nobody has asked for it before."""
+    dead, alive = (Who(broker=broker) for broker in rng.sample(range(1, 4), 2))
+    topic, t = CreateTopic(topic=TOPIC, replicas=((alive.broker,),)), UNTIL_LED_MS
+    others = (timed for timed in plan.actions if not isinstance(timed.action, Consume))
     return tied(
-        plan,
+        plainly(plan).with_actions(tuple(others)),
         [
-            (0, Pause(who=CONTROLLER, for_ms=2_500)),
-            (20, Kill(who=dead, down_ms=12_000)),
-            (100, ExpireSession(who=dead)),
+            *led_from_outside((dead.broker,), 0),
+            (t, Pause(who=CONTROLLER, for_ms=2_500)),
+            (t + 20, Kill(who=dead, down_ms=10_000)),
+            (t + 100, ExpireSession(who=dead)),
             *(
-                (400 + 200 * n, Consume(group=f"g{n}", topic=topic, for_ms=7_000, leaves=True))
-                for n in range(4)
+                (t + 400 + 100 * n, Consume(group=f"g{n}", topic=TOPIC, for_ms=6_000, leaves=True))
+                for n in range(6)
             ),
-            *(
-                (
-                    200 * n,
-                    Produce(
-                        producer=0,
-                        topic=topic,
-                        partition=0,
-                        acks=1,
-                        batches=1,
-                        records=1,
-                        pause_ms=0,
-                    ),
-                )
-                for n in range(30)
-            ),
+            *((t + 200 * n, produce(1, 1)) for n in range(30)),
         ],
+        topics=[topic],
         settings=(
             ("offsets.topic.num.partitions", "6"),
             ("offsets.topic.replication.factor", "1"),
             ("zookeeper.session.timeout.ms", "6000"),
         ),
         brokers=3,
-        run_ms=20_000,
+        run_ms=t + 13_000,
     )

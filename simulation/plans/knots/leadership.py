@@ -25,8 +25,10 @@ from simulation.plans.knots.strands import (
     LEADER,
     STRAGGLER,
     TOPIC,
+    UNTIL_LED_MS,
     apart,
     beginning,
+    led_from_outside,
     plainly,
     produce,
     tied,
@@ -92,7 +94,8 @@ def left_behind(plan: Plan, rng: Random) -> Plan:
     """One follower has not heard of two elections, and fetches from a leader who has followed
     another in between; it holds what they both gave up, and names an offset that the leader has
     reached again."""
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     unheard = Isolate(
         who=CONTROLLER,
@@ -106,6 +109,7 @@ def left_behind(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
             (t, preferring(second, first, last)),
             (t + 600, unheard),
             (t + 600, apart(Who(broker=first), Who(broker=second), 700)),
@@ -130,11 +134,13 @@ def to_and_fro(plan: Plan, rng: Random) -> Plan:
     Asked where epoch 2 ended, the leader, who has epochs 0, 1 and 4, speaks of 1; the follower,
     who has 0 and 2, must go back to 0 and ask once more.
     """
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     return tied(
         plainly(plan),
         [
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
             (t, produce(-1, rng.choice((1, 3)))),
             (t + 600, apart(Who(broker=first), Who(broker=second), rng.randint(2_800, 3_500))),
             (t + 700, produce(1, rng.choice((1, 3, 10)))),
@@ -164,24 +170,30 @@ def inside_a_batch(plan: Plan, rng: Random) -> Plan:
     All have a batch of 2; one of the followers has not heard that it is committed, follows the
     other without reaching it, and leads then with the batch cut off. It appends 5 at once, and the
     others say that they have 2.
+
+    They reach it again a second after they were told to follow it. A second later they are
+    connected, in one more they are refused (their question was of the epoch before), and for
+    another one they wait for the first batch: it resigns in that time.
     """
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     unaware = Who(broker=last)
     return tied(
         plainly(plan),
         [
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
             (t, preferring(second, first, last)),
             (t + 600, replace(produce(-1, 1), records=2)),
-            (t + rng.randint(620, 700), apart(unaware, Who(broker=first), 2_500)),
-            (t + 700, apart(unaware, Who(broker=second), 2_450)),
+            (t + rng.randint(620, 700), apart(unaware, Who(broker=first), 2_200)),
+            (t + 700, apart(unaware, Who(broker=second), 2_200)),
             (t + 1_300, ElectPreferred()),
             (t + 1_500, preferring(last, second, first)),
             (t + 2_000, ElectPreferred()),
             *((t + 2_500 + 20 * n, replace(produce(1, 1), records=5)) for n in range(5)),
             *((t + 2_000, answers_late(unaware, Who(broker=peer))) for peer in (first, second)),
-            (t + 3_300, preferring(second, first, last)),
-            (t + rng.randint(4_300, 5_600), ElectPreferred()),
+            (t + 2_600, preferring(second, first, last)),
+            (t + rng.randint(5_400, 5_750), ElectPreferred()),
         ],
         topics=[topic],
         settings=(*MOVES_ALONE, ("ackproof.generation", "0.8")),
@@ -197,8 +209,13 @@ def late_answer(plan: Plan, rng: Random) -> Plan:
     The follower has an empty log: any other asks first where its log and the leader's part, on the
     same connection, after the late answer. It follows that broker in another partition all the
     time, else it would have closed the connection.
+
+    The record is there as soon as the link is slow: an answer to a fetch that has waited in vain
+    would be late instead, with nothing in it. Fetches wait for 0.1 s, since one that was refused,
+    of the epoch before, leaves the other partition's waiting alone.
     """
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     topic = replace(topic, replicas=topic.replicas * 2)
     leader, other, follower = (Who(broker=broker) for broker in (first, second, last))
@@ -209,19 +226,20 @@ def late_answer(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
             (t, preferring(second, first, last)),
-            (t + 600, apart(other, leader, 500)),
-            (t + 600, unread),
-            (t + 600, late),
-            (t + 630, produce(1, rng.choice((1, 3)))),
-            (t + 800, ElectPreferred()),
-            (t + 2_500, produce(1, rng.choice((1, 3, 5)))),
-            (t + 3_500, preferring(first, second, last)),
-            (t + 4_100, ElectPreferred()),
-            *((t + 5_500 + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(20)),
+            (t + 1_000, apart(other, leader, 500)),
+            (t + 1_000, unread),
+            (t + 1_000, late),
+            (t + 1_001, produce(1, rng.choice((1, 3)))),
+            (t + 1_200, ElectPreferred()),
+            (t + 2_900, produce(1, rng.choice((1, 3, 5)))),
+            (t + 3_900, preferring(first, second, last)),
+            (t + 4_500, ElectPreferred()),
+            *((t + 5_900 + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(20)),
         ],
         topics=[topic],
-        settings=MOVES_ALONE,
+        settings=(*MOVES_ALONE, ("replica.fetch.wait.max.ms", "100")),
         brokers=4,
         run_ms=t + 11_000,
     )

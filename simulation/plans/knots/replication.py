@@ -5,6 +5,7 @@ from random import Random
 
 from simulation.plans.actions import (
     DeleteTopic,
+    DropZooKeeperConnection,
     ElectPreferred,
     ExpireSession,
     Isolate,
@@ -19,8 +20,10 @@ from simulation.plans.actions import (
 from simulation.plans.knots.strands import (
     CONTROLLER,
     TOPIC,
+    UNTIL_LED_MS,
     apart,
     beginning,
+    led_from_outside,
     plainly,
     produce,
     tied,
@@ -83,22 +86,26 @@ def unheard_of(plan: Plan, rng: Random) -> Plan:
     the other follower has heard of that.
 
     The leader is far from ZooKeeper: two questions take 600 ms each, the write is carried out after
-    1.5 s, and what it is answered from 0.9 s on gets lost.
+    1.5 s, and for 0.3 s the answer is on its way.
     """
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     leader, joining, other = (Who(broker=broker) for broker in topic.replicas[0])
     back = t + 3_500
+    lost = back + rng.randint(1_560, 1_740)
     return tied(
         plainly(plan),
         [
-            (t, produce(-1, 1)),
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            (t - 300, produce(-1, 1)),
             (t, Pause(who=joining, for_ms=back - t)),
+            (t + 50, produce(1, 1)),
             (back - 100, SlowZooKeeper(who=leader, delay_ms=300, for_ms=3_500)),
-            (back + rng.randint(1_100, 1_400), unheard(leader, 3_000, zookeeper=True)),
-            (back + 1_000, unheard(leader, 9_000)),
-            (back + 1_000, unheard(other, 9_000)),
-            (back + rng.randint(2_200, 3_000), ExpireSession(who=leader)),
-            *((back + 3_500 + 60 * n, produce(-1, 1)) for n in range(60)),
+            (back + 1_000, unheard(leader, 7_000)),
+            (back + 1_000, unheard(other, 7_000)),
+            (lost, DropZooKeeperConnection(who=leader)),
+            (lost + 20, ExpireSession(who=leader)),
+            *((back + 2_000 + 60 * n, produce(-1, 1)) for n in range(60)),
         ],
         topics=[topic],
         settings=(
@@ -109,50 +116,53 @@ def unheard_of(plan: Plan, rng: Random) -> Plan:
             ("zookeeper.session.timeout.ms", "6000"),
         ),
         brokers=4,
-        run_ms=t + 15_000,
+        run_ms=t + 12_000,
     )
 
 
-def unheard(who: Who, for_ms: int, *, zookeeper: bool = False) -> Isolate:
-    """It does not hear the controller, nor ZooKeeper if so."""
+def unheard(who: Who, for_ms: int) -> Isolate:
+    """It does not hear the controller."""
     return Isolate(
-        who=who,
-        peer=CONTROLLER,
-        direction="in",
-        clients=False,
-        zookeeper=zookeeper,
-        for_ms=for_ms,
+        who=who, peer=CONTROLLER, direction="in", clients=False, zookeeper=False, for_ms=for_ms
     )
 
 
 def short_watermark(plan: Plan, rng: Random) -> Plan:
     """A new leader does not know yet that its last records are committed, and a follower that
-    lacks just these fetches from it before anybody else does."""
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    lacks just these fetches from it before anybody else does.
+
+    That one had all when its session ended, and it with it in the ISR: one that is dropped for
+    lagging lacks more, which the next leader knows of.
+    """
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     ids = topic.replicas[0]
     first, second, last = (Who(broker=broker) for broker in ids)
-    out = t + 3_000
+    out = t + 2_500
     return tied(
         plainly(plan),
         [
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
             (t, Reassign(topic=TOPIC, partition=0, replicas=(ids[1], ids[0], ids[2]))),
-            (t + 100, produce(-1, 3)),
-            (t + 500, apart(last, first, 4_500)),
+            (t + 100, produce(-1, rng.choice((1, 3)))),
+            (t + 1_200, apart(last, first, 4_500)),
+            (t + 1_300, ExpireSession(who=last)),
             (out, SlowLink(who=second, peer=last, delay_ms=200, for_ms=2_000)),
             (out, produce(1, 1)),
-            (out + rng.randint(10, 40), apart(first, second, 1_300)),
-            (out + rng.randint(-250, 50), ElectPreferred()),
+            (out + rng.randint(10, 40), apart(first, second, 1_500)),
+            (out + rng.randint(50, 200), ElectPreferred()),
             *((out + 1_500 + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(20)),
         ],
         topics=[topic],
         settings=(
             ("auto.leader.rebalance.enable", "false"),
+            ("replica.fetch.backoff.ms", "100"),
             ("replica.fetch.wait.max.ms", "500"),
             ("replica.lag.time.max.ms", "1500"),
             ("replica.socket.timeout.ms", "5000"),
         ),
         brokers=4,
-        run_ms=t + 10_000,
+        run_ms=t + 8_000,
     )
 
 
@@ -209,23 +219,29 @@ def away_and_back(plan: Plan, rng: Random) -> Plan:
 
 def doomed_shrink(plan: Plan, rng: Random) -> Plan:
     """A topic is deleted while its leader's ISR write is carried out and the leader has not heard
-    of that; producers wait for those who are left."""
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    of that; producers wait for those who are left.
+
+    The write is decided on 0.6 to 1 s after the follower was cut off, carried out 2.4 s later, and
+    answered in 0.8 s more.
+    """
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
     leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
-    shrink = t + 1_000
     return tied(
         plan,
         [
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
             *((t + 100 * n, produce(-1, 1)) for n in range(40)),
-            (t, apart(last, leader, 4_000)),
-            (
-                shrink - 200,
-                SlowZooKeeper(who=leader, delay_ms=rng.randint(200, 400), for_ms=3_000),
-            ),
-            (shrink + rng.randint(900, 1_700), DeleteTopic(topic=TOPIC)),
+            (t, apart(last, leader, 4_500)),
+            (t + 500, SlowZooKeeper(who=leader, delay_ms=800, for_ms=4_000)),
+            (t + rng.randint(3_250, 3_500), DeleteTopic(topic=TOPIC)),
         ],
         topics=[topic],
-        settings=(("replica.lag.time.max.ms", "1000"), ("zookeeper.session.timeout.ms", "6000")),
+        settings=(
+            ("replica.fetch.wait.max.ms", "100"),
+            ("replica.lag.time.max.ms", "600"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
         brokers=4,
         run_ms=t + 8_000,
     )

@@ -5,7 +5,16 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from simulation.plans.actions import Action, CreateTopic, Isolate, Produce, Timed, Who
+from simulation.plans.actions import (
+    Action,
+    CreateTopic,
+    DeposeController,
+    Isolate,
+    Produce,
+    SlowZooKeeper,
+    Timed,
+    Who,
+)
 from simulation.plans.plan import Plan, Settings
 
 TOPIC: Final = "k0"
@@ -77,3 +86,19 @@ def apart(who: Who, peer: Who, for_ms: int) -> Isolate:
     return Isolate(
         who=who, peer=peer, direction="both", clients=False, zookeeper=False, for_ms=for_ms
     )
+
+
+UNTIL_LED_MS: Final = 1_500
+"""Until a controller that took the office has said what there is."""
+
+
+def led_from_outside(brokers: Iterable[int], at_ms: float) -> list[tuple[float, Action]]:
+    """The controller is none of these from then on, once :data:`UNTIL_LED_MS` are over: else links
+    that are cut among them, or to ZooKeeper, are its own.
+
+    They hear later than the others that the office is free.
+    """
+    distant = (
+        SlowZooKeeper(who=Who(broker=broker), delay_ms=300, for_ms=500) for broker in brokers
+    )
+    return [*((at_ms, each) for each in distant), (at_ms + 20, DeposeController())]

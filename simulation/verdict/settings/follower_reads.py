@@ -57,10 +57,11 @@ async def check(client: Client, world: Cluster, settings: Mapping[str, str]) -> 
 async def _is_named(client: Client, led: Led) -> None:
     """Once its followers have fetched: it may have been elected just now."""
     for rack in (*sorted(map(rack_of, led.leader.replica.replicas)), "elsewhere", ""):
-        await patience.wait(NAMED, PATIENCE_S, partial(_sent_elsewhere, client, led, rack))
+        await patience.wait(NAMED, PATIENCE_S, partial(sent_elsewhere, client, led, rack))
 
 
-async def _sent_elsewhere(client: Client, led: Led, rack: str) -> str | None:
+async def sent_elsewhere(client: Client, led: Led, rack: str) -> str | None:
+    """What is wrong with whom the leader sends a consumer of that rack to, going by its ISR."""
     isr, here = led.leader.replica.isr, rack_of(led.broker)
     near = {id_ for id_ in isr if rack_of(id_) == rack and id_ != led.broker}
     expected = near if near and rack != here else {NOBODY}

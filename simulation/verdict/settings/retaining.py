@@ -4,7 +4,8 @@ Of a plan's topics RetentionKept says what retention must leave; a log of which 
 just as well kept there. So segments are made of records whose times are known. A segment goes when
 its youngest record is older than ``retention.ms``, the last one too, and when those behind it are
 ``retention.bytes`` (``UnifiedLog.deleteOldSegments``); what is ``segment.ms`` younger than its
-first record is in another one.
+first record is in another one, however old the one before it is. A broker that was away knows how
+old its segments are.
 
 * **TimesListed**: of what is left who asks for a time is told of the first record that is not
   older, and when that was, wherever it stands in its batch; of none where there is none (KIP-79).
@@ -12,6 +13,7 @@ first record is in another one.
   (KIP-405) and nowhere else (KIP-1005).
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -21,17 +23,18 @@ from simulation.clients.administration import Administrator
 from simulation.clients.batches import encoded, wall_ms
 from simulation.clients.client import Client
 from simulation.clients.reading import fetch, list_offsets
+from simulation.plans.actions import AlterTopic, Stop, Who
 from simulation.verdict import patience
 from simulation.verdict.led import Led
 from simulation.verdict.promised.deleting import delete_records
 from simulation.verdict.refused.words import answered
 from simulation.verdict.settings.asked_topics import PATIENCE_S, appended, made
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.verdict import Cluster, settle
 from simulation.violation import Violation
 
 INVARIANT: Final = "RetentionTakes"
 LISTED: Final = "TimesListed"
-AGED, LARGE = "aged", "much"
+AGED, LARGE, STEPPED, REOPENED = "aged", "much", "stepped", "reopened"
 RETENTION_MS: Final = 600_000
 YOUNGER_MS: Final = 60_000
 SEGMENT_BYTES: Final = 200
@@ -42,6 +45,7 @@ SELDOM_MS: Final = 30_000
 MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -3, -4, -5
 """What ListOffsets takes in place of a time."""
 NONE: Final = (-1, -1)
+DOWN_MS: Final = 500
 
 
 async def check(
@@ -57,15 +61,26 @@ async def check(
     one = len(encoded([b"v"]))
     much = {**segments, "retention.bytes": str(SEGMENTS_LEFT * 2 * one)}
     (large,) = await made(administrator, world, LARGE, much)
+    stepwise = {name: aged[name] for name in ("retention.ms", "segment.ms")}
+    (stepped,) = await made(administrator, world, STEPPED, stepwise)
+    two_thirds = YOUNGER_MS * 2 // 3
     await _append_each(client, mixed, [gone, gone, young, gone, young, gone, young])
+    await _append_each(client, stepped, [gone, gone + two_thirds, gone + 2 * two_thirds])
     await _append_each(client, old, [gone] * 3)
     await _append_each(client, parted, [gone, young])
     await _append_each(client, large, [now] * 10)
     if int(settings.get(LOOKED_AT, SELDOM_MS)) >= SELDOM_MS:
         return
-    await _begin_at(world, {mixed: 2, old: 3, parted: 1, large: 10 - SEGMENTS_LEFT * 2})
+    begins = {mixed: 2, old: 3, parted: 1, stepped: 2, large: 10 - SEGMENTS_LEFT * 2}
+    await _begin_at(world, begins)
     await _is_gone(client, large)
     await _are_listed(client, mixed, gone, young)
+    (reopened,) = await made(administrator, world, REOPENED, {**segments, "retention.ms": "-1"})
+    await _append_each(client, reopened, [gone, gone, young, gone, young, gone, young])
+    await _is_away(world, reopened.broker)
+    kept = AlterTopic(topic=REOPENED, name="retention.ms", value=str(RETENTION_MS))
+    await patience.obeyed(administrator, kept)
+    await _begin_at(world, {reopened: 2})
 
 
 async def _append_each(client: Client, led: Led, times_ms: Iterable[int]) -> None:
@@ -86,6 +101,12 @@ async def _begin_at(world: Cluster, expected: dict[Led, int]) -> None:
         return None
 
     await patience.wait(INVARIANT, PATIENCE_S, why)
+
+
+async def _is_away(world: Cluster, broker: int) -> None:
+    world.strike(Stop(who=Who(broker=broker), down_ms=DOWN_MS))
+    await asyncio.sleep(DOWN_MS / 1000)
+    await settle(world)
 
 
 async def _is_gone(client: Client, led: Led) -> None:
