@@ -45,8 +45,8 @@ FOUND = {
         0,
         "StrongIsr",
     ),
-    "who stopped uncleanly stays in the ISR": (None, 13, "DamagedLeavesIsr"),
-    "whoever has caught up is in sync after the wait": (None, 35, "DamagedLeavesIsr"),
+    "who stopped uncleanly stays in the ISR": (None, 36, "DamagedLeavesIsr"),
+    "whoever has caught up is in sync after the wait": (None, 44, "DamagedLeavesIsr"),
 }
 """Of coordination: by which knot, from which seed on, as what. docs/simulation.md has them all."""
 LED_KNOTS = sorted(KNOTS.keys() - OF_CONTROLLERS - {"many commits"})

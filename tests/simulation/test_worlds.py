@@ -36,8 +36,8 @@ SEEDS_FOR_A_MUTATION = 150
 FIRST_SEEDS = {
     "acks=all answered at append": 0,
     "leader elected outside the ISR": 23,
-    "followers never truncate": 25,
-    "bounces forgotten at an election": 28,
+    "followers never truncate": 3,
+    "bounces forgotten at an election": 44,
     "who bounced waits for nobody": 0,
     "watermark from the largest log end": 0,
     "followers join the ISR at once": 24,
