@@ -55,12 +55,21 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "many commits": clusters.many_commits,
     "offsets half made": clusters.offsets_half_made,
     "many groups": groups.many_groups,
+    "bounced unseen": replication.bounced_unseen,
+    "to and fro and to": leadership.to_and_fro_and_to,
 }
 """In the order of their turns."""
 
 
 OF_CONTROLLERS: Final = frozenset(
-    {"former controller", "left behind", "nonsense", "offsets half made", "unheard of"}
+    {
+        "bounced unseen",
+        "former controller",
+        "left behind",
+        "nonsense",
+        "offsets half made",
+        "unheard of",
+    }
 )
 """Knots that say nothing where there is no controller."""
 

@@ -132,9 +132,11 @@ def to_and_fro(plan: Plan, rng: Random) -> Plan:
     appended in an epoch that the other has never heard of (KIP-279).
 
     Asked where epoch 2 ended, the leader, who has epochs 0, 1 and 4, speaks of 1; the follower,
-    who has 0 and 2, must go back to 0 and ask once more.
+    who has 0 and 2, must go back to 0 and ask once more. What it has flushed before that counts as
+    flushed no longer where it is written anew.
     """
-    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    flushed_every = rng.choice(("1", "3", "1000"))
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1", flush_messages=flushed_every)
     t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     return tied(
@@ -156,6 +158,42 @@ def to_and_fro(plan: Plan, rng: Random) -> Plan:
         settings=MOVES_ALONE,
         brokers=4,
         run_ms=t + 8_000,
+    )
+
+
+def to_and_fro_and_to(plan: Plan, rng: Random) -> Plan:
+    """As in to and fro, and then the second broker leads once more: the first one follows, with
+    more of the epoch in which it led first than the leader has.
+
+    Asked where epoch 2 ended, the leader, who has 0, 1 and 3, speaks of 1; the follower, who has 0
+    and 2, goes back to where its own 0 ended, and only by asking once more to where the other's did
+    (KIP-279).
+    """
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    first, second, last = topic.replicas[0]
+    again = t + 4_700
+    return tied(
+        plainly(plan),
+        [
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            (t, produce(-1, rng.choice((1, 3)))),
+            (t + 600, apart(Who(broker=first), Who(broker=second), rng.randint(4_300, 4_500))),
+            (t + 700, produce(1, rng.choice((1, 3, 10)))),
+            (t + 900, preferring(second, first, last)),
+            (t + 1_700, ElectPreferred()),
+            (t + 2_300, produce(1, rng.choice((1, 3, 10)))),
+            (t + 2_500, preferring(first, second, last)),
+            (t + 3_100, ElectPreferred()),
+            (t + 3_700, produce(1, rng.choice((1, 3, 10)))),
+            (t + 3_900, preferring(second, first, last)),
+            (again, ElectPreferred()),
+            *((again + 1_000 + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(20)),
+        ],
+        topics=[topic],
+        settings=MOVES_ALONE,
+        brokers=4,
+        run_ms=again + 5_000,
     )
 
 

@@ -52,6 +52,29 @@ def joined_unseen(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def bounced_unseen(plan: Plan, rng: Random) -> Plan:
+    """Replicas lose power and are registered again before the controller looks: it finds all of
+    them there, by other epochs, and nobody who was away. Of all of the ISR one is right by being
+    the leader, and then alone."""
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    bounced = [Who(broker=broker) for broker in topic.replicas[0][: rng.choice((1, 2, 3, 3))]]
+    return tied(
+        plainly(plan),
+        [
+            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            *((t - 400 + 50 * n, produce(rng.choice((-1, -1, 1)), 1)) for n in range(60)),
+            (t, Pause(who=CONTROLLER, for_ms=2_000)),
+            *((t + rng.randint(20, 60), LosePower(who=who, down_ms=100)) for who in bounced),
+            *((t + 70, ExpireSession(who=who)) for who in bounced),
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "6000"), ("replica.lag.time.max.ms", "10000")),
+        brokers=4,
+        run_ms=t + 8_000,
+    )
+
+
 def joining_in_flight(plan: Plan, rng: Random) -> Plan:
     """A follower is about to be in the ISR, or is, as ZooKeeper has it; the leader has not heard
     of that, and not of the follower for so long that it counts as lagging."""
