@@ -87,6 +87,7 @@ async def _what_is_set(
     await limits.check(client, administrator, world)
     await session_slots.check(client, world, settings)
     await retaining.check(client, administrator, world, settings)
+    await leaders_stay(administrator, world)  # a broker was away: what it led is to come back
     if OFFSETS_TOPIC in world.observer.topics:
         await group_limits.check(client, settings)
         await expiring.check(client, world, settings)
