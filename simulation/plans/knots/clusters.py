@@ -107,7 +107,7 @@ def offsets_half_made(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan).with_actions(tuple(others)),
         [
-            *led_from_outside((dead.broker,), 0),
+            *led_from_outside((dead.broker,), t),
             (t, Pause(who=CONTROLLER, for_ms=2_500)),
             (t + 20, Kill(who=dead, down_ms=10_000)),
             (t + 100, ExpireSession(who=dead)),

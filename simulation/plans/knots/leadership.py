@@ -109,7 +109,7 @@ def left_behind(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
-            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t),
             (t, preferring(second, first, last)),
             (t + 600, unheard),
             (t + 600, apart(Who(broker=first), Who(broker=second), 700)),
@@ -142,7 +142,7 @@ def to_and_fro(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
-            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t),
             (t, produce(-1, rng.choice((1, 3)))),
             (t + 600, apart(Who(broker=first), Who(broker=second), rng.randint(2_800, 3_500))),
             (t + 700, produce(1, rng.choice((1, 3, 10)))),
@@ -176,7 +176,7 @@ def to_and_fro_and_to(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
-            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t),
             (t, produce(-1, rng.choice((1, 3)))),
             (t + 600, apart(Who(broker=first), Who(broker=second), rng.randint(4_300, 4_500))),
             (t + 700, produce(1, rng.choice((1, 3, 10)))),
@@ -220,7 +220,7 @@ def inside_a_batch(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
-            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t),
             (t, preferring(second, first, last)),
             (t + 600, replace(produce(-1, 1), records=2)),
             (t + rng.randint(620, 700), apart(unaware, Who(broker=first), 2_200)),
@@ -264,7 +264,7 @@ def late_answer(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
-            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t),
             (t, preferring(second, first, last)),
             (t + 1_000, apart(other, leader, 500)),
             (t + 1_000, unread),

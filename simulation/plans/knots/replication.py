@@ -62,7 +62,7 @@ def bounced_unseen(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
-            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t),
             *((t - 400 + 50 * n, produce(rng.choice((-1, -1, 1)), 1)) for n in range(60)),
             (t, Pause(who=CONTROLLER, for_ms=2_000)),
             *((t + rng.randint(20, 60), LosePower(who=who, down_ms=100)) for who in bounced),
@@ -119,7 +119,7 @@ def unheard_of(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
-            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t),
             (t - 300, produce(-1, 1)),
             (t, Pause(who=joining, for_ms=back - t)),
             (t + 50, produce(1, 1)),
@@ -165,7 +165,7 @@ def short_watermark(plan: Plan, rng: Random) -> Plan:
     return tied(
         plainly(plan),
         [
-            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t),
             (t, Reassign(topic=TOPIC, partition=0, replicas=(ids[1], ids[0], ids[2]))),
             (t + 100, produce(-1, rng.choice((1, 3)))),
             (t + 1_200, apart(last, first, 4_500)),
@@ -253,7 +253,7 @@ def doomed_shrink(plan: Plan, rng: Random) -> Plan:
     return tied(
         plan,
         [
-            *led_from_outside(topic.replicas[0], t - UNTIL_LED_MS),
+            *led_from_outside(topic.replicas[0], t),
             *((t + 100 * n, produce(-1, 1)) for n in range(40)),
             (t, apart(last, leader, 4_500)),
             (t + 500, SlowZooKeeper(who=leader, delay_ms=800, for_ms=4_000)),

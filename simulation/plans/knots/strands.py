@@ -92,12 +92,13 @@ UNTIL_LED_MS: Final = 1_500
 """Until a controller that took the office has said what there is."""
 
 
-def led_from_outside(brokers: Iterable[int], at_ms: float) -> list[tuple[float, Action]]:
-    """The controller is none of these from then on, once :data:`UNTIL_LED_MS` are over: else links
-    that are cut among them, or to ZooKeeper, are its own.
+def led_from_outside(brokers: Iterable[int], by_ms: float) -> list[tuple[float, Action]]:
+    """The controller is none of these by then, which begins :data:`UNTIL_LED_MS` earlier: else
+    links that are cut among them, or to ZooKeeper, are its own.
 
     They hear later than the others that the office is free.
     """
+    at_ms = by_ms - UNTIL_LED_MS
     distant = (
         SlowZooKeeper(who=Who(broker=broker), delay_ms=300, for_ms=500) for broker in brokers
     )

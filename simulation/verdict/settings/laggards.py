@@ -10,7 +10,8 @@ from broker.replication.replica_selector import RACK_AWARE
 from simulation.clients.administration import Administrator
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client
-from simulation.plans.actions import Isolate, Who
+from simulation.plans.actions import Who
+from simulation.plans.knots.strands import apart
 from simulation.plans.plan import rack_of
 from simulation.verdict import patience
 from simulation.verdict.led import Led
@@ -36,7 +37,7 @@ async def check(
     (led,) = await made(administrator, world, TOPIC, {}, replicas=client.brokers[:2])
     await appended(client, led, encoded([b"v"]))  # which both have
     (laggard,) = set(led.leader.replica.replicas) - {led.broker}
-    world.strike(_apart(laggard, led.broker, for_ms=3 * lag_ms))
+    world.strike(apart(Who(broker=laggard), Who(broker=led.broker), for_ms=3 * lag_ms))
     await asked_to_append(client, led, encoded([b"v"]))
     await _is_out(led, laggard, within_s=2 * lag_ms / 1000)
     isr = led.leader.replica.isr
@@ -54,14 +55,3 @@ async def _is_out(led: Led, laggard: int, within_s: float) -> None:
         return f"{led.tp}: {laggard} is in the ISR {list(isr)}" if laggard in isr else None
 
     await patience.wait("LaggardsLeave", within_s, why)
-
-
-def _apart(broker: int, leader: int, for_ms: int) -> Isolate:
-    return Isolate(
-        who=Who(broker=broker),
-        peer=Who(broker=leader),
-        direction="both",
-        clients=False,
-        zookeeper=False,
-        for_ms=for_ms,
-    )
