@@ -5,6 +5,7 @@ fault that is on. Elsewhere (CI) plain lines: one for every change, and a heartb
 seconds, so that nothing looks hung. Time comes in with every call.
 """
 
+from collections import deque
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -14,6 +15,9 @@ from rich.text import Text
 
 HEARTBEAT_S = 10.0
 """Between two lines of the plain display when nothing changes."""
+_RATE_OVER_S = 10.0
+"""Counts of clients on other machines come every few seconds: from one tick to the next nearly all of
+them would have sent nothing, and then a thousand at once."""
 
 
 class Progress(Protocol):
@@ -35,7 +39,7 @@ class Progress(Protocol):
 
 
 class _State:
-    """What both displays show, and the rate of acks between two ticks."""
+    """What both displays show, and the rate of acks over the last seconds."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -46,11 +50,15 @@ class _State:
         self.acked = 0
         self.shown = 0
         self.rate = 0.0
+        self._acked_at = deque([(0.0, 0)])
 
     def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int) -> None:
-        passed = elapsed_s - self.elapsed_s
-        if passed > 0:
-            self.rate = max(0.0, (acked - self.acked) / passed)
+        since_s, then = self._acked_at[0]
+        if elapsed_s > since_s:
+            self.rate = max(0.0, (acked - then) / (elapsed_s - since_s))
+        self._acked_at.append((elapsed_s, acked))
+        while self._acked_at[1][0] <= elapsed_s - _RATE_OVER_S:
+            self._acked_at.popleft()
         self.elapsed_s, self.remaining_s = elapsed_s, remaining_s
         self.acked, self.shown = acked, shown
 

@@ -138,6 +138,15 @@ def test_plain_display_says_every_change_and_beats(capsys: pytest.CaptureFixture
     assert "kill#1 injected" in lines[3]
 
 
+def test_the_rate_is_of_seconds_whenever_counts_come(capsys: pytest.CaptureFixture[str]) -> None:
+    """On hosts clients' counts come every few seconds: most ticks hear of nothing new."""
+    with progress(Console(width=120), "quick") as display:
+        for second in range(1, 5 * int(HEARTBEAT_S) + 1):
+            display.tick(float(second), None, 100 * (second - second % 5))
+    rates = [line.rsplit(", ", 1)[1] for line in capsys.readouterr().out.splitlines()]
+    assert rates == ["100/s"] * 5
+
+
 def test_what_consumers_were_shown_is_told_where_there_are_any(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
