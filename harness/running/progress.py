@@ -16,8 +16,8 @@ from rich.text import Text
 HEARTBEAT_S = 10.0
 """Between two lines of the plain display when nothing changes."""
 _RATE_OVER_S = 10.0
-"""Counts of clients on other machines come every few seconds: from one tick to the next nearly all of
-them would have sent nothing, and then a thousand at once."""
+"""Counts of clients on other machines come every few seconds: from one tick to the next they would
+have sent nothing, and then a thousand at once."""
 
 
 class Progress(Protocol):
@@ -53,12 +53,12 @@ class _State:
         self._acked_at = deque([(0.0, 0)])
 
     def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int) -> None:
-        since_s, then = self._acked_at[0]
-        if elapsed_s > since_s:
-            self.rate = max(0.0, (acked - then) / (elapsed_s - since_s))
         self._acked_at.append((elapsed_s, acked))
         while self._acked_at[1][0] <= elapsed_s - _RATE_OVER_S:
             self._acked_at.popleft()
+        since_s, then = self._acked_at[0]
+        if elapsed_s > since_s:
+            self.rate = max(0.0, (acked - then) / (elapsed_s - since_s))
         self.elapsed_s, self.remaining_s = elapsed_s, remaining_s
         self.acked, self.shown = acked, shown
 
