@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -49,6 +50,29 @@ class ZooKeeper(Process):
         until("ZooKeeper listens", lambda: listens(self.port))
         client = KazooClient(self.connect, timeout=2, connection_retry={"max_tries": -1})
         client.start(TIMEOUT_S)
+        client.stop()
+        client.close()
+
+
+@dataclass(frozen=True)
+class Chroot:
+    """A tree of its own in a server that others use too: its clients see nothing of theirs."""
+
+    server: ZooKeeper
+    path: str
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    @property
+    def connect(self) -> str:
+        return f"{self.server.connect}{self.path}"
+
+    def make(self) -> None:
+        client = KazooClient(self.server.connect, timeout=20)
+        client.start(TIMEOUT_S)
+        client.create(self.path)
         client.stop()
         client.close()
 
