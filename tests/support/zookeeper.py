@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from functools import cache
+from itertools import count
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -54,27 +56,45 @@ class ZooKeeper(Process):
         client.close()
 
 
-@dataclass(frozen=True)
-class Chroot:
-    """A tree of its own in a server that others use too: its clients see nothing of theirs."""
+class Tree:
+    """Of its own in the server that all of this test process share: its clients see nothing of
+    others, whose sessions do not disturb them. For tests that neither stop nor count what serves
+    them: a server takes longer to start than most of them to end."""
 
-    server: ZooKeeper
-    path: str
+    def __init__(self) -> None:
+        server = shared_zookeeper()
+        self.port = server.port
+        self.chroot = f"/tree-{next(_trees)}"
+        self.connect = f"{server.connect}{self.chroot}"
 
-    @property
-    def port(self) -> int:
-        return self.server.port
+    def start(self) -> None:
+        """Returns when it is there."""
+        with closing(KazooClient(shared_zookeeper().connect, timeout=20)) as client:
+            client.start(TIMEOUT_S)
+            client.create(self.chroot)
+            client.stop()
 
-    @property
-    def connect(self) -> str:
-        return f"{self.server.connect}{self.path}"
+    def kill(self) -> None:
+        """It stays, as what a server that is killed has on its disk."""
 
-    def make(self) -> None:
-        client = KazooClient(self.server.connect, timeout=20)
-        client.start(TIMEOUT_S)
-        client.create(self.path)
-        client.stop()
-        client.close()
+
+_trees = count()
+
+
+@cache
+def shared_zookeeper() -> ZooKeeper:
+    """The server of all trees, from the first on; ended by :func:`end_shared_zookeeper`."""
+    server = ZooKeeper(Path(tempfile.mkdtemp(prefix="ackproof-test-")) / "zookeeper")
+    server.start()
+    return server
+
+
+def end_shared_zookeeper() -> None:
+    """Nothing is done where nobody has used it."""
+    if shared_zookeeper.cache_info().currsize:
+        server = shared_zookeeper()
+        server.kill()
+        shutil.rmtree(server.log.parents[1])
 
 
 @contextmanager
