@@ -6,6 +6,9 @@ STAMP  := $(VENV)/.installed
 CLASSES := $(VENV)/.classes
 ENGINE := infra/docker/with-engine.sh
 
+# Else each of some thousand processes compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup programs chromium clients demo test simulate selftest test-long test-jepsen test-kills test-kafka kafka-tests test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \

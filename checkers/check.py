@@ -18,6 +18,7 @@ from checkers.evidence.run import RunEvidence, gather
 from checkers.judging.judge import campaign_result
 from checkers.reconciling.items import work_items
 from checkers.reconciling.partition_totals import Totals
+from checkers.reconciling.task import carry_out_here
 from checkers.reconciling.work_item import WorkItem
 from checkers.spark.jobs import anomalies, autopsies, reconcile_all
 from checkers.spark.session import session
@@ -119,6 +120,8 @@ def _reconcile(
 ) -> Totals:
     if not items:
         return Totals()
+    if spark is None and not any(item.recorded for item in items):
+        return carry_out_here(items, scratch / "rows")  # no session is worth it
     with ExitStack() as stack:
         spark = spark or stack.enter_context(session(_here(scratch, stack), master=master))
         return reconcile_all(spark, items, scratch / "rows")

@@ -1,33 +1,34 @@
-"""The backends that a campaign can name, and how its system is made on one."""
+"""The backends that a campaign can name, and how its system is made on one.
+
+What a backend is made of is imported where one is opened: the libraries of Docker, SSH and netlink
+take a third of a second, and a command needs one of them, or none.
+"""
 
 import shutil
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from harness.campaign.model.clusters import ClusterSpec
 from history.cell import as_text
 from infra import attended, systems
 from infra.disks import DiskPlan
-from infra.docker import enter as docker_enter
-from infra.docker.backend import DockerBackend
-from infra.docker.engine import limits as docker_limits
-from infra.docker.engine import unavailable
+from infra.docker import engine
 from infra.here import enter as here_enter
 from infra.here.backend import CAPABILITIES, HereBackend
 from infra.interface import Backend, Capability, System
 from infra.jars import Jars
 from infra.local import enter as local_enter
-from infra.local.backend import LocalBackend
 from infra.nodes import Obstacles, capabilities, lacking, limits
 from infra.registry import Kind
-from infra.ssh import hosts, inventory
-from infra.ssh.backend import SshBackend
+from infra.ssh import inventory, libraries
 from infra.ssh.inventory import Inventory
 from infra.systems import make_system, names
 from infra.trials import TRIALS
+
+LOCAL, DOCKER, SSH, HERE = "local", "docker", "ssh", HereBackend.name
 
 CLIENT_NODE = "client-1"
 """The first of them, where the final read runs, too."""
@@ -140,15 +141,21 @@ class Open(Protocol):
 
 
 def _local(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+    from infra.local.backend import LocalBackend
+
     return LocalBackend(scratch, site.nodes, clocks=site.cluster.clocks)
 
 
 def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+    from infra.docker.backend import DockerBackend
+
     disks = site.cluster.disks is not None
     return DockerBackend(results, site.tell, site.nodes, disks=disks, jars=site.jars)
 
 
 def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+    from infra.ssh.backend import SshBackend
+
     return SshBackend(site.inventory, site.nodes, report=site.tell, jars=site.jars)
 
 
@@ -173,7 +180,7 @@ def _in_containers(site: Site) -> frozenset[Capability]:
         Capability.FAKE_CLOCKS: [None],  # libfaketime is in the image
     }
     tried = _tried_on_this_machine(site, TRIALS.keys() - told) | told
-    return capabilities([_told(site)] if asked else [], [docker_limits()], tried)
+    return capabilities([_told(site)] if asked else [], [engine.limits()], tried)
 
 
 def _told(site: Site) -> Obstacles:
@@ -194,6 +201,8 @@ def _tried_on_this_machine(
 
 
 def _survey(site: Site) -> frozenset[Capability]:
+    from infra.ssh import hosts
+
     tried = {one: verb for one, verb in TRIALS.items() if one in site.needs}
     return hosts.survey(
         site.inventory,
@@ -206,30 +215,36 @@ def _survey(site: Site) -> frozenset[Capability]:
     )
 
 
+def _enter_docker(*command: Any, **run: Any) -> NoReturn:
+    from infra.docker.enter import enter
+
+    enter(*command, **run)
+
+
 BACKENDS: Mapping[str, Place] = {
-    LocalBackend.name: Place(
+    LOCAL: Place(
         capabilities=_on_this_machine,
         obstacle=local_enter.can_enter,
         open=_local,
         enter=local_enter.enter,
         where=_ON_MACHINES,
     ),
-    DockerBackend.name: Place(
+    DOCKER: Place(
         capabilities=_in_containers,
-        obstacle=unavailable,
+        obstacle=engine.unavailable,
         open=_docker,
-        enter=docker_enter.enter,
+        enter=_enter_docker,
         never=_NEVER_IN_CONTAINERS,
         where=_IN_CONTAINERS,
     ),
-    SshBackend.name: Place(
+    SSH: Place(
         capabilities=_survey,
-        obstacle=hosts.unavailable,
+        obstacle=libraries.unavailable,
         open=_ssh,
         enter=attended.enter,
         where=_ON_HOSTS,
     ),
-    HereBackend.name: Place(
+    HERE: Place(
         capabilities=lambda _site: CAPABILITIES,
         obstacle=here_enter.can_enter,
         open=_here,
@@ -261,7 +276,7 @@ def go_inside(
     kind: Kind,
     scratch: Path,
     results: Path | None,
-    backend: str = LocalBackend.name,
+    backend: str = LOCAL,
 ) -> NoReturn:
     """Replace this process by ``ackproof <arguments>`` where ``backend`` works; ``scratch`` is
     removed when it ends. Raises InfraError when the machine does not let us in."""

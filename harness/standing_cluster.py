@@ -18,7 +18,6 @@ from harness.running.deadline import Deadline
 from history.aside import write_text
 from infra import cleanup
 from infra.interface import InfraError
-from infra.local.backend import LocalBackend
 from infra.registry import Entry, Kind, Registry
 
 RUN_ID = "cluster"
@@ -61,6 +60,8 @@ def enter(specification: str) -> None:
 @contextlib.contextmanager
 def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
     """The daemon's inner half: a cluster that serves, and is torn down at the end."""
+    from infra.local.backend import LocalBackend  # see harness.backends
+
     backend = LocalBackend(scratch / "nodes", exposed=True)
     system = make(cluster, backend)
     try:

@@ -39,8 +39,8 @@ class Columns:
         }
         self._blocks: list[_Block] = []
         self._repeated: dict[str, pa.Array] = {}
-        # At its first array of objects pyarrow looks for pandas, which takes a third of a second:
-        # not when the first records are under way.
+        # At its first array of objects pyarrow imports pandas where that is installed, which takes
+        # a third of a second: not when the first records are under way.
         pa.array([])
 
     def __getitem__(self, name: str) -> list[Any]:

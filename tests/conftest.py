@@ -11,6 +11,7 @@ import browser
 import pytest
 from hypothesis import HealthCheck, settings
 from kafka_cluster import logs_of_those_that_run
+from zookeeper import end_shared_zookeeper
 
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", patient, derandomize=True)
@@ -35,6 +36,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.when == "call" and report.failed:
         report.sections += logs_of_those_that_run()
     return report
+
+
+def pytest_sessionfinish() -> None:
+    end_shared_zookeeper()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

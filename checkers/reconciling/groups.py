@@ -22,12 +22,15 @@ HANDFUL_MAX = 20
 processor's caches."""
 
 
-def grouped(items: Sequence[WorkItem], groups: int) -> list[list[Sequence[WorkItem]]]:
+def grouped(
+    items: Sequence[WorkItem], groups: int, smallest: int = 0
+) -> list[list[Sequence[WorkItem]]]:
     """The items in their order, in at most so many groups of about as many bytes each, a group in
-    handfuls; a partition of more is a group of its own, or the last of one."""
+    handfuls; a partition of more is a group of its own, or the last of one. ``smallest``: the bytes
+    that it takes to be worth a group, what a partition costs whatever it holds counted too."""
     held = bytes_of(items)
     sizes = [ITEM_BYTES + own for own in held]
-    share = sum(sizes) / groups
+    share = max(sum(sizes) / groups, smallest)
     found: list[list[Sequence[WorkItem]]] = []
     begun, filled = 0, 0
     for place, own in enumerate(sizes, start=1):

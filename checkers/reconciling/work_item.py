@@ -70,6 +70,12 @@ class WorkItem:
         return self.run, (self.topic, self.partition)
 
     @property
+    def recorded(self) -> bool:
+        """Whether it has files at all: a run that never began has left none."""
+        own = (self.sends, self.log, self.copies, self.committed)
+        return any(own) or any(consumer.polls for consumer in self.consumers)
+
+    @property
     def terms(self) -> Terms:
         """What is promised of it."""
         return Terms(unpromised_before=self.unpromised_before, unknown_before=self.unknown_before)

@@ -29,6 +29,9 @@ _TASKS_A_CORE = 4
 """So many that one that takes longer than the others keeps the other cores waiting a quarter of the
 time at the most."""
 
+_TASK_BYTES_MIN = 2_000_000
+"""Of files: a worker takes as long to start as to reconcile so many. A small check needs one."""
+
 _REASON_MAX = 300
 """Characters of an error of Spark's that are told."""
 
@@ -144,7 +147,8 @@ def _job(
     session starts in half the time when the SQL engine is never asked."""
     directory.mkdir(parents=True)
     context = spark.sparkContext
-    groups = grouped(items, context.defaultParallelism * _TASKS_A_CORE)
+    most = context.defaultParallelism * _TASKS_A_CORE
+    groups = grouped(items, most, _TASK_BYTES_MIN)
     tasks = [
         Task(handfuls=group, rows=str(directory / f"{number:09}.arrows"))
         for number, group in enumerate(groups)

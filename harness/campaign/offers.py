@@ -4,16 +4,15 @@ one's own. What a certain machine can do is found out when a campaign is about t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.backends import BACKENDS
+from harness.backends import BACKENDS, HERE
 from harness.campaign.problems import external
-from infra.here.backend import HereBackend
 from nemesis import FAULTS
 from nemesis.interface import Fault
 
 OWN_CLUSTER = "your cluster"
 """What a cluster of one's own is called among the places. Its clients are on the backend here."""
 
-PLACES: Sequence[str] = (*(name for name in BACKENDS if name != HereBackend.name), OWN_CLUSTER)
+PLACES: Sequence[str] = (*(name for name in BACKENDS if name != HERE), OWN_CLUSTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

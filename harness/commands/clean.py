@@ -8,9 +8,8 @@ from harness import standing_cluster
 from harness.commands.errors import told
 from harness.exit_status import ExitStatus
 from infra import cleanup
-from infra.docker import cleanup as containers
+from infra.docker.engine import unavailable
 from infra.registry import Registry
-from infra.ssh import cleanup as hosts
 from infra.ssh.inventory import load
 
 
@@ -60,8 +59,13 @@ def clean(
         removed = cleanup.clean(Registry.open(), tell, everything=everything)
         for one in results:
             removed &= cleanup.restore_results(Registry.open(), one, tell)
-        removed &= containers.clean(tell)
+        if unavailable() is None:
+            from infra.docker import cleanup as containers
+
+            removed &= containers.clean(tell)
         if inventory is not None:
+            from infra.ssh import cleanup as hosts
+
             removed &= hosts.clean(
                 load(inventory), tell, accepted=frozenset(accepted), everything=everything,
                 keep_software=keep_software,

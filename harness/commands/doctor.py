@@ -21,7 +21,7 @@ from infra.java import JAVA_VERSION_MIN, find_java
 from infra.local.enter import can_enter, obstacles, undoable, unlimited
 from infra.nodes import OF_LINKS, Obstacles, lacking
 from infra.scarcity import Scarce
-from infra.ssh import hosts
+from infra.ssh import libraries
 
 _GIB = 1024**3
 _MEMORY_MIN_GIB = 3.0
@@ -220,7 +220,7 @@ def _docker() -> Finding:
 def _ssh() -> Finding:
     return _dispensable(
         what="SSH",
-        obstacle=hosts.unavailable(),
+        obstacle=libraries.unavailable(),
         seen=("hosts come with --inventory FILE", "not usable"),
         cost="the backend ssh: nodes on other hosts",
     )

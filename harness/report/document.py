@@ -6,6 +6,7 @@ None, or nothing, for what a file of former days lacks.
 """
 
 import json
+from functools import cache
 from typing import Any
 
 from checkers.verdict import Verdict
@@ -221,6 +222,7 @@ class VerdictDocument(Part):
     """Counts of consumers, client by client and group by group."""
 
 
+@cache
 def schema() -> dict[str, Any]:
     """As it is written: nothing that is named is missing."""
     return schema_of(VerdictDocument, "Ackproof verdict", VERSION)

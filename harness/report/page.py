@@ -4,8 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
+import jinja2
 import yaml
 from markupsafe import Markup
 
@@ -64,6 +66,20 @@ class RunSection:
     picture: Markup
 
 
+@cache
+def _template() -> jinja2.Template:
+    environment = templates()
+    environment.filters.update(
+        number=number,
+        clock=_clock,
+        observation=_observation,
+        line=_record_line,
+        several=_several,
+        seconds=seconds,
+    )
+    return environment.get_template("report.html")
+
+
 def render(
     campaign: Mapping[str, Any],
     result: CampaignResult,
@@ -85,18 +101,9 @@ def render(
         windows: The lost records that are named.
         lost_total: How many there are.
     """
-    environment = templates()
-    environment.filters.update(
-        number=number,
-        clock=_clock,
-        observation=_observation,
-        line=_record_line,
-        several=_several,
-        seconds=seconds,
-    )
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
     made = about or About()
-    return environment.get_template("report.html").render(
+    return _template().render(
         campaign=campaign,
         metadata_quorum=quorum_told(campaign.get("cluster")),
         campaign_yaml=yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True),

@@ -16,13 +16,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
-
-import docker
-from docker.errors import DockerException
+from typing import TYPE_CHECKING, Any
 
 from infra.identity import ProcessIdentity
 from infra.interface import Capability, InfraError
+
+if TYPE_CHECKING:
+    import docker
 
 OWNER = "ackproof.owner"
 """Label of containers and networks: the owner's ProcessIdentity as JSON."""
@@ -75,7 +75,7 @@ def refusal(info: Mapping[str, Any]) -> str | None:
 
 
 @contextmanager
-def connected(timeout_s: int = 60) -> Iterator[docker.DockerClient]:
+def connected(timeout_s: int = 60) -> "Iterator[docker.DockerClient]":
     """A client of the engine, closed at the end. What the engine refuses meanwhile, and its not
     answering, is raised as InfraError.
 
@@ -88,15 +88,26 @@ def connected(timeout_s: int = 60) -> Iterator[docker.DockerClient]:
         # Before the library tries: what it opens, it leaves open when nobody answers.
         with socket.socket(socket.AF_UNIX) as trial:
             trial.connect(host.removeprefix(_UNIX))
+    except OSError as error:
+        raise _unanswered(host, error) from error
+    # Longer to import than all that is ours: not where there is nobody to talk to.
+    import docker
+    from docker.errors import DockerException
+
+    try:
         client = docker.from_env(timeout=timeout_s)
     except (DockerException, OSError) as error:
-        raise InfraError(f"no Docker Engine answers at {host} ({error}): {_INSTALL}") from error
+        raise _unanswered(host, error) from error
     try:
         yield client
     except DockerException as error:
         raise InfraError(f"Docker Engine: {error}") from error
     finally:
         client.close()
+
+
+def _unanswered(host: str, error: Exception) -> InfraError:
+    return InfraError(f"no Docker Engine answers at {host} ({error}): {_INSTALL}")
 
 
 def limits() -> frozenset[Capability]:

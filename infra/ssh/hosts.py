@@ -1,11 +1,9 @@
 """Hosts made ready to carry nodes, and what is found out about them on the way."""
 
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 
 from infra.interface import Capability, InfraError
 from infra.jars import Jars
@@ -19,13 +17,6 @@ from infra.together import on_all
 
 _NOTHING: Mapping[Capability, str] = {}
 _TRIAL_TIMEOUT_S = 60.0
-
-
-def unavailable() -> str | None:
-    """Why this machine cannot prepare hosts, and how to mend it; None when it can."""
-    if find_spec("pip") is None:
-        return f"pip is not there, to fetch the hosts' libraries: {sys.executable} -m ensurepip"
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

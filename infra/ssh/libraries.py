@@ -20,6 +20,7 @@ from importlib.metadata import (
     requires,
     version,
 )
+from importlib.util import find_spec
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -32,6 +33,13 @@ from infra.ssh.once import once
 _OLDEST_GLIBC = 5
 _DOWNLOADED_WITHIN_S = 600
 _downloading = threading.Lock()
+
+
+def unavailable() -> str | None:
+    """Why this machine cannot prepare hosts, and how to mend it; None when it can."""
+    if find_spec("pip") is None:
+        return f"pip is not there, to fetch the hosts' libraries: {sys.executable} -m ensurepip"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,16 @@
 """One suite for all backends: whatever runs on one, runs on the others."""
 
+import catalogue_cases
+import conformance
+import ensemble
 import pytest
-from conformance import CASES, control_groups
+from conformance import control_groups
 from disk_cases import images_in_use
 from patience import PATIENCE_S
 
 from infra.waiting import wait_until
+
+CASES = (*catalogue_cases.CASES, *conformance.CASES, *ensemble.CASES)
 
 
 @pytest.mark.parametrize("case", [case.__name__ for case in CASES])

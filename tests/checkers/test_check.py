@@ -3,6 +3,7 @@ costs."""
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -313,3 +314,14 @@ def test_a_rule_that_throws_leaves_the_others_alone(tmp_path: Path) -> None:
     assert doubt.message.startswith("t-0: the checker lost failed: ")
     assert totals.counts["acked"] == 3
     assert "lost" not in totals.counts
+
+
+def test_what_was_never_recorded_is_judged_without_a_session(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """It would take seconds to start, to read nothing; what is found is the same."""
+    directory = write_campaign(tmp_path, run())
+    shutil.rmtree(history_of(directory))
+    found = check(directory, master="none that there is")
+    assert found == check(directory, spark=spark)
+    assert found.verdict is Verdict.INCONCLUSIVE

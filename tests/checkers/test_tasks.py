@@ -47,20 +47,23 @@ def sized(tmp_path_factory: pytest.TempPathFactory, items: list[WorkItem]) -> di
 
 @ANYWHERE
 @given(
-    sizes=st.lists(st.sampled_from([0, 1, 3, 10]), min_size=1, max_size=30), most=st.integers(1, 9)
+    sizes=st.lists(st.sampled_from([0, 1, 3, 10]), min_size=1, max_size=30),
+    most=st.integers(1, 9),
+    smallest=st.integers(0, 40),
 )
 def test_groups_are_neighbours_of_about_as_many_bytes(
-    sized: dict[int, WorkItem], sizes: list[int], most: int
+    sized: dict[int, WorkItem], sizes: list[int], most: int, smallest: int
 ) -> None:
     given_items = [sized[size] for size in sizes]
-    groups = grouped(given_items, most)
+    groups = grouped(given_items, most, smallest * ITEM_BYTES)
     assert [item for group in groups for some in group for item in some] == given_items
     assert 1 <= len(groups) <= most
     assert all(groups)
-    share = sum(size + 1 for size in sizes) / most
+    share = max(sum(size + 1 for size in sizes) / most, smallest)
     weights = [[size + 1 for some in group for size in sizes_of(some, sized)] for group in groups]
     # Without its last one, a group is no larger than what it was to hold.
     assert all(sum(weight[:-1]) <= share for weight in weights)
+    assert (len(groups) - 1) * share <= sum(map(sum, weights))
 
 
 def sizes_of(group: Iterable[WorkItem], sized: dict[int, WorkItem]) -> list[int]:

@@ -4,14 +4,22 @@ import pytest
 from freezable_way import FreezableWay
 from kazoo.client import KazooClient
 from processes import TIMEOUT_S
-from zookeeper import running_zookeeper
+from zookeeper import Tree, running_zookeeper
 
 
 @pytest.fixture
-def zookeeper(tmp_path):
-    """A running ZooKeeper, killed at the test's end."""
-    with running_zookeeper(tmp_path / "zookeeper") as server:
-        yield server
+def zookeeper():
+    """A running ZooKeeper, with nothing in it yet."""
+    tree = Tree()
+    tree.start()
+    return tree
+
+
+@pytest.fixture
+def own_zookeeper(tmp_path):
+    """One that nobody else uses, for tests that pause it or end it."""
+    with running_zookeeper(tmp_path / "zookeeper") as running:
+        yield running
 
 
 @pytest.fixture
@@ -27,6 +35,6 @@ def admin(zookeeper):
 @pytest.fixture
 def way(zookeeper):
     """A :class:`FreezableWay` to the ZooKeeper of this test."""
-    proxy = FreezableWay(zookeeper.port)
+    proxy = FreezableWay(zookeeper.port, zookeeper.chroot)
     yield proxy
     proxy.close()

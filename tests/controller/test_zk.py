@@ -122,15 +122,15 @@ def test_session_expiry_is_noticed_and_fences(way, other_client):
     run(main())
 
 
-def test_hung_zookeeper_does_not_block_the_loop(zookeeper):
+def test_hung_zookeeper_does_not_block_the_loop(own_zookeeper):
     async def main():
-        async with connected(zookeeper, KafkaZk, session_ms=SHORT_SESSION_MS) as (zk,):
+        async with connected(own_zookeeper, KafkaZk, session_ms=SHORT_SESSION_MS) as (zk,):
             threads = threading.active_count()
-            zookeeper.pause()
+            own_zookeeper.pause()
             reads = [asyncio.create_task(zk.topics()) for _ in range(1000)]
             worst_s = await longest_pause_s(2 * SHORT_SESSION_MS / 1000)
             assert threading.active_count() == threads
-            zookeeper.resume()
+            own_zookeeper.resume()
             assert await asyncio.gather(*reads) == [set()] * 1000
             assert worst_s < 2 * SHORT_SESSION_MS / 1000, "shorter than ZooKeeper hung"
 
@@ -148,14 +148,14 @@ def test_start_without_zookeeper_says_so():
     assert threading.active_count() == threads
 
 
-def test_start_waits_for_zookeeper(zookeeper):
+def test_start_waits_for_zookeeper(own_zookeeper):
     async def main():
-        zookeeper.kill()
+        own_zookeeper.kill()
         # A ZooKeeper that just starts may take a connection and never answer: it is given up
         # after two thirds of the session timeout, and made anew.
-        zk = KafkaZk(zookeeper.connect, 3_000, connection_timeout_ms=120_000)
+        zk = KafkaZk(own_zookeeper.connect, 3_000, connection_timeout_ms=120_000)
         starting = asyncio.create_task(zk.start())
-        await asyncio.to_thread(zookeeper.start)
+        await asyncio.to_thread(own_zookeeper.start)
         await starting
         assert await zk.topics() == set()
         await zk.close()

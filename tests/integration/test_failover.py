@@ -186,7 +186,7 @@ def test_leaderships_are_handed_over_before_a_broker_stops(cluster: Cluster) -> 
 
 def test_the_cluster_serves_through_and_after_a_zookeeper_outage(tmp_path: Path) -> None:
     slow_to_give_up = {"replica.lag.time.max.ms": PATIENT["replica.lag.time.max.ms"]}
-    with running_cluster(tmp_path, overrides=slow_to_give_up) as cluster:
+    with running_cluster(tmp_path, overrides=slow_to_give_up, own_zookeeper=True) as cluster:
         create_topic(cluster, "t")
         cluster.zookeeper.pause()
         try:

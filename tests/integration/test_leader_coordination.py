@@ -284,7 +284,7 @@ def test_watches_by_topic(tmp_path: Path, coordination: str, replicas: int) -> N
     until it changes next."""
     partitions = 3
     overrides = {**PATIENT, "ackproof.coordination": coordination}
-    with running_cluster(tmp_path, overrides=overrides) as cluster:
+    with running_cluster(tmp_path, overrides=overrides, own_zookeeper=True) as cluster:
         by_topic = 1 if coordination == "controller" else partitions * replicas
         for topics in range(1, 6):
             create_topic(cluster, f"t{topics}", partitions, replicas)

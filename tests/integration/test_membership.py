@@ -189,7 +189,9 @@ def test_brokers_wait_for_a_zookeeper_that_comes_later(tmp_path: Path) -> None:
         cluster.wait_until_complete()
 
     overrides = {"zookeeper.connection.timeout.ms": "60000"}
-    with running_cluster(tmp_path, 2, overrides, start=brokers_first) as cluster:
+    with running_cluster(
+        tmp_path, 2, overrides, start=brokers_first, own_zookeeper=True
+    ) as cluster:
         create_topic(cluster, "t", replication_factor=2)
         send(cluster, "t", values("late"))
 
@@ -210,7 +212,7 @@ def czxids(client: KazooClient, *paths: str) -> list[int]:
 
 
 def test_an_outage_shorter_than_the_session_timeout_changes_nothing(tmp_path: Path) -> None:
-    with running_cluster(tmp_path, overrides=PATIENT) as cluster:
+    with running_cluster(tmp_path, overrides=PATIENT, own_zookeeper=True) as cluster:
         create_topic(cluster, "t")
         nodes = ["/controller", *(f"/brokers/ids/{b}" for b in (1, 2, 3))]
         with zookeeper(cluster) as client:
@@ -227,7 +229,7 @@ def test_an_outage_shorter_than_the_session_timeout_changes_nothing(tmp_path: Pa
 
 
 def test_a_hung_zookeeper_expires_nobody_when_it_wakes_in_time(tmp_path: Path) -> None:
-    with running_cluster(tmp_path, overrides=PATIENT) as cluster:
+    with running_cluster(tmp_path, overrides=PATIENT, own_zookeeper=True) as cluster:
         create_topic(cluster, "t")
         with zookeeper(cluster) as client:
             before = czxids(client, "/controller")

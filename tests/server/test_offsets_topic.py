@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from kazoo.client import KazooClient
-from zookeeper import running_zookeeper
+from zookeeper import Tree
 
 from broker.coordination.nodes import Kind, Node
 from broker.server.admin.topics import Topics
@@ -18,9 +18,10 @@ from broker.types import BrokerId, TopicPartition
 
 
 @pytest.fixture
-def zookeeper(tmp_path):
-    with running_zookeeper(tmp_path / "zookeeper") as server:
-        yield server
+def zookeeper():
+    tree = Tree()
+    tree.start()
+    return tree
 
 
 def test_a_group_stays_where_it_is_while_a_new_controller_tells_of_the_topic(

@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESKTOP, PHONE, A4 = 1280, 390, 718
 """Widths in CSS pixels; of A4 what its margins leave."""
 HEIGHT = 900
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 CUT = """
@@ -43,46 +44,60 @@ class Eyes:
 
     def faults(self, page: Path) -> list[str]:
         """What is wrong with it, on a desktop and on a phone, light and dark, and on paper."""
-        found = [
-            f"{page.name}, {scheme}, {width} px: {fault}"
-            for scheme in SCHEMES
-            for width in (DESKTOP, PHONE)
-            for fault in self._faults(page, width, scheme)
-        ]
-        return [*found, *(f"{page.name}, printed: {fault}" for fault in self._cut(page))]
-
-    def _faults(self, page: Path, width: int, scheme: Literal["light", "dark"]) -> Iterator[str]:
-        with self._opened(page, width, color_scheme=scheme) as (opened, said):
-            wider = opened.evaluate(WIDER)
-            if wider > 0:
-                yield f"it is {wider} px wider than the window"
-            for rule in Axe().run(opened).response["violations"]:
-                yield f"{rule['id']} ({rule['impact']}): {rule['nodes'][0]['html'][:100]}"
-            yield from said
-
-    def _cut(self, page: Path) -> list[str]:
-        with self._opened(page, A4) as (opened, _):
-            opened.emulate_media(media="print")
-            wider = opened.evaluate(WIDER)
-            wide = [f"it is {wider} px wider than the paper"] if wider > 0 else []
-            return [*wide, *(f"cut off: {one}" for one in opened.evaluate(CUT))]
+        with self._window(page.absolute().as_uri()) as window:
+            found = [
+                f"{page.name}, {scheme}, {width} px: {fault}"
+                for scheme in SCHEMES
+                for width in (DESKTOP, PHONE)
+                for fault in window.faults(width, scheme)
+            ]
+            return [*found, *(f"{page.name}, printed: {fault}" for fault in window.cut())]
 
     @contextmanager
-    def _opened(self, page: Path, width: int, **how: Any) -> Iterator[tuple[Page, list[str]]]:
-        """The page, and what its console and its requests said that should not be."""
-        said: list[str] = []
-        window: ViewportSize = {"width": width, "height": HEIGHT}
-        with self.browser.new_context(viewport=window, **how) as context:
-            opened = context.new_page()
-            address = page.absolute().as_uri()
-            opened.on("console", lambda line: said.append(f"console: {line.text}"))
-            opened.on("pageerror", lambda error: said.append(f"script: {error}"))
-            opened.on(
-                "request",
-                lambda one: None if one.url == address else said.append(f"request: {one.url}"),
-            )
-            opened.goto(address)
-            yield opened, said
+    def _window(self, address: str) -> Iterator["_Window"]:
+        with self.browser.new_context() as context:
+            yield _Window(context.new_page(), address)
+
+
+class _Window:
+    """One for all looks at a page, which is loaded anew for each: a window takes longer to open
+    than a page."""
+
+    def __init__(self, window: Page, address: str) -> None:
+        self._window = window
+        self._address = address
+        self._said: list[str] = []
+        window.on("console", lambda line: self._said.append(f"console: {line.text}"))
+        window.on("pageerror", lambda error: self._said.append(f"script: {error}"))
+        window.on("request", self._asked)
+
+    def faults(self, width: int, scheme: Scheme) -> Iterator[str]:
+        self._load(width, scheme)
+        wider = self._window.evaluate(WIDER)
+        if wider > 0:
+            yield f"it is {wider} px wider than the window"
+        for rule in Axe().run(self._window).response["violations"]:
+            yield f"{rule['id']} ({rule['impact']}): {rule['nodes'][0]['html'][:100]}"
+        yield from self._said
+
+    def cut(self) -> list[str]:
+        """What cannot be read on paper."""
+        self._load(A4, "light")
+        self._window.emulate_media(media="print")
+        wider = self._window.evaluate(WIDER)
+        wide = [f"it is {wider} px wider than the paper"] if wider > 0 else []
+        return [*wide, *(f"cut off: {one}" for one in self._window.evaluate(CUT))]
+
+    def _load(self, width: int, scheme: Scheme) -> None:
+        """``_said`` begins anew: what its console and its requests say that should not be."""
+        self._said.clear()
+        self._window.set_viewport_size({"width": width, "height": HEIGHT})
+        self._window.emulate_media(color_scheme=scheme)
+        self._window.goto(self._address)
+
+    def _asked(self, request: Request) -> None:
+        if request.url != self._address:
+            self._said.append(f"request: {request.url}")
 
 
 @contextmanager

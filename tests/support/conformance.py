@@ -14,13 +14,11 @@ from pathlib import Path, PurePosixPath
 import disk_cases
 import psutil
 import pytest
-from ensemble import three_zookeepers_survive_their_leader
 from link_cases import cut, heal
 from patience import PATIENCE_S
 from peer import PORT, peers
 from scarcity import control_groups, too_little_cpu, too_little_memory
 
-from harness.backends import BACKENDS
 from infra.agent.probes import accepts
 from infra.interface import (
     Backend,
@@ -400,17 +398,7 @@ def is_busy_until_killed(backend: Backend, scratch: Path) -> None:
     signal.pause()
 
 
-def it_can_do_what_the_catalogue_says(backend: Backend, _scratch: Path) -> None:
-    place = BACKENDS[backend.name]
-    backend.node("a")  # nodes are asked, where there are any
-    found = backend.capabilities
-    assert found.isdisjoint(place.never), "what is refused with a reason could be done"
-    lacking = set(Capability) - found
-    assert lacking <= {*place.never, *place.where}, "what is offered wherever it is, is not there"
-
-
 CASES = (
-    it_can_do_what_the_catalogue_says,
     many_links_are_cut_at_once,
     too_little_cpu,
     too_little_memory,
@@ -435,7 +423,6 @@ CASES = (
     a_node_is_removed_with_all_that_is_on_it,
     closing_ends_what_processes_started,
     refusals,
-    three_zookeepers_survive_their_leader,
 )
 
 

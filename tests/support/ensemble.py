@@ -45,6 +45,9 @@ def three_zookeepers_survive_their_leader(backend: Backend, _scratch: Path) -> N
         assert {"before", "after"} <= set(client.retry(client.get_children, "/"))
 
 
+CASES = (three_zookeepers_survive_their_leader,)
+
+
 def _takes_records(system: BundledSystem, topic: str) -> None:
     """Makes a topic, which takes the controller and ZooKeeper, writes to all replicas, reads."""
     cluster = Known(system.bootstrap_servers)

@@ -12,10 +12,10 @@ class FreezableWay:
     sessions down, which it does not reliably do when it is itself stopped.
     """
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, chroot: str = "") -> None:
         self._target_port = target_port
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.connect = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.connect = f"127.0.0.1:{self._listener.getsockname()[1]}{chroot}"
         self._thawed = threading.Event()
         self._thawed.set()
         self._closing = threading.Event()

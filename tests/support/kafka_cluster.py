@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from processes import TIMEOUT_S as TIMEOUT_S
 from processes import Process, free_port, until
-from zookeeper import ZooKeeper
+from zookeeper import Tree, ZooKeeper
 
 SESSION_TIMEOUT_MS = 2_000
 LAG_TIME_MAX_MS = 3_000
@@ -65,7 +65,7 @@ class Broker(Process):
 class Cluster:
     """ZooKeeper and brokers 1 to n. Made by :func:`running_cluster`.
 
-    ``own``: further overrides by broker.
+    ``own``: further overrides by broker. ``zookeeper``: where it is not one of its own.
     """
 
     broker_type = Broker
@@ -76,10 +76,11 @@ class Cluster:
         brokers: int,
         overrides: Mapping[str, str],
         own: Mapping[int, Mapping[str, str]] | None = None,
+        zookeeper: Tree | None = None,
     ) -> None:
         self.directory = directory
         self._overrides = overrides
-        self.zookeeper = ZooKeeper(directory / "zookeeper")
+        self.zookeeper = zookeeper or ZooKeeper(directory / "zookeeper")
         self.zookeeper_connect = self.zookeeper.connect
         self.brokers: dict[int, Broker] = {}
         for number in range(1, brokers + 1):
@@ -208,9 +209,12 @@ def running_cluster(
     overrides: Mapping[str, str] | None = None,
     own: Mapping[int, Mapping[str, str]] | None = None,
     start: Callable[[Cluster], None] = Cluster.start,
+    own_zookeeper: bool = False,
 ) -> Iterator[Cluster]:
-    """A cluster that serves; all of it killed at the end, with its logs shown if a test failed."""
-    cluster = Cluster(directory, brokers, overrides or {}, own)
+    """A cluster that serves; all of it killed at the end, with its logs shown if a test failed.
+    ``own_zookeeper``: for tests that stop it, or ask it what it does."""
+    tree = None if own_zookeeper else Tree()
+    cluster = Cluster(directory, brokers, overrides or {}, own, tree)
     _running.append(cluster)
     try:
         start(cluster)

@@ -2,8 +2,11 @@
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
+from itertools import count
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -51,6 +54,47 @@ class ZooKeeper(Process):
         client.start(TIMEOUT_S)
         client.stop()
         client.close()
+
+
+class Tree:
+    """Of its own in the server that all of this test process share: its clients see nothing of
+    others, whose sessions do not disturb them. For tests that neither stop nor count what serves
+    them: a server takes longer to start than most of them to end."""
+
+    def __init__(self) -> None:
+        server = shared_zookeeper()
+        self.port = server.port
+        self.chroot = f"/tree-{next(_trees)}"
+        self.connect = f"{server.connect}{self.chroot}"
+
+    def start(self) -> None:
+        """Returns when it is there."""
+        with closing(KazooClient(shared_zookeeper().connect, timeout=20)) as client:
+            client.start(TIMEOUT_S)
+            client.create(self.chroot)
+            client.stop()
+
+    def kill(self) -> None:
+        """It stays, as what a server that is killed has on its disk."""
+
+
+_trees = count()
+
+
+@cache
+def shared_zookeeper() -> ZooKeeper:
+    """The server of all trees, from the first on; ended by :func:`end_shared_zookeeper`."""
+    server = ZooKeeper(Path(tempfile.mkdtemp(prefix="ackproof-test-")) / "zookeeper")
+    server.start()
+    return server
+
+
+def end_shared_zookeeper() -> None:
+    """Nothing is done where nobody has used it."""
+    if shared_zookeeper.cache_info().currsize:
+        server = shared_zookeeper()
+        server.kill()
+        shutil.rmtree(server.log.parents[1])
 
 
 @contextmanager

@@ -5,6 +5,7 @@ nobody said might be started."""
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from harness.backends import LOCAL, SSH
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.cells import expand
 from harness.campaign.plan.needs import DISKS, refusal, struck
@@ -12,8 +13,6 @@ from history.cell import LIBRDKAFKA, is_program
 from infra import client_programs, systems
 from infra.documents import Problem
 from infra.interface import Capability
-from infra.local.backend import LocalBackend
-from infra.ssh.backend import SshBackend
 from infra.systems import names
 from nemesis import FAULTS
 
@@ -34,7 +33,7 @@ def lacking_capabilities(
 
 def without_hosts(campaign: Campaign) -> Iterator[Problem]:
     """That the backend needs hosts, and nobody named any."""
-    if campaign.cluster.backend == SshBackend.name and campaign.cluster.inventory is None:
+    if campaign.cluster.backend == SSH and campaign.cluster.inventory is None:
         reason = "the backend ssh needs the file with its hosts (--inventory)"
         yield Problem(field="cluster.inventory", reason=reason)
 
@@ -54,7 +53,7 @@ def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
     for client in dict.fromkeys(cell.client for cell in expand(campaign.cells)):
         if client == LIBRDKAFKA:
             continue
-        if backend != LocalBackend.name and not client_programs.on_every_backend(client):
+        if backend != LOCAL and not client_programs.on_every_backend(client):
             reason = (
                 f"the program of {client} is on this machine alone, and not on the nodes of the "
                 f"backend {backend}"

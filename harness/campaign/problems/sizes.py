@@ -153,7 +153,8 @@ def _at_once(cells: Sweep, of: Callable[[Cell], int]) -> int:
 
 
 def _replicas(draft: Draft) -> float | None:
-    if draft.cells is None:
+    """None where the cells are too many to be listed, which is told of them."""
+    if draft.cells is None or draft.cells.size > CELLS_MAX:
         return None
     replicas = _at_once(draft.cells, lambda cell: cell.partitions * cell.replication_factor)
     if (failover := draft.failover) is not None:
@@ -239,6 +240,13 @@ _FIRST: Sequence[Total] = (
     ),
     Total(field="runs", what="runs", of=_runs, asked=60, most=RUNS_MAX),
     Total(field="schedule.rounds", what="faults of a run", of=_faults, asked=500, most=FAULTS_MAX),
+    Total(
+        field="cells.partitions",
+        what="replicas of partitions in a cluster",
+        of=_replicas,
+        asked=5_000,
+        most=50_000,
+    ),
 )
 """Their products are looked at first: what is too large is not even listed."""
 
@@ -268,13 +276,6 @@ _THEN: Sequence[Total] = (
         most=1e13,
     ),
     Total(
-        field="cells.partitions",
-        what="replicas of partitions in a cluster",
-        of=_replicas,
-        asked=5_000,
-        most=50_000,
-    ),
-    Total(
         field="cluster.brokers",
         what="servers and clients of a run",
         of=_processes,
@@ -302,7 +303,7 @@ _THEN: Sequence[Total] = (
 
 
 def too_many(draft: Draft, *, meant: bool) -> Iterator[Problem]:
-    """Whether there are more cells, runs or faults than anybody can mean."""
+    """Whether there are more cells, partitions, runs or faults than anybody can mean."""
     return _problems(_FIRST, draft, meant)
 
 

@@ -1,0 +1,18 @@
+"""What the catalogue of backends says of each: a case of the suite of all backends."""
+
+from pathlib import Path
+
+from harness.backends import BACKENDS
+from infra.interface import Backend, Capability
+
+
+def it_can_do_what_the_catalogue_says(backend: Backend, _scratch: Path) -> None:
+    place = BACKENDS[backend.name]
+    backend.node("a")  # nodes are asked, where there are any
+    found = backend.capabilities
+    assert found.isdisjoint(place.never), "what is refused with a reason could be done"
+    lacking = set(Capability) - found
+    assert lacking <= {*place.never, *place.where}, "what is offered wherever it is, is not there"
+
+
+CASES = (it_can_do_what_the_catalogue_says,)
