@@ -61,6 +61,14 @@ class Started:
         found = psutil.Process(self.process.pid).children(recursive=True)
         return [process for process in found if process.is_running()]
 
+    def names_below(self) -> Sequence[str]:
+        """Of those that have not ended while they were asked."""
+        found = []
+        for process in self.below():
+            with suppress(psutil.NoSuchProcess):
+                found.append(process.name())
+        return found
+
 
 @pytest.fixture
 def agent() -> Iterator[Callable[..., Started]]:
@@ -165,9 +173,7 @@ def test_sigterm_ends_everything_below(agent) -> None:
     there = agent()
     there.start("setsid", "--fork", "sleep", "1000")
     number = there.start("sleep", "1000")
-    wait_until(
-        lambda: [p.name() for p in there.below()] == ["sleep"] * 2, PATIENCE_S, "two sleepers"
-    )
+    wait_until(lambda: there.names_below() == ["sleep"] * 2, PATIENCE_S, "two sleepers")
     there.client.ask("signal", number=number, signal_number=signal.SIGSTOP)
     below = there.below()
     for _ in range(50):

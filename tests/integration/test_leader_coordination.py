@@ -221,14 +221,19 @@ def test_what_becomes_of_a_request_can_be_followed(shared: Cluster) -> None:
     """The lifecycle of "explicit monitoring", in the document's words; and nothing is left."""
     create_assigned(shared, "followed", [2, 3])
     words = r"(\w+), broker id (\S+), (\w+) start-replica for topic followed partition 0"
-    said = {
-        (role, int(broker), stage)
-        for one in shared.brokers.values()
-        for role, broker, stage in re.findall(words, one.log.read_text())
+    to_be_said = {
+        ("leader", -1, "requested"),  # by an administrator
+        *(("follower", b, s) for b in (2, 3) for s in ("received", "completed")),
     }
-    admin = ("leader", -1, "requested")
-    assert {admin} < said
-    assert {("follower", b, s) for b in (2, 3) for s in ("received", "completed")} < said
+
+    def said() -> set[tuple[str, int, str]]:
+        return {
+            (role, int(broker), stage)
+            for one in shared.brokers.values()
+            for role, broker, stage in re.findall(words, one.log.read_text())
+        }
+
+    until("all stages are told of", lambda: to_be_said <= said())
     for broker in shared.brokers.values():
         until(
             "the queues are seen to be empty",
