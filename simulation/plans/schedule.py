@@ -42,7 +42,7 @@ from simulation.plans.actions import (
     Timed,
     Who,
 )
-from simulation.plans.knots import tie
+from simulation.plans.knots import OF_CONTROLLERS, tie
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan, Settings, stream
 from simulation.plans.variations import in_racks, indexed, pipelined, retained, unclean_meanwhile
 
@@ -50,8 +50,8 @@ from simulation.plans.variations import in_racks, indexed, pipelined, retained, 
 def draw(seed: int, knot: str | None = None, coordination: str = "controller") -> Plan:
     """The plan of ``seed``; ``knot`` is tied into it, whatever the seed says.
 
-    ``coordination``: one of :data:`COORDINATION`; ``any`` lets the seed choose, and leaves the
-    printed variant out, which loses by design.
+    ``coordination``: one of :data:`COORDINATION`; ``mixed`` and ``any`` let the seed choose (see
+    :data:`LED_EVERY`; every other one), and leave the printed variant out, which loses by design.
     """
     plan = _Draw(stream(seed, "plan")).plan(seed)
     plan = pipelined(plan, stream(seed, "pipelines"))
@@ -59,6 +59,9 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = indexed(plan, stream(seed, "indexes"))
     plan = in_racks(plan, stream(seed, "racks"))
     plan = unclean_meanwhile(plan, stream(seed, "unclean"))
+    if coordination == "mixed":
+        led = seed % LED_EVERY == LED_EVERY // 2 and knot not in OF_CONTROLLERS
+        coordination = "leader-fenced" if led else "controller"
     if coordination == "any":
         coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
     led = coordination != "controller"
@@ -75,7 +78,11 @@ def without_controller(plan: Plan, variant: str) -> Plan:
 
 
 OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")
-COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any")
+COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any", "mixed")
+LED_EVERY: Final = 8
+"""Of ``mixed``, one of so many seeds has no controller: half of what these brokers can do is done
+by nobody else. An even one, since the odd ones are the knots' by turns; every third of them is
+among those that are asked all questions on purpose."""
 FAULTS_MAX = 14
 BURSTS_MAX = 30
 

@@ -110,6 +110,12 @@ def test_any_is_now_this_and_now_that() -> None:
     assert kinds == {True, False}
 
 
+def test_mixed_is_without_a_controller_now_and_then() -> None:
+    led = [seed for seed in range(40) if draw(seed, coordination="mixed").led_by_leaders]
+    assert led == [4, 12, 20, 28, 36]
+    assert not draw(4, knot="unheard of", coordination="mixed").led_by_leaders
+
+
 # --- the tree -------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,8 @@
 
 All that one coordinator leaves the next is its partition of ``__consumer_offsets``, where the last
 record of a key counts: an offset that was deleted and comes back has its group read from where
-nobody wanted it to, a generation that was forgotten is given out twice.
+nobody wanted it to, a generation that was forgotten is given out twice. So it is looked at twice:
+when a coordinator has loaded it, and when it has given up the log's beginning.
 """
 
 from collections.abc import Mapping
@@ -82,6 +83,18 @@ def check(where: str, loaded: Mapping[str, Group], left: Mapping[str, Left]) -> 
         if _as_known(group) != _as_written(in_log.generation):
             what = f"group {name} is {_as_known(group)}, in the log it is"
             raise Violation(INVARIANT, f"{where}: {what} {_as_written(in_log.generation)}")
+
+
+def keeps(where: str, known: Mapping[str, Group], left: Mapping[str, Left]) -> None:
+    """That is all that is ``left`` in the log of a coordinator that knows these groups; of what is
+    on its way nothing is said. Raises Violation."""
+    for name, group in known.items():
+        in_log = left.get(name, Left()).offsets
+        for tp in sorted(group.offsets.settled()):
+            offset = group.offsets.committed[tp].value.offset
+            if tp not in in_log or in_log[tp][0] != offset:
+                what = f"{name} has committed {offset} of {tp}, in the log is {in_log.get(tp)}"
+                raise Violation(INVARIANT, f"{where}, which begins later: {what}")
 
 
 def _as_known(group: Group) -> tuple[object, ...]:
