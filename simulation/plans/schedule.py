@@ -44,7 +44,14 @@ from simulation.plans.actions import (
 )
 from simulation.plans.knots import OF_CONTROLLERS, tie
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan, Settings, stream
-from simulation.plans.variations import in_racks, indexed, pipelined, retained, unclean_meanwhile
+from simulation.plans.variations import (
+    in_racks,
+    indexed,
+    pipelined,
+    retained,
+    slow_meanwhile,
+    unclean_meanwhile,
+)
 
 
 def draw(seed: int, knot: str | None = None, coordination: str = "controller") -> Plan:
@@ -59,6 +66,7 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = indexed(plan, stream(seed, "indexes"))
     plan = in_racks(plan, stream(seed, "racks"))
     plan = unclean_meanwhile(plan, stream(seed, "unclean"))
+    plan = slow_meanwhile(plan, stream(seed, "slow disks"))
     if coordination == "mixed":
         led = seed % LED_EVERY == LED_EVERY // 2 and knot not in OF_CONTROLLERS
         coordination = "leader-fenced" if led else "controller"

@@ -57,6 +57,10 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "many groups": groups.many_groups,
     "bounced unseen": replication.bounced_unseen,
     "to and fro and to": leadership.to_and_fro_and_to,
+    "cut while flushing": leadership.cut_while_flushing,
+    "half deleted": clusters.half_deleted,
+    "assignments overtaken": groups.assignments_overtaken,
+    "sent elsewhere": replication.sent_elsewhere,
 }
 """In the order of their turns."""
 
@@ -65,6 +69,7 @@ OF_CONTROLLERS: Final = frozenset(
     {
         "bounced unseen",
         "former controller",
+        "half deleted",
         "left behind",
         "nonsense",
         "offsets half made",
