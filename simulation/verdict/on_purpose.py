@@ -37,7 +37,7 @@ from simulation.verdict.settings import (
     session_slots,
     together,
 )
-from simulation.verdict.verdict import Cluster, settle
+from simulation.verdict.settling import Cluster, settle
 
 PATIENCE_S: Final = 30.0
 ASKED_EVERY: Final = 6

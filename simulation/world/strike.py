@@ -13,7 +13,7 @@ from simulation.machines.node import LOG_DIR, Ending, Node
 from simulation.network.network import Network
 from simulation.observer.coverage import FAULT, ORDER
 from simulation.plans import actions as act
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.world.bad_links import CUT_WAYS, BadLinks, both_ways, ways
 from simulation.world.slow_disks import SlowDisks
 from simulation.zookeeper.ensemble import HOST as ZOOKEEPER

@@ -32,7 +32,7 @@ from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.coordinators import Coordinators
 from simulation.observer.logs import groups as logs
 from simulation.observer.moments import resigning, told
-from simulation.verdict import agreeing, verdict, waiting
+from simulation.verdict import agreeing, settling, waiting
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -319,4 +319,4 @@ def test_a_segment_of_what_was_given_up_is_not_kept(
     replica: Any = SimpleNamespace(
         log=SimpleNamespace(segment_base_offsets=bases, log_start_offset=start)
     )
-    assert verdict._keeps_given_up(replica) == kept
+    assert settling._keeps_given_up(replica) == kept

@@ -241,28 +241,22 @@ def away_and_back(plan: Plan, rng: Random) -> Plan:
 
 
 def sent_elsewhere(plan: Plan, rng: Random) -> Plan:
-    """A partition is on its way to one broker, and is sent to another one instead. The first one
-    may be in the ISR by then: it counts for as long as it may be elected, and keeps nothing once it
-    is to have none."""
+    """A partition is on its way to two brokers, of which one is in the ISR by then and the other
+    cannot be, and is sent elsewhere instead. The one counts for as long as it may be elected, and
+    keeps nothing once it is to have none."""
     topic = topic_of_three(plan, rng, 5, min_insync_replicas="1")
     t = beginning(plan, rng)
     first, second, last = topic.replicas[0]
     one, other = (broker for broker in range(1, 6) if broker not in topic.replicas[0])
-    instead = t + rng.randint(20, 1_200)
+    instead = t + rng.randint(300, 1_200)
     return tied(
         plainly(plan),
         [
             *((t + 50 * n, produce(rng.choice((-1, -1, 1)), 1)) for n in range(80)),
-            (t, Reassign(topic=TOPIC, partition=0, replicas=(first, second, one))),
-            (instead, Reassign(topic=TOPIC, partition=0, replicas=(first, second, other))),
-            (
-                instead + rng.randint(-50, 250),
-                apart(Who(broker=one), Who(broker=first), rng.choice((300, 2_000))),
-            ),
-            (
-                instead + rng.randint(500, 3_000),
-                Reassign(topic=TOPIC, partition=0, replicas=(first, second, last)),
-            ),
+            (t - 100, apart(Who(broker=other), Who(broker=first), 3_000)),
+            (t, Reassign(topic=TOPIC, partition=0, replicas=(first, one, other))),
+            (instead, Reassign(topic=TOPIC, partition=0, replicas=(first, second, last))),
+            (instead + rng.randint(-50, 20), apart(Who(broker=one), Who(broker=first), 2_000)),
         ],
         topics=[topic],
         settings=(

@@ -19,7 +19,7 @@ from simulation.verdict import patience
 from simulation.verdict.administered.invalid_settings import SET, TOPIC
 from simulation.verdict.refused.words import answered
 from simulation.verdict.settings.asked_topics import PATIENCE_S, made
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.violation import Violation
 
 INVARIANT: Final = "AlteredAsAsked"

@@ -21,7 +21,7 @@ from simulation.verdict import patience
 from simulation.verdict.led import Led
 from simulation.verdict.refused.words import answered
 from simulation.verdict.settings.asked_topics import of_topic
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.violation import Violation
 
 INVARIANT: Final = "AnsweredTogether"
