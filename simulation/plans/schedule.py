@@ -42,7 +42,7 @@ from simulation.plans.actions import (
     Timed,
     Who,
 )
-from simulation.plans.knots import OF_CONTROLLERS, tie
+from simulation.plans.knots import OF_CONTROLLERS, alone, led_turn, tie
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan, Settings, stream
 from simulation.plans.variations import (
     in_racks,
@@ -58,7 +58,7 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     """The plan of ``seed``; ``knot`` is tied into it, whatever the seed says.
 
     ``coordination``: one of :data:`COORDINATION`; ``mixed`` and ``any`` let the seed choose (see
-    :data:`LED_EVERY`; every other one), and leave the printed variant out, which loses by design.
+    :data:`LED_EVERY`; one half), and leave the printed variant out, which loses by design.
     """
     plan = _Draw(stream(seed, "plan")).plan(seed)
     plan = pipelined(plan, stream(seed, "pipelines"))
@@ -67,13 +67,18 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = in_racks(plan, stream(seed, "racks"))
     plan = unclean_meanwhile(plan, stream(seed, "unclean"))
     plan = slow_meanwhile(plan, stream(seed, "slow disks"))
+    turn = None
     if coordination == "mixed":
-        led = seed % LED_EVERY == LED_EVERY // 2 and knot not in OF_CONTROLLERS
+        turn = led_turn(seed) if knot is None else None
+        led = knot not in OF_CONTROLLERS and (turn is not None or seed % LED_EVERY == ASKED)
         coordination = "leader-fenced" if led else "controller"
     if coordination == "any":
         coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
     led = coordination != "controller"
-    plan = tie(plan, stream(seed, "knots"), knot, led=led)
+    if turn is not None:
+        plan = alone(plan, stream(seed, "knots"), turn)
+    else:
+        plan = tie(plan, stream(seed, "knots"), knot, led=led)
     return without_controller(plan, coordination.removeprefix("leader-")) if led else plan
 
 
@@ -87,10 +92,11 @@ def without_controller(plan: Plan, variant: str) -> Plan:
 
 OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")
 COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any", "mixed")
-LED_EVERY: Final = 8
-"""Of ``mixed``, one of so many seeds has no controller: half of what these brokers can do is done
-by nobody else. An even one, since the odd ones are the knots' by turns; every third of them is
-among those that are asked all questions on purpose."""
+LED_EVERY: Final = 24
+"""Of so many seeds of ``mixed`` three have no controller: half of what brokers can do without one
+is done by nobody else. :data:`ASKED` is asked all questions on purpose in the end; the others have
+knots by turns."""
+ASKED: Final = 6
 FAULTS_MAX = 14
 BURSTS_MAX = 30
 

@@ -79,6 +79,33 @@ OF_CONTROLLERS: Final = frozenset(
 """Knots that say nothing where there is no controller."""
 
 
+LED_TURNS: Final = (
+    "sent elsewhere",
+    "away and back",
+    "slow claimant",
+    "moved and extended",
+    "doomed shrink",
+    "coordinator lost",
+    "too few left",
+    "made again",
+)
+"""Knots that have more to say where there is no controller, in the order of their turns there."""
+LED_TURN_EVERY: Final = 12
+LED_TURN: Final = 10
+"""In which of so many seeds, of those that are without a controller now and then."""
+
+
+def led_turn(seed: int) -> str | None:
+    """Whose turn it is there."""
+    turn, rest = divmod(seed, LED_TURN_EVERY)
+    return LED_TURNS[turn % len(LED_TURNS)] if rest == LED_TURN else None
+
+
+def alone(plan: Plan, rng: Random, knot: str) -> Plan:
+    """The knot in a short plan in which nothing else happens."""
+    return KNOTS[knot](short(quiet(newest(plan))), rng)
+
+
 def tie(plan: Plan, rng: Random, knot: str | None, *, led: bool) -> Plan:
     """``plan`` with this knot; None: with that whose turn it is, any, or none. ``led``: there will
     be no controller."""
@@ -87,7 +114,7 @@ def tie(plan: Plan, rng: Random, knot: str | None, *, led: bool) -> Plan:
         knot = tuple(KNOTS)[turn % len(KNOTS)]
         if led and knot in OF_CONTROLLERS:
             knot = _drawn(plan.seed, led=True)
-        return KNOTS[knot](short(quiet(newest(plan))), rng)
+        return alone(plan, rng, knot)
     if knot is None:
         if rng.random() >= ODDS:
             return plan
