@@ -63,7 +63,6 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = _Draw(stream(seed, "plan")).plan(seed)
     plan = pipelined(plan, stream(seed, "pipelines"))
     plan = retained(plan, stream(seed, "retention"))
-    plan = indexed(plan, stream(seed, "indexes"))
     plan = in_racks(plan, stream(seed, "racks"))
     plan = unclean_meanwhile(plan, stream(seed, "unclean"))
     plan = slow_meanwhile(plan, stream(seed, "slow disks"))
@@ -79,6 +78,7 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
         plan = alone(plan, stream(seed, "knots"), turn)
     else:
         plan = tie(plan, stream(seed, "knots"), knot, led=led)
+    plan = indexed(plan, stream(seed, "indexes"))
     return without_controller(plan, coordination.removeprefix("leader-")) if led else plan
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from broker.groups.group import Group
 from broker.log.partition_log import PartitionLog
 from broker.types import TopicPartition
-from broker.wire.batch import parse_batches
 from broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -20,7 +19,7 @@ from broker.wire.group_records import (
     decode,
 )
 from broker.wire.records import records
-from simulation.observer.logs.on_disk import READ_BYTES
+from simulation.observer.logs.on_disk import batches_of
 from simulation.violation import Violation
 
 INVARIANT = "GroupsAreLog"
@@ -43,14 +42,11 @@ class Left:
 def left_in(log: PartitionLog) -> Mapping[str, Left] | None:
     """By group; None: the disk refuses to be read."""
     found: dict[str, Left] = {}
-    at, end = log.log_start_offset, log.log_end_offset
     try:
-        while at < end:
-            for batch in parse_batches(log.read(at, READ_BYTES, end), verify_crc=False):
-                for record in records(batch):
-                    if record.offset >= log.log_start_offset:
-                        _take(found, record.key, record.value, record.offset)
-                at = type(at)(batch.next_offset)
+        for batch in batches_of(log):
+            for record in records(batch):
+                if record.offset >= log.log_start_offset:
+                    _take(found, record.key, record.value, record.offset)
     except OSError:
         return None
     return {group: left for group, left in found.items() if left}

@@ -61,6 +61,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "half deleted": clusters.half_deleted,
     "assignments overtaken": groups.assignments_overtaken,
     "sent elsewhere": replication.sent_elsewhere,
+    "torn segments": producing.torn_segments,
 }
 """In the order of their turns."""
 
