@@ -24,8 +24,8 @@ where it has one:
   up; if the leader died before that, it would lead.
 * **CleanElection**: nobody leads who was not in the ISR, unless the topic allows it.
 * **WaitsForIsr**: nor one that was away, before all of the ISR have come back.
-* **BeginsAlone**: and then it is alone in the ISR. What the others lack nobody knows: they join when
-  they have caught up, and one of them that stayed would lead as soon as this one dies.
+* **BeginsAlone**: and then it is alone in the ISR. What the others lack nobody knows: they join
+  when they have caught up, and one of them that stayed would lead as soon as this one dies.
 
 What is promised ends as ``docs/guarantees.md`` says. A broker that lost power or disk is *damaged*
 from the offset on that it may have lost, until a leader has let it into the ISR again; when all
