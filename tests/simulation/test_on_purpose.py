@@ -372,9 +372,14 @@ def obeys_former_lives() -> Swap:
     return Swap(_Epoch, "_controlled_shutdown_asked", obey)
 
 
+def decides_by_former_settings() -> Swap:
+    return Swap(Replica, "configure", lambda _self, _config: None)
+
+
 @pytest.mark.parametrize(
     ("plant", "invariant"),
     [
+        (decides_by_former_settings, "SettingsAgree"),
         (answers_with_the_first, "AnsweredTogether"),
         (describes_nobody, "DescribedAsItIs"),
         (tells_that_all_moves, "DescribedAsItIs"),
