@@ -98,8 +98,9 @@ def cut_and_repeated(plan: Plan, rng: Random) -> Plan:
     leads again when they are repeated: they are not in its log any more. What somebody else has
     appended there meanwhile is committed, so that an answer out of memory would be an ack; and of
     small segments, one out of a snapshot."""
-    small = {"segment_bytes": rng.choice(("200", "1000000"))}
-    three, t = topic_of_three(plan, rng, min_insync_replicas="1", **small), beginning(plan, rng)
+    segment_bytes = rng.choice(("200", "1000000"))
+    three = topic_of_three(plan, rng, min_insync_replicas="1", segment_bytes=segment_bytes)
+    t = beginning(plan, rng)
     topic = CreateTopic(topic=TOPIC, replicas=(three.replicas[0][:2],), config=three.config)
     apart = Isolate(
         who=LEADER, peer=None, direction="both", clients=False, zookeeper=True, for_ms=3_500
