@@ -48,7 +48,7 @@ console = Console(highlight=False)
 @click.option(
     "--coordination",
     type=click.Choice(COORDINATION),
-    default="controller",
+    default="mixed",
     show_default=True,
     help="Who says who leads.",
 )

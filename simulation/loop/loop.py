@@ -78,6 +78,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.observer: Observer | None = None
         self.network: Connections | None = None
         """Set by the network that is made for this loop."""
+        self.executor_s: dict[str, float] = {}
+        """How long the executor takes at most, on hosts where that is not EXECUTOR_S_MAX."""
         self._random = random
         self._steps_max = steps_max
         self._now = 0.0
@@ -309,7 +311,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Runs ``func``, cancelled or not, as a thread that has begun would."""
         del executor
         future: asyncio.Future[T] = self.create_future()
-        self.call_later(self._random.random() * EXECUTOR_S_MAX, carry_out, future, func, args)
+        process = PROCESS.get()
+        host = "" if process is None else process.host
+        takes_s = self._random.random() * self.executor_s.get(host, EXECUTOR_S_MAX)
+        self.call_later(takes_s, carry_out, future, func, args)
         return future
 
     # --- connections ------------------------------------------------------------------------

@@ -9,7 +9,7 @@ what is left of its coroutines (:mod:`simulation.loop.loop`).
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol, cast
@@ -61,6 +61,19 @@ class Ending:
     incarnation: int
     was_asked: bool
     error: BaseException | None
+
+    @property
+    def errors(self) -> tuple[BaseException, ...]:
+        """What there is in the ``error``, where that is a group of several."""
+        return () if self.error is None else tuple(_leaves(self.error))
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
 
 
 class SimulatedClock(Clock):

@@ -12,6 +12,7 @@ from broker.log.disk.checkpoints import RECOVERY_POINTS
 from broker.log.disk.files import Directory
 from broker.replication.events import Effect, Event
 from broker.replication.replica import Replica
+from broker.server.controller.runtime import ControllerRuntime
 from broker.server.groups.shard import GroupShard
 from broker.server.replication import partition as server
 from broker.server.replication.replica_manager import ReplicaManager
@@ -33,7 +34,7 @@ from simulation.observer.coverage import (
     Coverage,
 )
 from simulation.observer.logs import flushed
-from simulation.observer.moments import handing_over, told
+from simulation.observer.moments import handing_over, resigning, told
 from simulation.observer.observer import Observer
 from simulation.violation import Violation
 
@@ -49,6 +50,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         coverage = observer.coverage
         _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
         _watch_answers(undo, observer)
+        _watch_offices(undo, observer)
         _watch_checkpoints(undo, observer, disks)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
@@ -141,6 +143,17 @@ def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
         return effects
 
     _replace(undo, Controller, "step", step)
+
+
+def _watch_offices(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = ControllerRuntime._resign
+
+    def resign(self: ControllerRuntime) -> None:
+        original(self)
+        with observer.failing():
+            resigning.of_office(self._config.id, self._questions.values())
+
+    _replace(undo, ControllerRuntime, "_resign", resign)
 
 
 def _watch_groups(

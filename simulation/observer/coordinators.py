@@ -15,6 +15,7 @@ from broker.groups.events import (
     Event,
     Heartbeat,
     Join,
+    Leave,
     OffsetsAnswer,
     Request,
     Respond,
@@ -49,6 +50,7 @@ class _Watched:
     storing: dict[int, Records] = field(default_factory=dict)
     heard: dict[tuple[str, str], float] = field(default_factory=dict)
     """When a member of a group said something for the last time that was taken, in ms."""
+    log_start: int = 0
 
 
 Stable = Mapping[str, Mapping[str, int]]
@@ -76,7 +78,10 @@ class Coordinators:
       (``offsets.commit.required.acks``: -1). Else the next coordinator may know nothing of it.
     * **AnsweredIsStored**: so nobody hears of a commit, or is given partitions, before that; and
       what could not be stored is not committed.
-    * **SessionsLast**: a member that was heard of within its session stays one.
+    * **SessionsLast**: a member that was heard of within its session stays one. Where groups were
+      loaded just now, all of their sessions have begun just now: nobody knows who was heard of.
+    * **LeaversAreReplaced**: who goes from a stable group, whichever way, has the others join
+      again, and share out what was his. Else nobody reads it.
     * **JoinsEnd**: who joins is answered within the rebalance timeout, whoever else does not come.
     * **WaitingAreTold**: and who waits for a coordinator that is none any more hears of that.
     """
@@ -88,8 +93,14 @@ class Coordinators:
         """``shard`` is about to serve; raises Violation."""
         partition, known = shard.partition, shard.groups.by_id
         generations = {name: group.generation for name, group in known.items()}
-        epoch = partition.replica.leader_epoch
-        self._watched[shard.groups] = _Watched(shard, epoch, generations)
+        epoch, now = partition.replica.leader_epoch, shard._clock.now()
+        heard: dict[tuple[str, str], float] = {
+            (name, member.member_id): now for name in known for member in known[name].members
+        }
+        begin = partition.log.log_start_offset
+        self._watched[shard.groups] = _Watched(
+            shard, epoch, generations, heard=heard, log_start=begin
+        )
         left = logs.left_in(partition.log)
         if left is not None:
             logs.check(f"{partition.tp}, broker {broker}", known, left)
@@ -97,7 +108,7 @@ class Coordinators:
     @staticmethod
     def stable(groups: Groups, event: Event) -> Stable:
         """To be asked for before each step."""
-        if not isinstance(event, Tick):
+        if not isinstance(event, Tick | Leave):
             return {}
         return {
             name: {member.member_id: member.session_timeout_ms for member in group.members}
@@ -133,6 +144,8 @@ class Coordinators:
         if isinstance(event, Tick):
             _sessions_last(groups, watched, event, before)
             _joins_end(watched, event)
+            _nothing_is_dropped(groups, watched)
+        _leavers_are_replaced(groups, before)
 
     def _stored(self, groups: Groups, watched: _Watched, event: Stored) -> None:
         records = watched.storing.pop(event.token)
@@ -189,6 +202,28 @@ def _sessions_last(groups: Groups, watched: _Watched, event: Tick, before: Stabl
             if silent_ms < session_ms:
                 what = f"{member_id} was silent for {silent_ms:.0f} ms of {session_ms}"
                 raise Violation("SessionsLast", f"{name}: the session of {what}, and is over")
+
+
+def _leavers_are_replaced(groups: Groups, before: Stable) -> None:
+    for name, sessions in before.items():
+        group = groups.by_id.get(name)
+        if group is None or group.state is not GroupState.STABLE:
+            continue
+        gone = sorted(sessions.keys() - {member.member_id for member in group.members})
+        if gone:
+            what = f"{gone} are gone, and what they read is shared out to nobody"
+            raise Violation("LeaversAreReplaced", f"group {name} is stable: {what}")
+
+
+def _nothing_is_dropped(groups: Groups, watched: _Watched) -> None:
+    """When the log begins later (:mod:`broker.server.groups.rewrite`)."""
+    log = watched.shard.partition.log
+    if log.log_start_offset == watched.log_start:
+        return
+    watched.log_start = log.log_start_offset
+    left = logs.left_in(log)
+    if left is not None:
+        logs.keeps(f"{watched.shard.partition.tp}", groups.by_id, left)
 
 
 def _joins_end(watched: _Watched, event: Tick) -> None:

@@ -31,7 +31,7 @@ from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer.coverage import Coverage
 from simulation.observer.logs import epochs, producers, retention
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.moments import joining, orders_done, told, viewing
+from simulation.observer.moments import joining, orders_done, resigning, told, viewing
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
@@ -311,6 +311,7 @@ class Observer:
         """The effects are carried out."""
         if hosted in self._stopped:
             return
+        resigning.stepped(broker, hosted)
         partition = self._observed(hosted)
         if type(event) is Stopped:
             self._stopped.add(hosted)

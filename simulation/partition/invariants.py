@@ -24,6 +24,8 @@ where it has one:
   up; if the leader died before that, it would lead.
 * **CleanElection**: nobody leads who was not in the ISR, unless the topic allows it.
 * **WaitsForIsr**: nor one that was away, before all of the ISR have come back.
+* **BeginsAlone**: and then it is alone in the ISR. What the others lack nobody knows: they join
+  when they have caught up, and one of them that stayed would lead as soon as this one dies.
 
 What is promised ends as ``docs/guarantees.md`` says. A broker that lost power or disk is *damaged*
 from the offset on that it may have lost, until a leader has let it into the ISR again; when all
@@ -91,6 +93,8 @@ class Partition(Answers):
         anew = begins_anew(before, state, registered)
         away = awaited(before, registered) if anew and not unclean else ()
         self._require(not away, "WaitsForIsr", f"{leader} leads, and {away} may have what it lost")
+        others = sorted(set(isr) - {leader}) if anew else ()
+        self._require(not others, "BeginsAlone", f"{leader} leads anew, in the ISR are {others}")
         self._weigh_damage(now)
         if anew and not self.seat(leader).is_whole:
             self._all_have_bounced(now)

@@ -193,6 +193,17 @@ class BreakDisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlowDisk:
+    """What the broker of ``who`` does in the background (syncs, and what follows them) takes up to
+    ``delay_ms`` for a while: other things happen meanwhile."""
+
+    kind: Literal["slow-disk"] = "slow-disk"
+    who: Who
+    delay_ms: int
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MixUpDisks:
     """Two machines are switched off and come back with each other's disk, for a while."""
 
@@ -228,6 +239,7 @@ Fault = (
     | DeposeController
     | FillDisk
     | BreakDisk
+    | SlowDisk
     | MixUpDisks
     | WriteNonsense
 )

@@ -42,27 +42,43 @@ from simulation.plans.actions import (
     Timed,
     Who,
 )
-from simulation.plans.knots import tie
+from simulation.plans.knots import OF_CONTROLLERS, alone, led_turn, tie
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan, Settings, stream
-from simulation.plans.variations import in_racks, indexed, pipelined, retained, unclean_meanwhile
+from simulation.plans.variations import (
+    in_racks,
+    indexed,
+    pipelined,
+    retained,
+    slow_meanwhile,
+    unclean_meanwhile,
+)
 
 
 def draw(seed: int, knot: str | None = None, coordination: str = "controller") -> Plan:
     """The plan of ``seed``; ``knot`` is tied into it, whatever the seed says.
 
-    ``coordination``: one of :data:`COORDINATION`; ``any`` lets the seed choose, and leaves the
-    printed variant out, which loses by design.
+    ``coordination``: one of :data:`COORDINATION`; ``mixed`` and ``any`` let the seed choose (see
+    :data:`LED_EVERY`; one half), and leave the printed variant out, which loses by design.
     """
     plan = _Draw(stream(seed, "plan")).plan(seed)
     plan = pipelined(plan, stream(seed, "pipelines"))
     plan = retained(plan, stream(seed, "retention"))
-    plan = indexed(plan, stream(seed, "indexes"))
     plan = in_racks(plan, stream(seed, "racks"))
     plan = unclean_meanwhile(plan, stream(seed, "unclean"))
+    plan = slow_meanwhile(plan, stream(seed, "slow disks"))
+    turn = None
+    if coordination == "mixed":
+        turn = led_turn(seed) if knot is None else None
+        led = knot not in OF_CONTROLLERS and (turn is not None or seed % LED_EVERY == ASKED)
+        coordination = "leader-fenced" if led else "controller"
     if coordination == "any":
         coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
     led = coordination != "controller"
-    plan = tie(plan, stream(seed, "knots"), knot, led=led)
+    if turn is not None:
+        plan = alone(plan, stream(seed, "knots"), turn)
+    else:
+        plan = tie(plan, stream(seed, "knots"), knot, led=led)
+    plan = indexed(plan, stream(seed, "indexes"))
     return without_controller(plan, coordination.removeprefix("leader-")) if led else plan
 
 
@@ -75,7 +91,12 @@ def without_controller(plan: Plan, variant: str) -> Plan:
 
 
 OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")
-COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any")
+COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any", "mixed")
+LED_EVERY: Final = 24
+"""Of so many seeds of ``mixed`` three have no controller: half of what brokers can do without one
+is done by nobody else. :data:`ASKED` is asked all questions on purpose in the end; the others have
+knots by turns."""
+ASKED: Final = 6
 FAULTS_MAX = 14
 BURSTS_MAX = 30
 

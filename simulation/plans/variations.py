@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from broker.replication.replica_selector import RACK_AWARE
-from simulation.plans.actions import AlterTopic, Produce, Timed
+from simulation.plans.actions import AlterTopic, Produce, SlowDisk, Timed, Who
 from simulation.plans.plan import Plan
 
 RETAINED: Final = 0.15
@@ -15,6 +15,8 @@ INDEXED: Final = 0.5
 """Of plans that they have indexes."""
 UNCLEAN: Final = 0.07
 """Of plans that a topic is set so meanwhile."""
+SLOW_DISKS: Final = 0.2
+"""Of plans that some disks are slow for a while."""
 IN_RACKS: Final = 0.85
 """Of plans that brokers are in racks."""
 
@@ -63,6 +65,26 @@ def unclean_meanwhile(plan: Plan, rng: Random) -> Plan:
     )
     timed = Timed(at_ms=rng.randrange(plan.run_ms), action=order)
     actions = sorted((*plan.actions, timed), key=lambda each: each.at_ms)
+    return plan.with_actions(tuple(actions))
+
+
+def slow_meanwhile(plan: Plan, rng: Random) -> Plan:
+    """The same, or with brokers that sync slowly for a while: what waits for no sync goes on, and
+    the log is cut, rolled or deleted under one that is under way."""
+    if rng.random() >= SLOW_DISKS:
+        return plan
+    slow = (
+        Timed(
+            at_ms=rng.randrange(plan.run_ms),
+            action=SlowDisk(
+                who=Who(broker=rng.randint(1, plan.brokers)),
+                delay_ms=rng.choice((50, 500, 2_000)),
+                for_ms=rng.choice((2_000, 10_000)),
+            ),
+        )
+        for _ in range(rng.randint(1, 4))
+    )
+    actions = sorted((*plan.actions, *slow), key=lambda each: each.at_ms)
     return plan.with_actions(tuple(actions))
 
 

@@ -1,7 +1,8 @@
 """What every broker must know in the end, whoever it was told by.
 
 * **MetadataAgrees**: any broker tells a client who leads what, as ZooKeeper has it.
-* **SettingsAgree**: every replica goes by the settings that its topic has.
+* **SettingsAgree**: every replica goes by the settings that its topic has, and with it its log and
+  whoever decides for it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -83,6 +84,15 @@ def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:
             there = {} if replica is None else _as_written(replica, wanted)
             if replica is not None and there != wanted:
                 yield f"{tp}: broker {broker} goes by {there}, its settings are {wanted}"
+            elif replica is not None and not _is_told(replica):
+                yield f"{tp}: broker {broker} knows of {wanted}, and what it hosts does not"
+
+
+def _is_told(replica: server.Partition) -> bool:
+    config, decides = replica.config, replica.replica
+    known = [decides._config, *([decides._leader.config] if decides._leader else ())]
+    min_isr = {each.min_insync_replicas for each in known}
+    return replica.log.config == config.log_config() and min_isr == {config.min_insync_replicas}
 
 
 def _as_written(replica: server.Partition, names: Mapping[str, str]) -> dict[str, str]:

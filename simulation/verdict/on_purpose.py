@@ -18,6 +18,7 @@ from simulation.verdict.promised import (
     deleted_groups,
     deleted_topics,
     deleting,
+    described,
     fetching,
     moving,
     of_members,
@@ -34,8 +35,9 @@ from simulation.verdict.settings import (
     limits,
     retaining,
     session_slots,
+    together,
 )
-from simulation.verdict.verdict import Cluster, settle
+from simulation.verdict.settling import Cluster, settle
 
 PATIENCE_S: Final = 30.0
 ASKED_EVERY: Final = 6
@@ -70,6 +72,7 @@ async def _what_is_promised(client: Client, administrator: Administrator, world:
     await settle(world)
     await fetching.check(client, world.observer, world.hosted)
     await sessions.check(client, world.observer, world.hosted)
+    await described.partitions(client, world.observer, world.hosted)
     await moving.check(client, world)
     await leaders_stay(administrator, world)
     await deleting.check(client, world.observer, world.hosted)
@@ -82,6 +85,7 @@ async def _what_is_set(
     await leaders_stay(administrator, world)
     await follower_reads.check(client, world, settings)
     await laggards.check(client, administrator, world, settings)
+    await together.check(client, administrator, world)
     await altering.check(client, administrator, world)
     await append_time.check(client, administrator, world)
     await limits.check(client, administrator, world)
@@ -97,6 +101,7 @@ async def of_group(member: Client, place: Place, tp: TopicPartition) -> None:
     """Of one whose only member has that ``place``, which is another one afterwards; raises
     Violation."""
     await invalid_groups.check(member, place, tp)
+    await described.group(member, place)
     await of_members.leader_calls_again(member, place)
 
 

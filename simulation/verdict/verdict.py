@@ -1,22 +1,16 @@
 """The end of a run: has everything come back, and is everything there that was promised?
 
-The liveness phase. All faults are healed, all brokers run; within ``SETTLE_S`` of virtual time
-every partition is led, its ISR is full, its logs are equal, no topic is half deleted, no partition
-half moved. Then somebody asks: every partition takes a record, every acked record is read by a
-consumer, every group tells what it has committed.
+All has settled (:mod:`simulation.verdict.settling`). Then somebody asks: every partition takes a
+record, every acked record is read by a consumer, every group tells what it has committed.
 """
 
 import asyncio
-from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.context import Context
-from broker.replication.replica import Role
 from broker.server.groups.offsets_topic import partition_for
 from broker.server.network.broker_connection import Disconnected
-from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
@@ -25,116 +19,17 @@ from simulation.clients.group_requests import find_coordinator
 from simulation.clients.probing import Probing
 from simulation.clients.producers import ACKS_ALL, DELIVERY_S
 from simulation.clients.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
-from simulation.observer.history import Commit, History, Sent
+from simulation.observer.history import Commit, Sent
 from simulation.observer.logs import producers
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
 from simulation.partition.shadow import Extent
-from simulation.plans.actions import Fault, Produce
-from simulation.verdict import agreeing, numbered, patience
+from simulation.plans.actions import Produce
+from simulation.verdict import agreeing, numbered
+from simulation.verdict.settling import Cluster, settle
 from simulation.violation import Violation
 
-SETTLE_S: Final = 120.0
-LOOK_S: Final = 0.2
 ANSWER_S: Final = 30.0
-
-
-class Cluster(Protocol):
-    """What there is to look at."""
-
-    observer: Observer
-    history: History
-
-    @property
-    def has_controllers(self) -> bool:
-        """Whether brokers contest that office."""
-
-    def controller_context(self) -> Context | None:
-        """What the controller knows; None: nobody is controller, as far as brokers know."""
-
-    def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
-        """The replica on a living broker."""
-
-    def strike(self, action: Fault) -> None:
-        """What happens to it now."""
-
-    def fetch_sessions(self, broker: int) -> int:
-        """How many a living broker has."""
-
-    def put_clocks_forward(self, by_ms: int) -> None:
-        """The time of day of every broker; what is measured otherwise takes as long as before."""
-
-
-# --- liveness -------------------------------------------------------------------------------------
-
-
-async def settle(cluster: Cluster) -> None:
-    """Returns when all is as it should be; raises Violation when that takes too long."""
-
-    async def why() -> str | None:
-        told = unsettled(cluster)
-        return told and f"{SETTLE_S:.0f} s after all was healed: {told}"
-
-    await patience.wait("Settles", SETTLE_S, why, LOOK_S)
-
-
-def unsettled(cluster: Cluster) -> str | None:
-    """What is not yet as it should be."""
-    observer = cluster.observer
-    context = cluster.controller_context()
-    if context is None and cluster.has_controllers:
-        return "nobody is controller"
-    for name, topic in observer.topics.items():
-        if topic.is_doomed:
-            return f"topic {name} is still being deleted"
-        for number, partition in topic.partitions.items():
-            tp = TopicPartition(name, number)
-            why = _unsettled(cluster, tp, partition, topic.replicas(number))
-            if why is None and context is not None:
-                known = context.states.get(tp)
-                if known != partition.state:
-                    why = f"the controller believes in {known}"
-            if why is not None:
-                return f"{tp}: {why}"
-    return None
-
-
-def _unsettled(
-    cluster: Cluster, tp: TopicPartition, partition: Partition, replicas: Iterable[int] | None
-) -> str | None:
-    state = partition.state
-    if replicas is None:
-        return "it is still being moved"
-    if state is None or state.leader not in replicas:
-        return "nobody leads" if state is None else f"broker {state.leader} leads"
-    if set(state.isr) != set(replicas):
-        return f"the ISR is {list(state.isr)} of {list(replicas)}"
-    hosted = {broker: cluster.hosted(broker, tp) for broker in replicas}
-    ends = set()
-    for broker, replica in hosted.items():
-        if replica is None:
-            return f"broker {broker} does not host it"
-        role = Role.LEADER if broker == state.leader else Role.FOLLOWER
-        if replica.replica.role is not role or replica.replica.leader != state.leader:
-            return f"broker {broker} has not heard that {state.leader} leads"
-        if role is Role.LEADER and not replica.replica.serves:
-            return f"broker {broker} leads, and does not serve yet"
-        ends |= {replica.replica.log_end_offset, replica.replica.high_watermark}
-    starts = {b: r.replica.log_start_offset for b, r in hosted.items() if r is not None}
-    late = [broker for broker, start in starts.items() if start < starts[state.leader]]
-    if late:
-        return f"brokers {late} keep what is deleted below {starts[state.leader]}"
-    if len(ends) != 1:
-        return f"logs and high watermarks end at {sorted(ends)}"
-    kept = [broker for broker, replica in hosted.items() if replica and _keeps_given_up(replica)]
-    return f"brokers {kept} keep segments of what is deleted" if kept else None
-
-
-def _keeps_given_up(replica: server.Partition) -> bool:
-    """Its first segment ends where its log begins, or below (``log.retention.check``)."""
-    ends = replica.log.segment_base_offsets[1:]
-    return bool(ends) and ends[0] <= replica.log.log_start_offset
 
 
 # --- the judge ------------------------------------------------------------------------------------

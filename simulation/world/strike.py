@@ -13,8 +13,9 @@ from simulation.machines.node import LOG_DIR, Ending, Node
 from simulation.network.network import Network
 from simulation.observer.coverage import FAULT, ORDER
 from simulation.plans import actions as act
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.world.bad_links import CUT_WAYS, BadLinks, both_ways, ways
+from simulation.world.slow_disks import SlowDisks
 from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
 from simulation.zookeeper.ensemble import ZooKeeper
 
@@ -62,6 +63,7 @@ class Striker:
         self._zookeeper = cluster.zookeeper
         self._nodes = cluster.nodes
         self._links = BadLinks(cluster.loop, cluster.network, cluster.observer)
+        self._slow_disks = SlowDisks(cluster.loop)
         self._pauses: Counter[int] = Counter()
         self._bad_disks: dict[int, str] = {}
         self._bad_until: dict[int, float] = {}
@@ -121,6 +123,8 @@ class Striker:
                 return self._to(action.who, self._fill_disk, action.for_ms)
             case act.BreakDisk():
                 return self._to(action.who, self._break_disk, action)
+            case act.SlowDisk():
+                return self._to(action.who, self._slow_disk, action)
             case act.MixUpDisks():
                 return self._to(action.who, self._mix_up, action)
             case act.WriteNonsense():
@@ -243,7 +247,7 @@ class Striker:
             self._observer.cut_short(node.id)
         if ending.was_asked or node.id in self._bad_disks:
             return None
-        if any(type(error).__name__ == "ZkConnectionTimeout" for error in _leaves(ending.error)):
+        if any(type(error).__name__ == "ZkConnectionTimeout" for error in ending.errors):
             return None  # it had begun while ZooKeeper was out of reach
         return f"broker {node.id} ended by itself: {ending.error!r}"
 
@@ -314,6 +318,10 @@ class Striker:
         self._bad_disks[node.id] = action.operation
         self._bad_for(node, action.for_ms)
 
+    def _slow_disk(self, node: Node, action: act.SlowDisk) -> None:
+        self._note(node, f"has a disk that takes up to {action.delay_ms} ms")
+        self._slow_disks.slow(node.host, action.delay_ms, action.for_ms)
+
     def _mix_up(self, node: Node, action: act.MixUpDisks) -> None:
         other = self.resolve(action.other)
         if other is None or other is node or {node.id, other.id} & self._bad_disks.keys():
@@ -373,6 +381,7 @@ class Striker:
         self._observer.note("everything is healed")
         self._healed = True
         self._links.heal()
+        self._slow_disks.heal()
         for pair in tuple(self._mixed):
             self._sort_out(pair)
         self._down_until.clear()
@@ -388,11 +397,3 @@ class Striker:
 def _is_claimed(node: Node) -> bool:
     there = Path(LOG_DIR)
     return node.disk.is_directory(there) and META_PROPERTIES in node.disk.names(there)
-
-
-def _leaves(error: BaseException | None) -> list[BaseException]:
-    if error is None:
-        return []
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
-    return [error]

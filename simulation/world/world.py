@@ -45,7 +45,8 @@ from simulation.plans.actions import (
 )
 from simulation.plans.plan import Plan, stream
 from simulation.verdict import on_purpose, orders
-from simulation.verdict.verdict import Judge, settle
+from simulation.verdict.settling import settle
+from simulation.verdict.verdict import Judge
 from simulation.violation import Violation
 from simulation.world.strike import Striker
 from simulation.zookeeper.ensemble import HOST as ZOOKEEPER

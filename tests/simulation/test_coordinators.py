@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.config import TopicConfig
 from broker.groups.events import (
     Commit,
     Heartbeat,
+    Leave,
     Moment,
     OffsetAndMetadata,
     OffsetsAnswer,
@@ -22,14 +24,15 @@ from broker.groups.events import (
     Tick,
 )
 from broker.groups.state import GroupState
+from broker.replication.config import ReplicaConfig
 from broker.replication.replica import Role
 from broker.types import Millis, TopicPartition
 from broker.wire.group_records import GroupMetadataKey, GroupMetadataValue
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.coordinators import Coordinators
 from simulation.observer.logs import groups as logs
-from simulation.observer.moments import told
-from simulation.verdict import verdict, waiting
+from simulation.observer.moments import resigning, told
+from simulation.verdict import agreeing, settling, waiting
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -51,8 +54,11 @@ class Groups:
         )
         self.by_id: dict[str, Any] = {GROUP: group}
         self.replica = SimpleNamespace(role=Role.LEADER, leader_epoch=5, high_watermark=10)
-        partition = SimpleNamespace(tp=HOME, replica=self.replica, log=None)
-        self.shard: Any = SimpleNamespace(groups=self, partition=partition)
+        self.group = group
+        self.log = SimpleNamespace(log_start_offset=0)
+        partition = SimpleNamespace(tp=HOME, replica=self.replica, log=self.log)
+        clock = SimpleNamespace(now=lambda: self.now)
+        self.shard: Any = SimpleNamespace(groups=self, partition=partition, _clock=clock)
         self.coordinators = Coordinators()
         with Mutation(Swap(logs, "left_in", lambda _log: None)).active():
             self.coordinators.loaded(1, self.shard)
@@ -60,11 +66,15 @@ class Groups:
     def at(self, now: int) -> Moment:
         return Moment(Millis(now), now)
 
-    def step(self, event: Any, *effects: Any, leaves: bool = False) -> None:
+    def step(
+        self, event: Any, *effects: Any, leaves: bool = False, unnoticed: bool = False
+    ) -> None:
         groups: Any = self
         before = Coordinators.stable(groups, event)
         if leaves:
             self.members.clear()
+            if not unnoticed:
+                self.group.state = GroupState.EMPTY
         self.coordinators.stepped(groups, event, effects, before)
 
     def commit(self, request: int = 1) -> Commit:
@@ -168,6 +178,36 @@ def test_it_ends_when_it_is_over(groups: Groups) -> None:
     groups.step(Tick(at=groups.at(4_000)), leaves=True)
 
 
+def test_it_begins_anew_where_groups_were_loaded(groups: Groups) -> None:
+    with pytest.raises(Violation, match=r"SessionsLast: .* silent for 2900 ms of 3000"):
+        groups.step(Tick(at=groups.at(2_900)), leaves=True)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_who_goes_from_a_stable_group_has_the_others_join_again(
+    groups: Groups, leaves: bool
+) -> None:
+    event = Tick(at=groups.at(4_000))
+    if leaves:
+        event = Leave(request=4, at=groups.at(1_000), group=GROUP, leaving=((MEMBER, None),))
+    with pytest.raises(Violation, match=r"LeaversAreReplaced: .* \['m'\] are gone"):
+        groups.step(event, leaves=True, unnoticed=True)
+
+
+def test_what_a_group_knows_is_left_in_the_log_when_it_begins_later(groups: Groups) -> None:
+    known = SimpleNamespace(value=SimpleNamespace(offset=7), stored_at=3)
+    groups.group.offsets = SimpleNamespace(committed={TP: known}, settled=lambda: {TP})
+    for left in ({GROUP: logs.Left({TP: (7, 9)})}, None):
+        groups.log.log_start_offset += 5
+        with Mutation(Swap(logs, "left_in", lambda _log, left=left: left)).active():
+            groups.step(Tick(at=groups.at(0)))
+    for left in ({}, {GROUP: logs.Left({TP: (6, 9)})}):
+        groups.log.log_start_offset += 5
+        lacking = Mutation(Swap(logs, "left_in", lambda _log, left=left: left))
+        with lacking.active(), pytest.raises(Violation, match=r"GroupsAreLog: .* begins later"):
+            groups.step(Tick(at=groups.at(0)))
+
+
 def test_who_waits_for_a_coordinator_is_answered_when_it_is_none(groups: Groups) -> None:
     loop = asyncio.new_event_loop()
     answered, left = loop.create_future(), loop.create_future()
@@ -214,6 +254,30 @@ def test_that_nobody_leads_is_said() -> None:
         told.leaders(metadata(-1, ErrorCode.none))
 
 
+# --- who leads no more ----------------------------------------------------------------------------
+
+
+def test_a_replica_that_does_not_lead_keeps_no_producer_waiting() -> None:
+    replica = SimpleNamespace(role=Role.LEADER)
+    hosted: Any = SimpleNamespace(tp=TP, waiting_producers=1, replica=replica)
+    resigning.stepped(1, hosted)
+    replica.role = Role.FOLLOWER
+    with pytest.raises(Violation, match="WaitingAreTold: t-0: 1 producers wait at broker 1"):
+        resigning.stepped(1, hosted)
+    hosted.waiting_producers = 0
+    resigning.stepped(1, hosted)
+
+
+def test_a_controller_that_resigns_keeps_nobody_waiting() -> None:
+    loop = asyncio.new_event_loop()
+    answered, left = loop.create_future(), loop.create_future()
+    answered.set_result(None)
+    resigning.of_office(1, [answered])
+    with pytest.raises(Violation, match="WaitingAreTold: broker 1 is that no more, and 1 who"):
+        resigning.of_office(1, [answered, left])
+    loop.close()
+
+
 # --- in the end -----------------------------------------------------------------------------------
 
 
@@ -231,6 +295,20 @@ def test_nobody_waits_for_what_is_replicated(topic: str) -> None:
         waiting.check(observer, lambda broker, _tp: left[broker])
 
 
+def test_settings_are_known_to_the_log_and_to_whoever_decides() -> None:
+    decides = SimpleNamespace(_config=ReplicaConfig(min_insync_replicas=2), _leader=None)
+    config = TopicConfig(min_insync_replicas=2)
+    hosted: Any = SimpleNamespace(
+        config=config, replica=decides, log=SimpleNamespace(config=config.log_config())
+    )
+    assert agreeing._is_told(hosted)
+    decides._leader = SimpleNamespace(config=ReplicaConfig())
+    assert not agreeing._is_told(hosted)
+    decides._leader = None
+    hosted.log.config = TopicConfig(retention_ms=7).log_config()
+    assert not agreeing._is_told(hosted)
+
+
 @pytest.mark.parametrize(
     ("bases", "start", "kept"),
     [((0,), 9, False), ((0, 5), 4, False), ((0, 5), 5, True), ((5, 9), 7, False)],
@@ -241,4 +319,4 @@ def test_a_segment_of_what_was_given_up_is_not_kept(
     replica: Any = SimpleNamespace(
         log=SimpleNamespace(segment_base_offsets=bases, log_start_offset=start)
     )
-    assert verdict._keeps_given_up(replica) == kept
+    assert settling._keeps_given_up(replica) == kept

@@ -435,6 +435,15 @@ def test_a_damaged_one_that_is_elected_before_one_that_has_all(story: Story) -> 
     broken("DamagedLeavesIsr", story.state, 2, 1, (2, 3))
 
 
+def test_one_that_bounced_leads_and_others_that_did_stay_in_the_isr(story: Story) -> None:
+    story.replicated()
+    story.state(-1, 1, (2, 3))
+    for broker in (2, 3):
+        story.partition.registered(broker, 10 + broker)
+    broken("BeginsAlone", story.state, 2, 2, (2, 3), lives={2: 12, 3: 13})
+    story.state(2, 3, (2,), lives={2: 12})
+
+
 def test_one_that_bounced_leads_before_all_of_the_isr_are_back(story: Story) -> None:
     story.replicated()
     story.state(-1, 1, (1, 2, 3))
@@ -454,7 +463,7 @@ def test_a_damaged_one_leads_an_isr_of_which_all_bounced(story: Story) -> None:
     for broker in (1, 2, 3):
         story.partition.registered(broker, 10 + broker)
     story.now = 2.0
-    story.state(2, 2, (2, 3), lives={2: 12, 3: 13})
+    story.state(2, 2, (2,), lives={2: 12})
     assert not story.partition.is_promised(0, sent_at=0.5)
     assert story.partition.is_promised(0, sent_at=2.5)
 

@@ -4,10 +4,20 @@ docs/simulation.md has the whole table.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from broker.groups import table
+from broker.groups.events import Stored
+from broker.groups.group import Group
+from broker.groups.pending import PendingAssignments
+from broker.groups.requests import membership
+from broker.log.flushing import Flushing
+from broker.server.zk import znodes
+from broker.server.zk.controller_zk import ControllerZk, Tenure
 from simulation.mutations.catalogue import MUTATIONS, mutated
+from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import CommitALot
 from simulation.plans.knots import KNOTS
 from simulation.plans.plan import from_json, to_json
@@ -98,3 +108,50 @@ def test_a_mutation_is_taken_back(name: str) -> None:
     with MUTATIONS[name].active():
         assert [swap.current for swap in swaps] == [swap.wrong for swap in swaps]
     assert [swap.current for swap in swaps] == right
+
+
+# --- faults that nobody put back ------------------------------------------------------------------
+
+
+def order_goes_first() -> Swap:
+    async def delete(self: ControllerZk, tenure: Tenure, topic: str) -> None:
+        await self.delete(tenure, f"{znodes.DELETE_TOPICS}/{topic}")
+        await self.delete(tenure, znodes.topic(topic))
+
+    return Swap(ControllerZk, "delete_topic", delete)
+
+
+def flushes_outlive_cuts() -> Swap:
+    cut_to = Flushing.cut_to
+
+    def cut(self: Flushing, end: int) -> None:
+        turn = self._turn
+        cut_to(self, end)
+        self._turn = turn
+
+    return Swap(Flushing, "cut_to", cut)
+
+
+def gives_out_what_was_assigned_before() -> Swap:
+    def give_out(group: Group, stored: Stored, pending: PendingAssignments) -> None:
+        membership.give_out(group, stored, replace(pending, generation=group.generation))
+
+    return Swap(table, "AFTER", {**table.AFTER, PendingAssignments: give_out})
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize(
+    ("plant", "knot", "seed", "invariant"),
+    [
+        (order_goes_first, "half deleted", 3, "Settles"),
+        (flushes_outlive_cuts, "cut while flushing", 5, "FlushedIsSynced"),
+        (gives_out_what_was_assigned_before, "assignments overtaken", 3, "AnsweredIsStored"),
+    ],
+)
+def test_a_fault_is_found_by_its_knot(
+    plant: Callable[[], Swap], knot: str, seed: int, invariant: str
+) -> None:
+    with Mutation(plant()).active():
+        violation = run(draw(seed, knot)).violation
+    assert violation is not None
+    assert violation.invariant == invariant, violation

@@ -28,6 +28,7 @@ from simulation.plans.knots import KNOTS, OF_CONTROLLERS
 from simulation.plans.knots.strands import TOPIC as KNOTTED
 from simulation.plans.plan import Plan
 from simulation.plans.schedule import draw, without_controller
+from simulation.verdict.on_purpose import ASKED_EVERY
 from simulation.violation import Violation
 from simulation.world.world import run
 
@@ -108,6 +109,16 @@ def test_a_plan_without_a_controller_has_orders_and_knots_and_deposes_nobody() -
 def test_any_is_now_this_and_now_that() -> None:
     kinds = {draw(seed, coordination="any").led_by_leaders for seed in range(20)}
     assert kinds == {True, False}
+
+
+def test_mixed_is_without_a_controller_now_and_then() -> None:
+    plans = {seed: draw(seed, coordination="mixed") for seed in range(120)}
+    led = [seed for seed, plan in plans.items() if plan.led_by_leaders]
+    asked, turns = range(6, 120, 24), range(10, 120, 12)
+    assert led == sorted((*asked, *turns))
+    assert all(seed % ASKED_EVERY == 0 for seed in asked)
+    assert all(plans[seed].run_ms < 25_000 for seed in turns)
+    assert not draw(6, knot="unheard of", coordination="mixed").led_by_leaders
 
 
 # --- the tree -------------------------------------------------------------------------------------

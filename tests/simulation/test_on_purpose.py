@@ -1,15 +1,18 @@
 """What is asked on purpose in the end, and what is watched of groups: a fault for each, planted in
 the smallest world that has all of it, is found; without one nothing is."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.controller.controller import _Epoch
 from broker.controller.deletion import Deletions
 from broker.controller.elections import Elections
 from broker.controller.rules import election
@@ -36,9 +39,13 @@ from broker.server.replication.fetch_session_cache import FetchSession, FetchSes
 from broker.server.requests import (
     client_batch,
     delete_records,
+    describe_groups,
+    describe_log_dirs,
     fetch,
     incremental_alter_configs,
     list_offsets,
+    list_partition_reassignments,
+    produce,
 )
 from broker.server.requests.fetch import _Reader
 from broker.server.zk.producer_ids import ProducerIds
@@ -328,9 +335,56 @@ def has_no_time() -> Swap:
     return Swap(Group, "tick", lambda _self, _at: None)
 
 
+def answers_with_the_first() -> Swap:
+    def gather(first: Any, *_others: Any) -> Any:
+        return asyncio.gather(first)
+
+    return Swap(produce, "asyncio", SimpleNamespace(Future=asyncio.Future, gather=gather))
+
+
+def describes_nobody() -> Swap:
+    dead = partial(describe_groups._nothing, error=ErrorCode.none, state="Dead")
+    return Swap(describe_groups, "_describe", lambda group, _context: dead(group))
+
+
+def tells_that_all_moves() -> Swap:
+    def moving(found: Any) -> Any:
+        return {topic: dict(assigned.partitions) for topic, assigned in found.items()}
+
+    return Swap(list_partition_reassignments, "_moving", moving)
+
+
+def measures_nothing() -> Swap:
+    measured = describe_log_dirs._partition
+    return Swap(
+        describe_log_dirs,
+        "_partition",
+        lambda partition: replace(measured(partition), partition_size=0),
+    )
+
+
+def obeys_former_lives() -> Swap:
+    asked = _Epoch._controlled_shutdown_asked
+
+    def obey(self: _Epoch, event: Any) -> None:
+        asked(self, replace(event, broker_epoch=-1))
+
+    return Swap(_Epoch, "_controlled_shutdown_asked", obey)
+
+
+def decides_by_former_settings() -> Swap:
+    return Swap(Replica, "configure", lambda _self, _config: None)
+
+
 @pytest.mark.parametrize(
     ("plant", "invariant"),
     [
+        (decides_by_former_settings, "SettingsAgree"),
+        (answers_with_the_first, "AnsweredTogether"),
+        (describes_nobody, "DescribedAsItIs"),
+        (tells_that_all_moves, "DescribedAsItIs"),
+        (measures_nothing, "DescribedAsItIs"),
+        (obeys_former_lives, "OutdatedRefused"),
         (reads_all, "FetchLimitsKept"),
         (looks_once, "FetchWaits"),
         (tells_who_is_refused, "FetchTellsOffsets"),

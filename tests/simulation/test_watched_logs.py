@@ -54,6 +54,24 @@ def log(disk: MemoryDisk) -> PartitionLog:
     return opened
 
 
+# --- LogKept -------------------------------------------------------------------------------------
+
+
+def test_what_is_damaged_is_no_log(log: PartitionLog, disk: MemoryDisk) -> None:
+    descriptor = disk.open(log.directory / "00000000000000000000.log")
+    content = disk.pread(descriptor, disk.size(descriptor), 0)
+    disk.truncate(descriptor, 0)
+    disk.write(descriptor, content[:-1] + b"w")
+    with pytest.raises(Violation, match=r"LogKept: t-0: .* CRC-32C of the batch"):
+        read_shadow(log)
+
+
+def test_nor_is_what_is_missing(log: PartitionLog) -> None:
+    log._end = Offset(9)
+    with pytest.raises(Violation, match=r"LogKept: t-0: at 6 of 9 there is nothing to be read"):
+        read_shadow(log)
+
+
 # --- EpochsAreLog --------------------------------------------------------------------------------
 
 

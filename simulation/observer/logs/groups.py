@@ -2,7 +2,8 @@
 
 All that one coordinator leaves the next is its partition of ``__consumer_offsets``, where the last
 record of a key counts: an offset that was deleted and comes back has its group read from where
-nobody wanted it to, a generation that was forgotten is given out twice.
+nobody wanted it to, a generation that was forgotten is given out twice. So it is looked at twice:
+when a coordinator has loaded it, and when it has given up the log's beginning.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,6 @@ from dataclasses import dataclass, field
 from broker.groups.group import Group
 from broker.log.partition_log import PartitionLog
 from broker.types import TopicPartition
-from broker.wire.batch import parse_batches
 from broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -19,7 +19,7 @@ from broker.wire.group_records import (
     decode,
 )
 from broker.wire.records import records
-from simulation.observer.logs.on_disk import READ_BYTES
+from simulation.observer.logs.on_disk import batches_of
 from simulation.violation import Violation
 
 INVARIANT = "GroupsAreLog"
@@ -42,14 +42,11 @@ class Left:
 def left_in(log: PartitionLog) -> Mapping[str, Left] | None:
     """By group; None: the disk refuses to be read."""
     found: dict[str, Left] = {}
-    at, end = log.log_start_offset, log.log_end_offset
     try:
-        while at < end:
-            for batch in parse_batches(log.read(at, READ_BYTES, end), verify_crc=False):
-                for record in records(batch):
-                    if record.offset >= log.log_start_offset:
-                        _take(found, record.key, record.value, record.offset)
-                at = type(at)(batch.next_offset)
+        for batch in batches_of(log):
+            for record in records(batch):
+                if record.offset >= log.log_start_offset:
+                    _take(found, record.key, record.value, record.offset)
     except OSError:
         return None
     return {group: left for group, left in found.items() if left}
@@ -82,6 +79,18 @@ def check(where: str, loaded: Mapping[str, Group], left: Mapping[str, Left]) -> 
         if _as_known(group) != _as_written(in_log.generation):
             what = f"group {name} is {_as_known(group)}, in the log it is"
             raise Violation(INVARIANT, f"{where}: {what} {_as_written(in_log.generation)}")
+
+
+def keeps(where: str, known: Mapping[str, Group], left: Mapping[str, Left]) -> None:
+    """That is all that is ``left`` in the log of a coordinator that knows these groups; of what is
+    on its way nothing is said. Raises Violation."""
+    for name, group in known.items():
+        in_log = left.get(name, Left()).offsets
+        for tp in sorted(group.offsets.settled()):
+            offset = group.offsets.committed[tp].value.offset
+            if tp not in in_log or in_log[tp][0] != offset:
+                what = f"{name} has committed {offset} of {tp}, in the log is {in_log.get(tp)}"
+                raise Violation(INVARIANT, f"{where}, which begins later: {what}")
 
 
 def _as_known(group: Group) -> tuple[object, ...]:

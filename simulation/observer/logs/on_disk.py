@@ -1,7 +1,9 @@
 """What lies in a log when a broker opens it."""
 
+from collections.abc import Iterator
+
 from broker.log.partition_log import PartitionLog
-from broker.wire.batch import CorruptBatch, parse_batches
+from broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
 from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation
 
@@ -12,18 +14,25 @@ def read_shadow(log: PartitionLog) -> Shadow | None:
     """What is really in a log; None: its disk refuses to be read.
 
     Raises:
-        Violation: there are no batches in it, and the broker has opened it all the same.
+        Violation: there are no batches in it, or damaged ones, or none where one is to be, and the
+            broker has opened it all the same.
     """
-    extents: list[Extent] = []
-    at, end = log.log_start_offset, log.log_end_offset
     try:
-        while at < end:
-            for batch in parse_batches(log.read(at, READ_BYTES, end), verify_crc=False):
-                extents.append(Extent.of(batch))
-            at = type(at)(extents[-1].next)
+        return Shadow(log.log_start_offset, [Extent.of(batch) for batch in batches_of(log)])
     except OSError:
         return None
-    except CorruptBatch as error:  # a ValueError: the broker would take it for a word to refuse
-        what = f"{log.directory.name}: behind {at} of {end} there is no batch: {error}"
-        raise Violation("LogKept", what) from error
-    return Shadow(log.log_start_offset, extents)
+
+
+def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
+    """From its start to its end; raises OSError, and Violation as :func:`read_shadow`."""
+    at, end, name = int(log.log_start_offset), log.log_end_offset, log.directory.name
+    while at < end:
+        try:
+            read = parse_batches(log.read(at, READ_BYTES, end))
+        except CorruptBatch as error:  # a ValueError: the broker would take it for a word to refuse
+            what = f"{name}: behind {at} of {end} there is no batch: {error}"
+            raise Violation("LogKept", what) from error
+        if not read or read[-1].next_offset <= at:
+            raise Violation("LogKept", f"{name}: at {at} of {end} there is nothing to be read")
+        yield from read
+        at = read[-1].next_offset

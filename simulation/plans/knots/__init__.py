@@ -57,6 +57,11 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "many groups": groups.many_groups,
     "bounced unseen": replication.bounced_unseen,
     "to and fro and to": leadership.to_and_fro_and_to,
+    "cut while flushing": leadership.cut_while_flushing,
+    "half deleted": clusters.half_deleted,
+    "assignments overtaken": groups.assignments_overtaken,
+    "sent elsewhere": replication.sent_elsewhere,
+    "torn segments": producing.torn_segments,
 }
 """In the order of their turns."""
 
@@ -65,6 +70,7 @@ OF_CONTROLLERS: Final = frozenset(
     {
         "bounced unseen",
         "former controller",
+        "half deleted",
         "left behind",
         "nonsense",
         "offsets half made",
@@ -72,6 +78,33 @@ OF_CONTROLLERS: Final = frozenset(
     }
 )
 """Knots that say nothing where there is no controller."""
+
+
+LED_TURNS: Final = (
+    "sent elsewhere",
+    "away and back",
+    "slow claimant",
+    "moved and extended",
+    "doomed shrink",
+    "coordinator lost",
+    "too few left",
+    "made again",
+)
+"""Knots that have more to say where there is no controller, in the order of their turns there."""
+LED_TURN_EVERY: Final = 12
+LED_TURN: Final = 10
+"""In which of so many seeds, of those that are without a controller now and then."""
+
+
+def led_turn(seed: int) -> str | None:
+    """Whose turn it is there."""
+    turn, rest = divmod(seed, LED_TURN_EVERY)
+    return LED_TURNS[turn % len(LED_TURNS)] if rest == LED_TURN else None
+
+
+def alone(plan: Plan, rng: Random, knot: str) -> Plan:
+    """The knot in a short plan in which nothing else happens."""
+    return KNOTS[knot](short(quiet(newest(plan))), rng)
 
 
 def tie(plan: Plan, rng: Random, knot: str | None, *, led: bool) -> Plan:
@@ -82,7 +115,7 @@ def tie(plan: Plan, rng: Random, knot: str | None, *, led: bool) -> Plan:
         knot = tuple(KNOTS)[turn % len(KNOTS)]
         if led and knot in OF_CONTROLLERS:
             knot = _drawn(plan.seed, led=True)
-        return KNOTS[knot](short(quiet(newest(plan))), rng)
+        return alone(plan, rng, knot)
     if knot is None:
         if rng.random() >= ODDS:
             return plan

@@ -9,6 +9,7 @@ from simulation.plans.actions import (
     CommitALot,
     Consume,
     CreateTopic,
+    DeleteTopic,
     ExpireSession,
     Kill,
     MixUpDisks,
@@ -65,6 +66,27 @@ def nonsense(plan: Plan, rng: Random) -> Plan:
     paths = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
     left = WriteNonsense(path=rng.choice(paths), for_ms=rng.randint(100, 3_000))
     return tied(plan, [(beginning(plan, rng), left)])
+
+
+def half_deleted(plan: Plan, rng: Random) -> Plan:
+    """The controller dies while it removes what a deleted topic has in ZooKeeper, node after node,
+    the order to delete it last of all. It is far from ZooKeeper: a node takes it 0.3 s, and all of
+    them 4 s."""
+    topic = topic_of_three(plan, rng, 4)
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    return tied(
+        plan,
+        [
+            *led_from_outside(topic.replicas[0], t),
+            (t, SlowZooKeeper(who=CONTROLLER, delay_ms=150, for_ms=8_000)),
+            (t + 20, DeleteTopic(topic=TOPIC)),
+            (t + rng.randint(800, 4_500), Kill(who=CONTROLLER, down_ms=rng.choice((100, 3_000)))),
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "2000"),),
+        brokers=4,
+        run_ms=t + 9_000,
+    )
 
 
 def placed(plan: Plan, _rng: Random) -> Plan:

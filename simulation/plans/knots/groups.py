@@ -11,6 +11,7 @@ from simulation.plans.actions import (
     CreateTopic,
     ElectPreferred,
     ExpireSession,
+    Isolate,
     Kill,
     Pause,
     Who,
@@ -92,6 +93,40 @@ def coordinator_lost(plan: Plan, rng: Random) -> Plan:
             (gone + rng.randint(500, 3_000), member(8_000)),
         ],
         run_ms=joins + 15_000,
+    )
+
+
+def assignments_overtaken(plan: Plan, rng: Random) -> Plan:
+    """What a generation's leader has assigned waits to be stored, since a follower of the
+    coordinator is cut off, and others come and go meanwhile: by the time that it is stored there is
+    another generation, which is given its own or nothing. So do commits, or their time is over."""
+    joins = rng.randint(3_000, 5_000)
+    held_up = Isolate(
+        who=COORDINATOR,
+        peer=Who(role="follower", topic=OFFSETS_TOPIC),
+        direction="both",
+        clients=False,
+        zookeeper=False,
+        for_ms=rng.randint(2_500, 4_000),
+    )
+    plan = with_group(
+        plan,
+        rng,
+        [
+            (0, member(joins + 12_000)),
+            (joins, member(joins + 9_000)),
+            (joins + rng.randint(0, 800), held_up),
+            *((joins + 700 * n, member(6_000)) for n in range(1, 6)),
+        ],
+        run_ms=joins + 14_000,
+    )
+    return tied(
+        plan,
+        (),
+        settings=(
+            ("offsets.commit.timeout.ms", rng.choice(("1000", "5000", "5000"))),
+            ("replica.lag.time.max.ms", "10000"),
+        ),
     )
 
 

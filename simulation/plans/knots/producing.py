@@ -14,6 +14,7 @@ from simulation.plans.actions import (
     LosePower,
     Pause,
     Produce,
+    SlowDisk,
     Stop,
     Who,
 )
@@ -95,8 +96,11 @@ def answers_lost(plan: Plan, rng: Random) -> Plan:
 def cut_and_repeated(plan: Plan, rng: Random) -> Plan:
     """A leader that is deposed without knowing appends batches, gives them up as a follower, and
     leads again when they are repeated: they are not in its log any more. What somebody else has
-    appended there meanwhile is committed, so that an answer out of memory would be an ack."""
-    three, t = topic_of_three(plan, rng, min_insync_replicas="1"), beginning(plan, rng)
+    appended there meanwhile is committed, so that an answer out of memory would be an ack; and of
+    small segments, one out of a snapshot."""
+    segment_bytes = rng.choice(("200", "1000000"))
+    three = topic_of_three(plan, rng, min_insync_replicas="1", segment_bytes=segment_bytes)
+    t = beginning(plan, rng)
     topic = CreateTopic(topic=TOPIC, replicas=(three.replicas[0][:2],), config=three.config)
     apart = Isolate(
         who=LEADER, peer=None, direction="both", clients=False, zookeeper=True, for_ms=3_500
@@ -123,4 +127,36 @@ def cut_and_repeated(plan: Plan, rng: Random) -> Plan:
         ),
         brokers=3,
         run_ms=t + 16_000,
+    )
+
+
+def torn_segments(plan: Plan, rng: Random) -> Plan:
+    """The power fails, again and again, where a log has many small segments, of which the last ones
+    may be on disk and earlier ones not, since each is flushed in the background and the disk is
+    slow. Before, the broker has ended in good order, or was killed: what that one said of the log
+    is not to be believed after the next end."""
+    topic = topic_of_three(plan, rng, min_insync_replicas="1", segment_bytes="500")
+    t = beginning(plan, rng)
+    who = Who(broker=rng.choice(topic.replicas[0]))
+    ends: tuple[Action, ...] = (Stop(who=who, down_ms=300), Kill(who=who, down_ms=50))
+    cuts = (t + rng.randint(1_000, 2_000) + 1_800 * n for n in range(3))
+    beside, large = len(plan.producers), replace(produce(1, 1), records=rng.choice((1, 10)))
+    plan = numbered(plan)
+    return tied(
+        replace(plan, producers=(*plan.producers, False)),
+        [
+            (t - 400, burst(120, 50)),
+            *((t + 60 * n, replace(large, producer=beside)) for n in range(100)),
+            (0, SlowDisk(who=who, delay_ms=rng.choice((300, 1_000, 3_000)), for_ms=t + 8_000)),
+            (t, rng.choice(ends)),
+            *((at, LosePower(who=who, down_ms=rng.choice((50, 400)))) for at in cuts),
+        ],
+        topics=[topic],
+        settings=(
+            ("log.flush.offset.checkpoint.interval.ms", "500"),
+            ("replica.lag.time.max.ms", "3000"),
+            ("zookeeper.session.timeout.ms", "2000"),
+        ),
+        brokers=3,
+        run_ms=t + 12_000,
     )

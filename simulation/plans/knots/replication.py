@@ -240,6 +240,35 @@ def away_and_back(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def sent_elsewhere(plan: Plan, rng: Random) -> Plan:
+    """A partition is on its way to two brokers, of which one is in the ISR by then and the other
+    cannot be, and is sent elsewhere instead. The one counts for as long as it may be elected, and
+    keeps nothing once it is to have none."""
+    topic = topic_of_three(plan, rng, 5, min_insync_replicas="1")
+    t = beginning(plan, rng)
+    first, second, last = topic.replicas[0]
+    one, other = (broker for broker in range(1, 6) if broker not in topic.replicas[0])
+    instead = t + rng.randint(300, 1_200)
+    return tied(
+        plainly(plan),
+        [
+            *((t + 50 * n, produce(rng.choice((-1, -1, 1)), 1)) for n in range(80)),
+            (t - 100, apart(Who(broker=other), Who(broker=first), 3_000)),
+            (t, Reassign(topic=TOPIC, partition=0, replicas=(first, one, other))),
+            (instead, Reassign(topic=TOPIC, partition=0, replicas=(first, second, last))),
+            (instead + rng.randint(-50, 20), apart(Who(broker=one), Who(broker=first), 2_000)),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.fetch.backoff.ms", "100"),
+            ("replica.lag.time.max.ms", "10000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=5,
+        run_ms=t + 9_000,
+    )
+
+
 def doomed_shrink(plan: Plan, rng: Random) -> Plan:
     """A topic is deleted while its leader's ISR write is carried out and the leader has not heard
     of that; producers wait for those who are left.

@@ -2,7 +2,7 @@
 
 What was set and is not named stays with the one (KIP-339) and goes with the other, which is why
 there are two; what is taken back has its default again. And what it is can be asked for
-(DescribeConfigs), of every broker.
+(DescribeConfigs), of every broker, and is what its replicas go by (SettingsAgree).
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from broker.wire.messages import incremental_alter_configs as single
 from broker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
-from simulation.verdict import patience
+from simulation.verdict import agreeing, patience
 from simulation.verdict.administered.invalid_settings import SET, TOPIC
 from simulation.verdict.refused.words import answered
 from simulation.verdict.settings.asked_topics import PATIENCE_S, made
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.violation import Violation
 
 INVARIANT: Final = "AlteredAsAsked"
@@ -35,10 +35,12 @@ async def check(client: Client, administrator: Administrator, world: Cluster) ->
     """Raises Violation."""
     await made(administrator, world, NAME, {"retention.ms": "86400000", "flush.messages": "5"})
     one, other = {"retention.ms": "86400001"}, {"segment.bytes": "100000"}
+    limit = {"min.insync.replicas": "2"}
     for what, request, expected in (
         ("a value", _single(SET, "retention.ms", "86400001"), {**one, "flush.messages": "5"}),
         ("a value taken back", _single(DELETE, "flush.messages", None), one),
         ("a further value", _single(SET, "segment.bytes", "100000"), {**one, **other}),
+        ("a limit", _single(SET, "min.insync.replicas", "2"), {**one, **other, **limit}),
         ("all values", _whole({"max.message.bytes": "5000"}), {"max.message.bytes": "5000"}),
         ("no value", _whole({}), {}),
     ):
@@ -49,6 +51,7 @@ async def check(client: Client, administrator: Administrator, world: Cluster) ->
             told = f"{error.name} to {what}, and it has {there}, not {expected}"
             raise Violation(INVARIANT, f"topic {NAME}: {told}")
         await _are_described(client, expected)
+        await agreeing.settings(world.observer, world.hosted)
 
 
 async def _are_described(client: Client, expected: Settings) -> None:

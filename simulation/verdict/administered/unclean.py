@@ -25,7 +25,7 @@ from simulation.verdict.led import Led
 from simulation.verdict.promised.moving import who_decides
 from simulation.verdict.refused.words import Word, is_refused
 from simulation.verdict.settings.asked_topics import PATIENCE_S, appended, made, of_topic
-from simulation.verdict.verdict import Cluster, settle
+from simulation.verdict.settling import Cluster, settle
 from simulation.violation import Violation
 
 INVARIANT: Final = "UncleanAsSet"

@@ -22,7 +22,7 @@ from simulation.clients.client import Client, beside
 from simulation.observer.observer import Observer
 from simulation.verdict import patience
 from simulation.verdict.refused.words import answered
-from simulation.verdict.verdict import Cluster, settle
+from simulation.verdict.settling import Cluster, settle
 from simulation.violation import Violation
 
 PATIENCE_S: Final = 30.0

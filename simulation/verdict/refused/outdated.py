@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import NO_EPOCH, BrokerId, ControllerEpoch, LeaderEpoch, Offset, TopicPartition
+from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from broker.wire.messages.fetch import FetchRequest
 from broker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
@@ -70,6 +71,8 @@ async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
         await is_refused(client, word, INVARIANT)
         _nothing_was_counted(tp, replica, counted)
     if observer.controller is not None:
+        for word in _to_controllers(observer.controller, observer):
+            await is_refused(client, word, INVARIANT)
         for word in _of_controllers(tp, replica, observer):
             await is_refused(client, word, INVARIANT)
 
@@ -155,6 +158,15 @@ def _epoch_end(tp: TopicPartition, epoch: LeaderEpoch) -> OffsetForLeaderEpochRe
 
 
 # --- controllers ----------------------------------------------------------------------------------
+
+
+def _to_controllers(controller: int, observer: Observer) -> Iterator[Word]:
+    """What a broker's former life has asked for: obeyed, its next one would lead nothing."""
+    for broker, registered in observer.registered.items():
+        asked = ControlledShutdownRequest(broker_id=BrokerId(broker), broker_epoch=registered - 1)
+        what = f"a ControlledShutdown of broker {broker} in broker epoch {registered - 1}"
+        expected = ErrorCode.stale_broker_epoch
+        yield Word(f"{what} instead of {registered}", controller, asked, of_whole, expected)
 
 
 def _of_controllers(

@@ -29,7 +29,7 @@ from simulation.verdict.settings.asked_topics import (
     asked_to_append,
     made,
 )
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.violation import Violation
 
 INVARIANT: Final = "AppendTimeCounts"

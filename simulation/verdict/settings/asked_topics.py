@@ -14,7 +14,7 @@ from simulation.verdict import patience
 from simulation.verdict.led import Led
 from simulation.verdict.refused.invalid import produce
 from simulation.verdict.refused.words import answered
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.violation import Violation
 
 PATIENCE_S: Final = 30.0

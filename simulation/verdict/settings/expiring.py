@@ -35,7 +35,7 @@ from simulation.verdict.promised.of_members import joins, leaves
 from simulation.verdict.refused.words import Word, answered, is_refused, of_parts, of_whole
 from simulation.verdict.settings import append_time, limits
 from simulation.verdict.settings.asked_topics import PATIENCE_S, asked_to_append, of_topic
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.violation import Violation
 
 OFFSETS: Final = "OffsetsExpire"

@@ -25,7 +25,7 @@ from simulation.plans.plan import rack_of
 from simulation.verdict import patience
 from simulation.verdict.led import Led, led
 from simulation.verdict.refused.words import Word, answered, is_refused, of_fetch
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.violation import Violation
 
 NAMED: Final = "NearestIsNamed"

@@ -17,7 +17,7 @@ from simulation.verdict import patience
 from simulation.verdict.led import Led
 from simulation.verdict.settings.asked_topics import Settings, appended, asked_to_append, made
 from simulation.verdict.settings.follower_reads import NAMED, sent_elsewhere
-from simulation.verdict.verdict import Cluster, settle
+from simulation.verdict.settling import Cluster, settle
 from simulation.violation import Violation
 
 TOPIC: Final = "lags"

@@ -15,7 +15,7 @@ from simulation.clients.administration import Administrator
 from simulation.clients.batches import encoded, wall_ms
 from simulation.clients.client import Client
 from simulation.verdict.settings.asked_topics import asked_to_append, made
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.violation import Violation
 
 INVARIANT: Final = "LimitsKept"

@@ -29,7 +29,7 @@ from simulation.verdict.led import Led
 from simulation.verdict.promised.deleting import delete_records
 from simulation.verdict.refused.words import answered
 from simulation.verdict.settings.asked_topics import PATIENCE_S, appended, made
-from simulation.verdict.verdict import Cluster, settle
+from simulation.verdict.settling import Cluster, settle
 from simulation.violation import Violation
 
 INVARIANT: Final = "RetentionTakes"

@@ -16,7 +16,7 @@ from simulation.clients.client import Client
 from simulation.clients.fetch_requests import CONSUMER, Limits, fetch_request
 from simulation.verdict.led import Led, led
 from simulation.verdict.refused.words import answered
-from simulation.verdict.verdict import Cluster
+from simulation.verdict.settling import Cluster
 from simulation.violation import Violation
 
 INVARIANT: Final = "SessionsBounded"

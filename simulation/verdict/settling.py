@@ -1,0 +1,124 @@
+"""**Settles**: all faults are healed, all brokers run, and within ``SETTLE_S`` of virtual time all
+partitions are led, their ISRs full, their logs equal, no topic is half deleted, no partition half
+moved.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from broker.controller.context import Context
+from broker.replication.replica import Role
+from broker.server.replication import partition as server
+from broker.types import TopicPartition
+from simulation.observer.history import History
+from simulation.observer.observer import Observer
+from simulation.partition.invariants import Partition
+from simulation.plans.actions import Fault
+from simulation.verdict import patience
+
+SETTLE_S: Final = 120.0
+LOOK_S: Final = 0.2
+
+
+class Cluster(Protocol):
+    """What there is to look at."""
+
+    observer: Observer
+    history: History
+
+    @property
+    def has_controllers(self) -> bool:
+        """Whether brokers contest that office."""
+
+    def controller_context(self) -> Context | None:
+        """What the controller knows; None: nobody is controller, as far as brokers know."""
+
+    def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
+        """The replica on a living broker."""
+
+    def strike(self, action: Fault) -> None:
+        """What happens to it now."""
+
+    def fetch_sessions(self, broker: int) -> int:
+        """How many a living broker has."""
+
+    def put_clocks_forward(self, by_ms: int) -> None:
+        """The time of day of every broker; what is measured otherwise takes as long as before."""
+
+
+async def settle(cluster: Cluster) -> None:
+    """Returns when all is as it should be; raises Violation when that takes too long."""
+
+    async def why() -> str | None:
+        told = unsettled(cluster)
+        return told and f"{SETTLE_S:.0f} s after all was healed: {told}"
+
+    await patience.wait("Settles", SETTLE_S, why, LOOK_S)
+
+
+def unsettled(cluster: Cluster) -> str | None:
+    """What is not yet as it should be."""
+    observer = cluster.observer
+    context = cluster.controller_context()
+    if context is None and cluster.has_controllers:
+        return "nobody is controller"
+    for name, topic in observer.topics.items():
+        if topic.is_doomed:
+            return f"topic {name} is still being deleted"
+        for number, partition in topic.partitions.items():
+            tp = TopicPartition(name, number)
+            why = _unsettled(cluster, tp, partition, topic.replicas(number))
+            if why is None and not cluster.has_controllers:
+                why = _kept_elsewhere(cluster, tp, topic.replicas(number) or ())
+            if why is None and context is not None:
+                known = context.states.get(tp)
+                if known != partition.state:
+                    why = f"the controller believes in {known}"
+            if why is not None:
+                return f"{tp}: {why}"
+    return None
+
+
+def _unsettled(
+    cluster: Cluster, tp: TopicPartition, partition: Partition, replicas: Iterable[int] | None
+) -> str | None:
+    state = partition.state
+    if replicas is None:
+        return "it is still being moved"
+    if state is None or state.leader not in replicas:
+        return "nobody leads" if state is None else f"broker {state.leader} leads"
+    if set(state.isr) != set(replicas):
+        return f"the ISR is {list(state.isr)} of {list(replicas)}"
+    hosted = {broker: cluster.hosted(broker, tp) for broker in replicas}
+    ends = set()
+    for broker, replica in hosted.items():
+        if replica is None:
+            return f"broker {broker} does not host it"
+        role = Role.LEADER if broker == state.leader else Role.FOLLOWER
+        if replica.replica.role is not role or replica.replica.leader != state.leader:
+            return f"broker {broker} has not heard that {state.leader} leads"
+        if role is Role.LEADER and not replica.replica.serves:
+            return f"broker {broker} leads, and does not serve yet"
+        ends |= {replica.replica.log_end_offset, replica.replica.high_watermark}
+    starts = {b: r.replica.log_start_offset for b, r in hosted.items() if r is not None}
+    late = [broker for broker, start in starts.items() if start < starts[state.leader]]
+    if late:
+        return f"brokers {late} keep what is deleted below {starts[state.leader]}"
+    if len(ends) != 1:
+        return f"logs and high watermarks end at {sorted(ends)}"
+    kept = [broker for broker, replica in hosted.items() if replica and _keeps_given_up(replica)]
+    return f"brokers {kept} keep segments of what is deleted" if kept else None
+
+
+def _kept_elsewhere(cluster: Cluster, tp: TopicPartition, replicas: Iterable[int]) -> str | None:
+    """By whom it was moved away from: without a controller that waits in ZooKeeper until it is done
+    (a controller forgets who was down, ``broker/controller/reassignment.py``)."""
+    strangers = cluster.observer.registered.keys() - set(replicas)
+    keeping = sorted(broker for broker in strangers if cluster.hosted(broker, tp) is not None)
+    return f"brokers {keeping} keep replicas that are not assigned to them" if keeping else None
+
+
+def _keeps_given_up(replica: server.Partition) -> bool:
+    """Its first segment ends where its log begins, or below (``log.retention.check``)."""
+    ends = replica.log.segment_base_offsets[1:]
+    return bool(ends) and ends[0] <= replica.log.log_start_offset

@@ -1,0 +1,46 @@
+"""Disks that are slow for a while: what a broker does in the background takes longer."""
+
+from typing import Any
+
+import pytest
+
+from simulation.loop.loop import EXECUTOR_S_MAX
+from simulation.loop.ownership import Process
+from simulation.world.slow_disks import SlowDisks
+
+pytestmark = pytest.mark.simulation
+
+HOST = "broker-1"
+
+
+def takes(world: Any, host: str) -> float:
+    """The longest of many."""
+    process = Process(host)
+
+    async def longest() -> float:
+        took = []
+        for _ in range(50):
+            began = world.loop.time()
+            await world.loop.run_in_executor(None, lambda: None)
+            took.append(world.loop.time() - began)
+        return max(took)
+
+    task = world.loop.create_task(longest(), context=process.context.copy())
+    return float(world.loop.run_until_complete(task))
+
+
+def test_a_disk_is_slow_for_its_own_broker_until_the_last_time_of_it_is_over(world: Any) -> None:
+    disks = SlowDisks(world.loop)
+    disks.slow(HOST, 200, 60_000)
+    disks.slow(HOST, 100, 1_000)
+    assert 0.05 < takes(world, HOST) <= 0.1
+    assert takes(world, "broker-2") <= EXECUTOR_S_MAX
+    world.loop.run_for(60)
+    assert takes(world, HOST) <= EXECUTOR_S_MAX
+
+
+def test_healing_ends_it(world: Any) -> None:
+    disks = SlowDisks(world.loop)
+    disks.slow(HOST, 100, 60_000)
+    disks.heal()
+    assert takes(world, HOST) <= EXECUTOR_S_MAX
