@@ -10,7 +10,7 @@ from broker.coordination.coordinator import Coordinator
 from broker.groups.groups import Groups
 from broker.log.disk.checkpoints import RECOVERY_POINTS
 from broker.log.disk.files import Directory
-from broker.replication.events import Effect, Event
+from broker.replication.events import Effect, Event, Fetched
 from broker.replication.replica import Replica
 from broker.server.controller.runtime import ControllerRuntime
 from broker.server.groups.shard import GroupShard
@@ -34,7 +34,7 @@ from simulation.observer.coverage import (
     Coverage,
 )
 from simulation.observer.logs import flushed
-from simulation.observer.moments import handing_over, resigning, told
+from simulation.observer.moments import following_on, handing_over, resigning, told
 from simulation.observer.observer import Observer
 from simulation.violation import Violation
 
@@ -46,6 +46,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
     disks = {node.host: node.disk for node in nodes.values()}
     with contextlib.ExitStack() as undo:
         _watch_partitions(undo, observer, brokers)
+        _watch_fetches(undo, observer)
         _watch_deletions(undo, observer)
         coverage = observer.coverage
         _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
@@ -129,6 +130,21 @@ def _watch_partitions(
 
     _replace(undo, Replica, "step", replica_step)
     _replace(undo, server.Partition, "step", partition_step)
+
+
+def _watch_fetches(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = server.Partition.step
+
+    def step(self: server.Partition, event: Event) -> None:
+        try:
+            original(self, event)
+        except ValueError as error:
+            if type(event) is Fetched:
+                with observer.failing():
+                    following_on.refused(self, event, error)
+            raise
+
+    _replace(undo, server.Partition, "step", step)
 
 
 def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:

@@ -62,6 +62,8 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "assignments overtaken": groups.assignments_overtaken,
     "sent elsewhere": replication.sent_elsewhere,
     "torn segments": producing.torn_segments,
+    "leaderless": leadership.leaderless,
+    "far behind": producing.far_behind,
 }
 """In the order of their turns."""
 
@@ -71,6 +73,7 @@ OF_CONTROLLERS: Final = frozenset(
         "bounced unseen",
         "former controller",
         "half deleted",
+        "leaderless",
         "left behind",
         "nonsense",
         "offsets half made",
