@@ -14,10 +14,13 @@ from broker.replication.events import Effect, Event, Fetched
 from broker.replication.replica import Replica
 from broker.server.controller.runtime import ControllerRuntime
 from broker.server.groups.shard import GroupShard
+from broker.server.metrics.meters import CONSUMER
 from broker.server.replication import partition as server
+from broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.requests import metadata
-from broker.types import TopicPartition
+from broker.types import Millis, TopicPartition
+from broker.wire.messages.fetch import FetchRequest
 from simulation.loop.ownership import PROCESS, State
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Disk, Node
@@ -36,6 +39,7 @@ from simulation.observer.coverage import (
 from simulation.observer.logs import flushed
 from simulation.observer.moments import following_on, handing_over, resigning, told
 from simulation.observer.observer import Observer
+from simulation.observer.untold import asked
 from simulation.violation import Violation
 
 
@@ -47,6 +51,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
     with contextlib.ExitStack() as undo:
         _watch_partitions(undo, observer, brokers)
         _watch_fetches(undo, observer)
+        _watch_sessions(undo, observer)
         _watch_deletions(undo, observer)
         coverage = observer.coverage
         _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
@@ -147,6 +152,21 @@ def _watch_fetches(undo: contextlib.ExitStack, observer: Observer) -> None:
     _replace(undo, server.Partition, "step", step)
 
 
+def _watch_sessions(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = FetchSessionCache.session_of
+
+    def session_of(
+        self: FetchSessionCache, request: FetchRequest, now: Millis
+    ) -> FetchSession | None:
+        session = original(self, request, now)
+        if session is not None and request.replica_id != CONSUMER:
+            with observer.failing():
+                asked(observer, session, request.replica_id)
+        return session
+
+    _replace(undo, FetchSessionCache, "session_of", session_of)
+
+
 def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
     original = Controller.step
 
@@ -210,7 +230,7 @@ def _watch_metadata(undo: contextlib.ExitStack, observer: Observer) -> None:
     def responded(*args: Any) -> Any:
         answer = respond(*args)
         with observer.failing():
-            told.leaders(answer)
+            told.leaders(answer, observer.ever_led)
         return answer
 
     _replace(undo, metadata, "_respond", responded)

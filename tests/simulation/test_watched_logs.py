@@ -26,7 +26,7 @@ from broker.types import (
     ZkVersion,
 )
 from simulation.machines.disk import MemoryDisk
-from simulation.observer.logs import epochs, flushed, producers
+from simulation.observer.logs import epochs, flushed, producers, times
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.moments import following_on, handing_over, viewing
 from simulation.violation import Violation
@@ -232,6 +232,33 @@ def without_last(log: PartitionLog, of: int) -> ProducerState:
             if number != of or len(known.batches) > 1
         }
     )
+
+
+# --- TimesAreLog ---------------------------------------------------------------------------------
+
+
+def look_for_times(log: PartitionLog) -> None:
+    times.kept(TP, 1, log, [CUT])
+
+
+def test_the_greatest_timestamp_is_that_of_a_batch(log: PartitionLog) -> None:
+    look_for_times(log)
+    log.append([batch((b"v",), timestamps=(2 * 10**12,))], 6, 2, 0)
+    look_for_times(log)
+    log.truncate_to(6)
+    look_for_times(log)
+    log._segments[-1].max_timestamp = 2 * 10**12
+    with pytest.raises(Violation, match=r"TimesAreLog: .* by 2000000000000 ms"):
+        look_for_times(log)
+    times.kept(TP, 1, log, [])
+    log.truncate_fully(20)
+    look_for_times(log)
+
+
+def test_what_is_deleted_and_lies_there_still_counts(log: PartitionLog) -> None:
+    log._segments[0].max_timestamp = 2 * 10**12
+    log.advance_log_start(1)
+    look_for_times(log)
 
 
 # --- FlushedIsSynced -----------------------------------------------------------------------------

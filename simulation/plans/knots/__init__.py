@@ -64,6 +64,8 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "torn segments": producing.torn_segments,
     "leaderless": leadership.leaderless,
     "far behind": producing.far_behind,
+    "passed over": leadership.passed_over,
+    "taken out": replication.taken_out,
 }
 """In the order of their turns."""
 
@@ -77,6 +79,7 @@ OF_CONTROLLERS: Final = frozenset(
         "left behind",
         "nonsense",
         "offsets half made",
+        "passed over",
         "unheard of",
     }
 )
@@ -92,6 +95,7 @@ LED_TURNS: Final = (
     "coordinator lost",
     "too few left",
     "made again",
+    "taken out",
 )
 """Knots that have more to say where there is no controller, in the order of their turns there."""
 LED_TURN_EVERY: Final = 12

@@ -247,6 +247,29 @@ def leaderless(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def passed_over(plan: Plan, rng: Random) -> Plan:
+    """A follower is told what is committed when it has entered the next epoch, in which the same
+    broker leads: a third one has gone. What it passes over it must be told once more."""
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    leader, follower, gone = (Who(broker=broker) for broker in topic.replicas[0])
+    late = SlowLink(who=leader, peer=follower, delay_ms=rng.randint(100, 300), for_ms=2_000)
+    return tied(
+        plainly(plan),
+        [
+            *led_from_outside(topic.replicas[0], t),
+            (t, late),
+            *((t + 100 + 20 * n, produce(1, 1)) for n in range(40)),
+            (t + 400, Kill(who=gone, down_ms=3_000)),
+            (t + rng.randint(500, 800), ExpireSession(who=gone)),
+        ],
+        topics=[topic],
+        settings=MOVES_ALONE,
+        brokers=4,
+        run_ms=t + 6_000,
+    )
+
+
 def answers_late(who: Who, peer: Who) -> SlowLink:
     """By a second."""
     return SlowLink(who=who, peer=peer, delay_ms=1_000, for_ms=4_000)

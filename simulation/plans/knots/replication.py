@@ -269,6 +269,33 @@ def sent_elsewhere(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def taken_out(plan: Plan, rng: Random) -> Plan:
+    """A broker without a controller has carried out a request to start a replica, and takes it out
+    of its queue; the connection is lost with that. As long as it lies there the replica, which is
+    being moved there, is not let into the ISR.
+
+    ZooKeeper is far: of the notification and three questions each takes its way there and back.
+    """
+    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    first, second, _ = topic.replicas[0]
+    spare = next(broker for broker in range(1, 5) if broker not in topic.replicas[0])
+    lost = t + rng.randint(1_900, 2_400)
+    again = lost + rng.randint(1_450, 1_700)
+    return tied(
+        plainly(plan),
+        [
+            *((t + 100 * n, produce(1, 1)) for n in range(30)),
+            (t, SlowZooKeeper(who=Who(broker=spare), delay_ms=200, for_ms=5_000)),
+            (t + 20, Reassign(topic=TOPIC, partition=0, replicas=(first, second, spare))),
+            *((at, DropZooKeeperConnection(who=Who(broker=spare))) for at in (lost, again)),
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "6000"),),
+        brokers=4,
+        run_ms=t + 6_000,
+    )
+
+
 def doomed_shrink(plan: Plan, rng: Random) -> Plan:
     """A topic is deleted while its leader's ISR write is carried out and the leader has not heard
     of that; producers wait for those who are left.
