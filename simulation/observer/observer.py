@@ -7,7 +7,6 @@ run (``fail``), since an exception inside a broker would be handled by it.
 """
 
 import contextlib
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.moments import joining, orders_done, resigning, told, viewing
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
+from simulation.partition.laggards import Lag
 from simulation.violation import Violation
 
 
@@ -61,7 +61,7 @@ class Observer:
         fail: ends the run with this violation.
         checks_data: whether the brokers' configuration promises anything about records.
         unclean: whether it allows elections outside the ISR.
-        lag_max_ms: its ``replica.lag.time.max.ms``.
+        lag_max: how far behind it lets members of the ISR be.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Observer:
         *,
         checks_data: bool,
         unclean: bool,
-        lag_max_ms: float = math.inf,
+        lag_max: Lag = Lag(),  # noqa: B008
     ) -> None:
         self.coverage: Coverage = Coverage()
         self.notes: list[tuple[float, str]] = []
@@ -96,7 +96,7 @@ class Observer:
         self._fail = fail
         self._checks_data = checks_data
         self._unclean_everywhere = unclean
-        self._lag_max_ms = lag_max_ms
+        self._lag_max = lag_max
         self.unclean: set[str] = set()  # topics with elections outside the ISR
         self._hosted: dict[tuple[int, TopicPartition], server.Partition] = {}
         self.since: dict[tuple[int, TopicPartition], float] = {}
@@ -230,7 +230,7 @@ class Observer:
         """Unless it is known."""
         if tp.partition not in topic.partitions:
             added = Partition(str(tp), checks_data=self._checks_data, note=self.note)
-            added.lag_max_ms = self._lag_max_ms
+            added.lag_max = self._lag_max
             if tp.topic in self.configs:
                 added.configured(_min_isr(self.configs[tp.topic]))
             topic.partitions[tp.partition] = added

@@ -66,6 +66,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "far behind": producing.far_behind,
     "passed over": leadership.passed_over,
     "taken out": replication.taken_out,
+    "too many messages": replication.too_many_messages,
 }
 """In the order of their turns."""
 

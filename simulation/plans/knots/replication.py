@@ -211,6 +211,28 @@ def too_few_left(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def too_many_messages(plan: Plan, rng: Random) -> Plan:
+    """In 0.8 a follower that is too many messages behind is dropped long before its time is over;
+    a producer that waits for it is answered then."""
+    topic, t = topic_of_three(plan, rng, min_insync_replicas="1"), beginning(plan, rng)
+    leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
+    return tied(
+        plainly(plan),
+        [
+            (t, apart(last, leader, 5_000)),
+            *((t + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(40)),
+        ],
+        topics=[topic],
+        settings=(
+            ("ackproof.generation", "0.8"),
+            ("replica.lag.max.messages", rng.choice(("1", "5"))),
+            ("replica.lag.time.max.ms", "5000"),
+        ),
+        brokers=3,
+        run_ms=t + 7_000,
+    )
+
+
 def away_and_back(plan: Plan, rng: Random) -> Plan:
     """A replica is moved off a broker and back to it before that broker, far from ZooKeeper, has
     heard that it is to be closed; by then it is in the ISR again."""
