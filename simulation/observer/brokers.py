@@ -10,14 +10,17 @@ from broker.coordination.coordinator import Coordinator
 from broker.groups.groups import Groups
 from broker.log.disk.checkpoints import RECOVERY_POINTS
 from broker.log.disk.files import Directory
-from broker.replication.events import Effect, Event
+from broker.replication.events import Effect, Event, Fetched
 from broker.replication.replica import Replica
 from broker.server.controller.runtime import ControllerRuntime
 from broker.server.groups.shard import GroupShard
+from broker.server.metrics.meters import CONSUMER
 from broker.server.replication import partition as server
+from broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.requests import metadata
-from broker.types import TopicPartition
+from broker.types import Millis, TopicPartition
+from broker.wire.messages.fetch import FetchRequest
 from simulation.loop.ownership import PROCESS, State
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Disk, Node
@@ -34,8 +37,9 @@ from simulation.observer.coverage import (
     Coverage,
 )
 from simulation.observer.logs import flushed
-from simulation.observer.moments import handing_over, resigning, told
+from simulation.observer.moments import following_on, handing_over, resigning, told
 from simulation.observer.observer import Observer
+from simulation.observer.untold import asked
 from simulation.violation import Violation
 
 
@@ -46,6 +50,8 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
     disks = {node.host: node.disk for node in nodes.values()}
     with contextlib.ExitStack() as undo:
         _watch_partitions(undo, observer, brokers)
+        _watch_fetches(undo, observer)
+        _watch_sessions(undo, observer)
         _watch_deletions(undo, observer)
         coverage = observer.coverage
         _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
@@ -131,6 +137,36 @@ def _watch_partitions(
     _replace(undo, server.Partition, "step", partition_step)
 
 
+def _watch_fetches(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = server.Partition.step
+
+    def step(self: server.Partition, event: Event) -> None:
+        try:
+            original(self, event)
+        except ValueError as error:
+            if type(event) is Fetched:
+                with observer.failing():
+                    following_on.refused(self, event, error)
+            raise
+
+    _replace(undo, server.Partition, "step", step)
+
+
+def _watch_sessions(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = FetchSessionCache.session_of
+
+    def session_of(
+        self: FetchSessionCache, request: FetchRequest, now: Millis
+    ) -> FetchSession | None:
+        session = original(self, request, now)
+        if session is not None and request.replica_id != CONSUMER:
+            with observer.failing():
+                asked(observer, session, request.replica_id)
+        return session
+
+    _replace(undo, FetchSessionCache, "session_of", session_of)
+
+
 def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
     original = Controller.step
 
@@ -194,7 +230,7 @@ def _watch_metadata(undo: contextlib.ExitStack, observer: Observer) -> None:
     def responded(*args: Any) -> Any:
         answer = respond(*args)
         with observer.failing():
-            told.leaders(answer)
+            told.leaders(answer, observer.ever_led)
         return answer
 
     _replace(undo, metadata, "_respond", responded)

@@ -88,6 +88,7 @@ class LedTree:
         else:
             leader, epoch = nodes.decode_leader(f"leader of {tp}", data)
             self._leaders[tp] = leader, epoch, self._life_of(leader)
+            self._observer.ever_led.add((tp, leader, epoch))
         return tp
 
     # --- where replicas are -------------------------------------------------------------------

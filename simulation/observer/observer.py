@@ -7,7 +7,6 @@ run (``fail``), since an exception inside a broker would be handled by it.
 """
 
 import contextlib
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,11 +28,12 @@ from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer.coverage import Coverage
-from simulation.observer.logs import epochs, producers, retention
+from simulation.observer.logs import epochs, producers, retention, times
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.moments import joining, orders_done, resigning, told, viewing
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
+from simulation.partition.laggards import Lag
 from simulation.violation import Violation
 
 
@@ -61,7 +61,7 @@ class Observer:
         fail: ends the run with this violation.
         checks_data: whether the brokers' configuration promises anything about records.
         unclean: whether it allows elections outside the ISR.
-        lag_max_ms: its ``replica.lag.time.max.ms``.
+        lag_max: how far behind it lets members of the ISR be.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Observer:
         *,
         checks_data: bool,
         unclean: bool,
-        lag_max_ms: float = math.inf,
+        lag_max: Lag = Lag(),  # noqa: B008
     ) -> None:
         self.coverage: Coverage = Coverage()
         self.notes: list[tuple[float, str]] = []
@@ -81,6 +81,8 @@ class Observer:
         """Settings by topic, as last written."""
         self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)
         """By partition of ``__consumer_offsets``."""
+        self.ever_led: set[told.Led] = set()
+        """Also of topics that are gone."""
         self.controller: int | None = None
         self.controller_epoch = ControllerEpoch(0)
         self.registered: dict[int, int] = {}
@@ -94,9 +96,11 @@ class Observer:
         self._fail = fail
         self._checks_data = checks_data
         self._unclean_everywhere = unclean
-        self._lag_max_ms = lag_max_ms
+        self._lag_max = lag_max
         self.unclean: set[str] = set()  # topics with elections outside the ISR
         self._hosted: dict[tuple[int, TopicPartition], server.Partition] = {}
+        self.since: dict[tuple[int, TopicPartition], float] = {}
+        """When a replica was seen for the first time in its broker's life."""
         self._stopped: WeakSet[server.Partition] = WeakSet()
         """No broker's any more: what they hear of yet, as of an ISR that was being written, tells
         nothing of what a broker hosts."""
@@ -226,16 +230,16 @@ class Observer:
         """Unless it is known."""
         if tp.partition not in topic.partitions:
             added = Partition(str(tp), checks_data=self._checks_data, note=self.note)
-            added.lag_max_ms = self._lag_max_ms
+            added.lag_max = self._lag_max
             if tp.topic in self.configs:
                 added.configured(_min_isr(self.configs[tp.topic]))
             topic.partitions[tp.partition] = added
 
     def _state_changed(self, tp: TopicPartition, data: bytes, version: int) -> None:
-        partition = self.find(tp)
+        partition, state = self.find(tp), znodes.decode_state(tp, data, version)
+        self.ever_led.add((tp, state.leader, state.leader_epoch))
         if partition is None:
             return
-        state = znodes.decode_state(tp, data, version)
         before = partition.state
         elected = before is not None and state.leader_epoch != before.leader_epoch
         if elected and state.controller_epoch != self.controller_epoch:
@@ -296,7 +300,7 @@ class Observer:
         key = (broker, hosted.tp)
         if self._hosted.get(key) is hosted or hosted in self._stopped:
             return
-        self._hosted[key] = hosted
+        self._hosted[key], self.since[key] = hosted, self._now()
         partition = self._observed(hosted)
         if partition is not None:
             read = read_shadow(hosted.log)
@@ -304,6 +308,7 @@ class Observer:
             if partition.checks_data and read is not None:
                 epochs.found(hosted.tp, broker, hosted.log, read, deleted=partition.given_up)
                 producers.check(hosted.tp, broker, hosted.log, read)
+                times.check(hosted.tp, broker, hosted.log, read)
 
     def after_step(
         self, broker: int, hosted: server.Partition, event: Event, effects: list[Effect]
@@ -334,6 +339,7 @@ class Observer:
         if effects and partition.checks_data:
             epochs.kept(hosted.tp, broker, hosted.log, hosted.replica)
             producers.kept(hosted.tp, broker, hosted.log, effects)
+            times.kept(hosted.tp, broker, hosted.log, effects)
 
     def deleted(self, broker: int, tp: TopicPartition) -> None:
         """``broker`` has deleted a replica that it had not opened in this life."""

@@ -1,6 +1,5 @@
 """What producers are told of one partition."""
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -10,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from broker.controller.cluster import PartitionState
 from broker.replication.events import Event, Respond, Tick, WriteIsr
 from broker.replication.replica import Replica, Role
+from simulation.partition.laggards import Lag
 from simulation.partition.seat import Seat
 from simulation.partition.seats import Seats
 
@@ -21,8 +21,7 @@ class Answers(Seats):
 
     def __init__(self, name: str, *, checks_data: bool, note: Callable[[str], None]) -> None:
         super().__init__(name, checks_data=checks_data, note=note)
-        self.lag_max_ms = math.inf
-        """``replica.lag.time.max.ms``."""
+        self.lag_max = Lag()
         self.min_isr = 0
         """The smallest ``min.insync.replicas`` that it has had; 0: nobody has said. A leader hears
         of another late."""
@@ -45,17 +44,25 @@ class Answers(Seats):
 
     def _lagging_are_dropped(self, broker: int, seat: Seat, replica: Replica, event: Event) -> None:
         """A leader looks every half ``replica.lag.time.max.ms`` who of the ISR has not caught up
-        for longer than that (``isr-expiration``)."""
+        for longer than that, or is too many messages behind (``isr-expiration``)."""
         if replica.role is not Role.LEADER:
             return
+        seat.laggards.messages_max = self.lag_max.messages
         seat.laggards.stepped(replica, event)
         if type(event) is not Tick or _proposed(seat.proposal, replica):
             return
         follower, lag_ms = seat.laggards.longest(event.now)
         self._require(
-            lag_ms <= 1.5 * self.lag_max_ms,
+            lag_ms <= 1.5 * self.lag_max.ms,
             "LaggardsLeave",
             f"broker {follower} lags {lag_ms} ms behind leader {broker}, and is in the ISR",
+        )
+        follower, lag_ms = seat.laggards.farthest(event.now)
+        self._require(
+            lag_ms <= 0.75 * self.lag_max.ms,
+            "LaggardsLeave",
+            f"broker {follower} is more than {self.lag_max.messages:g} messages behind leader "
+            f"{broker} for {lag_ms} ms, and in the ISR",
         )
 
     def _nobody_waits_in_vain(

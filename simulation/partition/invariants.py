@@ -14,7 +14,8 @@ where it has one:
   that must acknowledge a write for the write to be considered successful" (Kafka's documentation;
   else NotEnoughReplicas, or NotEnoughReplicasAfterAppend when they were enough as it came).
 * **LaggardsLeave**: and the ISR is who keeps up: one that has not for ``replica.lag.time.max.ms``
-  is dropped ("Replication" in Kafka's documentation), within as much time again by half.
+  is dropped ("Replication" in Kafka's documentation), within as much time again by half; in 0.8
+  also who is ``replica.lag.max.messages`` behind, within that half.
 * **LogKept**: a killed broker has its log again, one that lost power all that it had synced.
 * **DeletedStaysDeleted**: records that were deleted are not there again after a start, unless the
   broker was killed (``log.flush.start.offset.checkpoint.interval.ms``).
@@ -205,10 +206,10 @@ class Partition(Answers):
         self._heard(broker, seat, replica, event)
         for effect in effects:
             self._follow(broker, seat, effect, replica.isr)
+        self._lagging_are_dropped(broker, seat, replica, event)
         if self.checks_data:
             seat.verified = min(seat.verified, seat.log.end)
             self._look(broker, seat, replica, event)
-            self._lagging_are_dropped(broker, seat, replica, event)
             for answer in (effect for effect in effects if type(effect) is Respond):
                 self._answered(broker, seat, replica, answer)
             self._nobody_waits_in_vain(broker, seat, replica, event)

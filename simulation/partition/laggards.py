@@ -1,16 +1,28 @@
 """Who lags behind its leader, told by the leader's own events: a judge of when it must go."""
 
+import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.replication.events import FollowerFetch
 from broker.replication.replica import Replica
+
+
+class Lag(NamedTuple):
+    """How far a follower may be behind, and stay in the ISR."""
+
+    ms: float = math.inf
+    """``replica.lag.time.max.ms``."""
+    messages: float = math.inf
+    """``replica.lag.max.messages``, which Kafka 0.8 has."""
 
 
 @dataclass(slots=True)
 class _Follower:
     since: int
     """Since when it is not level with the leader, in ms."""
+    far_since: int
+    """Since when it is too many messages behind."""
     fetched: tuple[int, int] | None = None
     """Its last fetch: when, and where the leader's log ended then."""
 
@@ -19,6 +31,7 @@ class _Follower:
 class Laggards:
     """Of one leader in one epoch; times are those of its events, in ms."""
 
+    messages_max: float = math.inf
     epoch: int = -1
     _followers: dict[int, _Follower] = field(default_factory=dict)
 
@@ -33,7 +46,7 @@ class Laggards:
             self._followers.clear()
         end, ends = replica.log_end_offset, replica.follower_ends
         members = [broker for broker in replica.isr if broker in ends]
-        self._followers = {b: self._followers.get(b, _Follower(now)) for b in members}
+        self._followers = {b: self._followers.get(b, _Follower(now, now)) for b in members}
         if isinstance(event, FollowerFetch) and event.replica in self._followers:
             follower = self._followers[event.replica]
             if follower.fetched is not None and event.offset >= follower.fetched[1]:
@@ -42,9 +55,17 @@ class Laggards:
         for broker in members:
             if ends[broker] == end:
                 self._followers[broker].since = now
+            if ends[broker] < 0 or end - ends[broker] <= self.messages_max:
+                self._followers[broker].far_since = now
 
     def longest(self, now: int) -> tuple[int, int]:
         """Who lags for longest, and for how many ms; (-1, 0): nobody."""
         lags = ((now - follower.since, broker) for broker, follower in self._followers.items())
+        lag, broker = max(lags, default=(0, -1))
+        return broker, lag
+
+    def farthest(self, now: int) -> tuple[int, int]:
+        """The same of who is too many messages behind."""
+        lags = ((now - follower.far_since, broker) for broker, follower in self._followers.items())
         lag, broker = max(lags, default=(0, -1))
         return broker, lag

@@ -63,6 +63,11 @@ class Plan:
         return int(dict(self.settings).get("replica.lag.time.max.ms", 30_000))
 
     @property
+    def lag_max_messages(self) -> float:
+        """``replica.lag.max.messages``; infinite where nobody says so."""
+        return float(dict(self.settings).get("replica.lag.max.messages", "inf"))
+
+    @property
     def led_by_leaders(self) -> bool:
         """Whether there is no controller (``ackproof.coordination=leader``)."""
         return ("ackproof.coordination", "leader") in self.settings

@@ -32,6 +32,7 @@ from simulation.observer.history import History
 from simulation.observer.led_tree import LedTree
 from simulation.observer.observer import Observer
 from simulation.observer.zookeeper import watch_commits
+from simulation.partition.laggards import Lag
 from simulation.plans.actions import (
     ClientWork,
     CommitALot,
@@ -121,7 +122,7 @@ class Simulation:
         self.nodes = {broker: self._node(around, broker) for broker in range(1, plan.brokers + 1)}
         self.observer = Observer(
             self.loop.time, self.loop.fail, checks_data=plan.promises,
-            unclean=not plan.promises, lag_max_ms=plan.lag_max_ms,
+            unclean=not plan.promises, lag_max=Lag(plan.lag_max_ms, plan.lag_max_messages),
         )  # fmt: skip
         self.history = History()
         self._striker = Striker(self)

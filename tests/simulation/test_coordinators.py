@@ -26,7 +26,7 @@ from broker.groups.events import (
 from broker.groups.state import GroupState
 from broker.replication.config import ReplicaConfig
 from broker.replication.replica import Role
-from broker.types import Millis, TopicPartition
+from broker.types import NO_EPOCH, Millis, TopicPartition
 from broker.wire.group_records import GroupMetadataKey, GroupMetadataValue
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.coordinators import Coordinators
@@ -242,16 +242,28 @@ class Nobody:
 # --- what brokers tell ----------------------------------------------------------------------------
 
 
-def metadata(leader: int, error: ErrorCode) -> Any:
-    part = SimpleNamespace(partition_index=0, leader_id=leader, error_code=error)
-    return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[part])])
+LED = {(TP, 1, 3), (TP, 2, 4)}
+
+
+def metadata(leader: int, error: ErrorCode = ErrorCode.none, epoch: int = 3) -> Any:
+    part = SimpleNamespace(
+        partition_index=TP.partition, leader_id=leader, error_code=error, leader_epoch=epoch
+    )
+    return SimpleNamespace(topics=[SimpleNamespace(name=TP.topic, partitions=[part])])
 
 
 def test_that_nobody_leads_is_said() -> None:
-    told.leaders(metadata(1, ErrorCode.none))
-    told.leaders(metadata(-1, ErrorCode.leader_not_available))
-    with pytest.raises(Violation, match="NoLeaderIsSaid: none of t-0, whose leader is -1"):
-        told.leaders(metadata(-1, ErrorCode.none))
+    told.leaders(metadata(1), LED)
+    told.leaders(metadata(-1, ErrorCode.leader_not_available), LED)
+    with pytest.raises(Violation, match=r"NoLeaderIsSaid: none of .*, whose leader is -1"):
+        told.leaders(metadata(-1), LED)
+
+
+def test_a_leader_is_told_in_its_own_epoch() -> None:
+    told.leaders(metadata(2, epoch=4), LED)
+    told.leaders(metadata(1, epoch=NO_EPOCH), LED)
+    with pytest.raises(Violation, match=r"LeadersHaveLed: .* 1 is said to lead in epoch 4"):
+        told.leaders(metadata(1, epoch=4), LED)
 
 
 # --- who leads no more ----------------------------------------------------------------------------

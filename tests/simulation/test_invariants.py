@@ -23,6 +23,7 @@ from broker.replication.events import (
 )
 from broker.replication.replica import Role
 from simulation.partition.invariants import Partition
+from simulation.partition.laggards import Lag
 from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation
 
@@ -285,7 +286,7 @@ def test_whoever_was_to_join_and_was_refused_does_not(story: Story) -> None:
 
 def lagging(story: Story) -> None:
     """2 and 3 lack a record from 0 ms on; they may for 1000."""
-    story.partition.lag_max_ms = 1_000
+    story.partition.lag_max = Lag(ms=1_000)
     story.append(1)
     story.step(1, event=Tick(now=0))
 
@@ -316,6 +317,17 @@ def test_a_follower_that_is_level_or_one_fetch_behind_does_not_lag(story: Story)
     fetch(story, 3, 1, now=1_400)
     story.step(1, event=Tick(now=2_400))
     broken("LaggardsLeave", story.step, 1, event=Tick(now=2_501))
+
+
+def test_a_follower_that_is_too_many_messages_behind(story: Story) -> None:
+    lagging(story)
+    story.partition.lag_max = Lag(ms=1_000, messages=2)
+    for offset in (1, 2, 3):
+        story.append(1, at=offset)
+    fetch(story, 2, 2, now=100)
+    fetch(story, 3, 0, now=100)
+    story.step(1, event=Tick(now=750))
+    broken("LaggardsLeave", story.step, 1, event=Tick(now=751))
 
 
 def test_one_that_left_and_is_back_begins_anew(story: Story) -> None:

@@ -14,8 +14,16 @@ from broker.groups.group import Group
 from broker.groups.pending import PendingAssignments
 from broker.groups.requests import membership
 from broker.log.flushing import Flushing
+from broker.log.idempotence.producers import LogProducers
+from broker.replication.events import LeaderAndIsr
+from broker.replication.follower import Follower
+from broker.replication.local import Effects
+from broker.replication.replica import Replica
+from broker.server.replication.fetch_session_cache import FetchSession, _Fetched, asked_in
 from broker.server.zk import znodes
 from broker.server.zk.controller_zk import ControllerZk, Tenure
+from broker.types import NO_LEADER
+from broker.wire.messages.fetch import FetchRequest
 from simulation.mutations.catalogue import MUTATIONS, mutated
 from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import CommitALot
@@ -139,13 +147,43 @@ def gives_out_what_was_assigned_before() -> Swap:
     return Swap(table, "AFTER", {**table.AFTER, PendingAssignments: give_out})
 
 
+def waiting_producers_are_not_told() -> Swap:
+    become = Replica._become
+
+    def becomes(self: Replica, state: LeaderAndIsr) -> Effects:
+        told = become(self, state)
+        return () if state.leader == NO_LEADER else told
+
+    return Swap(Replica, "_become", becomes)
+
+
+def producers_outlive_their_log() -> Swap:
+    return Swap(LogProducers, "clear", lambda _self: None)
+
+
+def told_once_is_told_for_ever() -> Swap:
+    def update(self: FetchSession, request: FetchRequest) -> None:
+        for name, asked in asked_in(request):
+            self._partitions.setdefault(name, _Fetched(asked)).asked = asked
+
+    return Swap(FetchSession, "update", update)
+
+
+def nothing_gives_way() -> Swap:
+    return Swap(Follower, "_ends_inside_a_batch", lambda _self, _event: False)
+
+
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(
     ("plant", "knot", "seed", "invariant"),
     [
         (order_goes_first, "half deleted", 3, "Settles"),
         (flushes_outlive_cuts, "cut while flushing", 5, "FlushedIsSynced"),
-        (gives_out_what_was_assigned_before, "assignments overtaken", 3, "AnsweredIsStored"),
+        (gives_out_what_was_assigned_before, "assignments overtaken", 8, "AnsweredIsStored"),
+        (waiting_producers_are_not_told, "leaderless", 0, "WaitingAreTold"),
+        (producers_outlive_their_log, "far behind", 0, "ProducersAreLog"),
+        (told_once_is_told_for_ever, "passed over", 0, "UntoldIsKnown"),
+        (nothing_gives_way, "inside a batch", 0, "FetchesFollowOn"),
     ],
 )
 def test_a_fault_is_found_by_its_knot(

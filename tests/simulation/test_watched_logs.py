@@ -16,7 +16,7 @@ from broker.log.config import LogConfig
 from broker.log.disk.checkpoints import offsets_content
 from broker.log.idempotence.producer_state import Producer, ProducerState
 from broker.log.partition_log import PartitionLog
-from broker.replication.events import Truncate
+from broker.replication.events import Fetched, Truncate, TruncateFully
 from broker.types import (
     BrokerId,
     ControllerEpoch,
@@ -26,9 +26,9 @@ from broker.types import (
     ZkVersion,
 )
 from simulation.machines.disk import MemoryDisk
-from simulation.observer.logs import epochs, flushed, producers
+from simulation.observer.logs import epochs, flushed, producers, times
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.moments import handing_over
+from simulation.observer.moments import following_on, handing_over, viewing
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -117,6 +117,47 @@ def test_a_replica_goes_by_its_logs_epochs(log: PartitionLog) -> None:
         epochs.kept(TP, 1, log, replica)
 
 
+# --- what replicas believe -----------------------------------------------------------------------
+
+
+def hosting(log: PartitionLog, *, starts: int = 0, ends: int = 6, committed: int = 6) -> Any:
+    """A partition whose replica believes that."""
+    replica = SimpleNamespace(
+        broker=1, log_start_offset=starts, log_end_offset=ends, high_watermark=committed
+    )
+    return SimpleNamespace(tp=TP, log=log, replica=replica)
+
+
+@pytest.mark.parametrize(
+    ("believes", "invariant"),
+    [
+        ({"starts": 1}, "ViewIsLog"),
+        ({"ends": 5, "committed": 5}, "ViewIsLog"),
+        ({"committed": 7}, "ValidHighWatermark"),
+        ({"committed": -1}, "ValidHighWatermark"),
+    ],
+)
+def test_a_replica_knows_its_log(
+    log: PartitionLog, believes: dict[str, int], invariant: str
+) -> None:
+    viewing.check(1, hosting(log))
+    viewing.check(1, hosting(log, committed=0))
+    with pytest.raises(Violation, match=invariant):
+        viewing.check(1, hosting(log, **believes))
+
+
+def test_what_is_fetched_follows_on(log: PartitionLog) -> None:
+    overlaps = Fetched(
+        leader_epoch=LeaderEpoch(3),
+        fetch_offset=Offset(6),
+        batches=(batch((b"v",)),),
+        high_watermark=Offset(6),
+        log_start_offset=Offset(0),
+    )
+    with pytest.raises(Violation, match=r"FetchesFollowOn: .* ends at 6, is sent what begins at 0"):
+        following_on.refused(hosting(log), overlaps, ValueError("it overlaps"))
+
+
 # --- ProducersAreLog -----------------------------------------------------------------------------
 
 CUT = Truncate(offset=Offset(1))
@@ -165,6 +206,18 @@ def test_a_batch_that_was_cut_off_is_not_remembered(written: PartitionLog) -> No
             look_for_producers(written)
 
 
+def test_nothing_is_remembered_of_what_was_thrown_away(written: PartitionLog) -> None:
+    thrown_away = [TruncateFully(offset=Offset(20))]
+    remembered = written.producers.state
+    written.truncate_fully(20)
+    producers.kept(TP, 1, written, thrown_away)
+    written.append([batch((b"v",), producer=(7, 0, 4))], 20, 5, 0)
+    producers.kept(TP, 1, written, thrown_away)
+    written.producers.state = remembered
+    with pytest.raises(Violation, match=r"ProducersAreLog: .* thrown away up to 20"):
+        producers.kept(TP, 1, written, thrown_away)
+
+
 def test_without_a_cut_nobody_looks(written: PartitionLog) -> None:
     written.producers.state = ProducerState()
     producers.kept(TP, 1, written, [])
@@ -179,6 +232,33 @@ def without_last(log: PartitionLog, of: int) -> ProducerState:
             if number != of or len(known.batches) > 1
         }
     )
+
+
+# --- TimesAreLog ---------------------------------------------------------------------------------
+
+
+def look_for_times(log: PartitionLog) -> None:
+    times.kept(TP, 1, log, [CUT])
+
+
+def test_the_greatest_timestamp_is_that_of_a_batch(log: PartitionLog) -> None:
+    look_for_times(log)
+    log.append([batch((b"v",), timestamps=(2 * 10**12,))], 6, 2, 0)
+    look_for_times(log)
+    log.truncate_to(6)
+    look_for_times(log)
+    log._segments[-1].max_timestamp = 2 * 10**12
+    with pytest.raises(Violation, match=r"TimesAreLog: .* by 2000000000000 ms"):
+        look_for_times(log)
+    times.kept(TP, 1, log, [])
+    log.truncate_fully(20)
+    look_for_times(log)
+
+
+def test_what_is_deleted_and_lies_there_still_counts(log: PartitionLog) -> None:
+    log._segments[0].max_timestamp = 2 * 10**12
+    log.advance_log_start(1)
+    look_for_times(log)
 
 
 # --- FlushedIsSynced -----------------------------------------------------------------------------

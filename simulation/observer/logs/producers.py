@@ -49,7 +49,29 @@ def check(tp: TopicPartition, broker: int, log: PartitionLog, read: Shadow) -> N
 
 def kept(tp: TopicPartition, broker: int, log: PartitionLog, effects: Iterable[Effect]) -> None:
     """After a step that cut the log; raises Violation."""
-    if any(type(effect) in (Truncate, TruncateFully) for effect in effects):
-        read = read_shadow(log)
-        if read is not None:
-            check(tp, broker, log, read)
+    cuts = [effect for effect in effects if isinstance(effect, Truncate | TruncateFully)]
+    if not cuts:
+        return
+    for cut in cuts:
+        if isinstance(cut, TruncateFully):
+            _thrown_away(tp, broker, log, cut.offset)
+    read = read_shadow(log)
+    if read is not None:
+        check(tp, broker, log, read)
+
+
+def _thrown_away(tp: TopicPartition, broker: int, log: PartitionLog, begins: int) -> None:
+    """Of a log that ``begins`` anew nothing is remembered that lay below.
+
+    It may never have been committed, where this replica was too far behind to be cut: a producer
+    whose batch it is would be told, by this one as its leader, that it is there.
+    """
+    for producer, of_producer in log.producers.state.producers.items():
+        for batch in of_producer.batches:
+            if batch.base_offset < begins:
+                raise Violation(
+                    "ProducersAreLog",
+                    f"{tp}, broker {broker}: the log was thrown away up to {begins}, and of "
+                    f"producer {producer} offsets {batch.base_offset} to {batch.last_offset} are "
+                    "remembered",
+                )

@@ -1,5 +1,6 @@
 """What a broker would tell clients, looked at in moments at which hardly any of them asks."""
 
+from collections.abc import Container
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -8,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from broker.replication.events import Event, LeaderAndIsr, Produce
 from broker.server.replication import partition as server
 from broker.server.requests import list_offsets
-from broker.types import LATEST_TIMESTAMP, NO_LEADER, BrokerId
+from broker.types import LATEST_TIMESTAMP, NO_EPOCH, NO_LEADER, BrokerId, TopicPartition
 from broker.wire.batch import RecordBatch
 from broker.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -19,6 +20,9 @@ from broker.wire.messages.list_offsets import (
 from broker.wire.messages.metadata import MetadataResponse
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
+
+Led = tuple[TopicPartition, int, int]
+"""Who leads it, in which epoch."""
 
 MAX_TIMESTAMP: Final = -3
 SHORT_BYTES: Final = 1_000
@@ -102,12 +106,24 @@ def _told(hosted: server.Partition, timestamp: int) -> ListOffsetsPartitionRespo
     return part
 
 
-def leaders(answer: MetadataResponse) -> None:
-    """**NoLeaderIsSaid**: of a partition that nobody leads clients are told LEADER_NOT_AVAILABLE,
-    and ask again. Without the error they take -1 for a broker. Raises Violation."""
+def leaders(answer: MetadataResponse, ever: Container[Led]) -> None:
+    """Raises Violation. ``ever``: who has led what in which epoch, by ZooKeeper.
+
+    * **NoLeaderIsSaid**: of a partition that nobody leads clients are told LEADER_NOT_AVAILABLE,
+      and ask again. Without the error they take -1 for a broker.
+    * **LeadersHaveLed**: whom they are told to be its leader in an epoch was that, now or before.
+      By an epoch that is another one's they would take the right answer, told a moment later, for
+      an older one, and stay with who leads no more (KIP-320).
+    """
     for topic in answer.topics:
         for part in topic.partitions:
+            what = f"{topic.name}-{part.partition_index}"
             nobody = part.leader_id == NO_LEADER
             if nobody != (part.error_code is ErrorCode.leader_not_available):
-                what = f"{part.error_code.name} of {topic.name}-{part.partition_index}"
-                raise Violation("NoLeaderIsSaid", f"{what}, whose leader is {part.leader_id}")
+                said = f"{part.error_code.name} of {what}"
+                raise Violation("NoLeaderIsSaid", f"{said}, whose leader is {part.leader_id}")
+            tp = TopicPartition(topic.name or "", part.partition_index)
+            told = (tp, part.leader_id, part.leader_epoch)
+            if not nobody and part.leader_epoch != NO_EPOCH and told not in ever:
+                said = f"{part.leader_id} is said to lead in epoch {part.leader_epoch}"
+                raise Violation("LeadersHaveLed", f"{what}: {said}, and never did")

@@ -62,6 +62,11 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "assignments overtaken": groups.assignments_overtaken,
     "sent elsewhere": replication.sent_elsewhere,
     "torn segments": producing.torn_segments,
+    "leaderless": leadership.leaderless,
+    "far behind": producing.far_behind,
+    "passed over": leadership.passed_over,
+    "taken out": replication.taken_out,
+    "too many messages": replication.too_many_messages,
 }
 """In the order of their turns."""
 
@@ -71,9 +76,11 @@ OF_CONTROLLERS: Final = frozenset(
         "bounced unseen",
         "former controller",
         "half deleted",
+        "leaderless",
         "left behind",
         "nonsense",
         "offsets half made",
+        "passed over",
         "unheard of",
     }
 )
@@ -89,6 +96,7 @@ LED_TURNS: Final = (
     "coordinator lost",
     "too few left",
     "made again",
+    "taken out",
 )
 """Knots that have more to say where there is no controller, in the order of their turns there."""
 LED_TURN_EVERY: Final = 12

@@ -117,6 +117,7 @@ def assignments_overtaken(plan: Plan, rng: Random) -> Plan:
             (joins, member(joins + 9_000)),
             (joins + rng.randint(0, 800), held_up),
             *((joins + 700 * n, member(6_000)) for n in range(1, 6)),
+            (joins + 900, CommitALot(topic=TOPIC, groups=3, rounds=2, metadata_bytes=10)),
         ],
         run_ms=joins + 14_000,
     )
@@ -124,7 +125,7 @@ def assignments_overtaken(plan: Plan, rng: Random) -> Plan:
         plan,
         (),
         settings=(
-            ("offsets.commit.timeout.ms", rng.choice(("1000", "5000", "5000"))),
+            ("offsets.commit.timeout.ms", rng.choice(("1000", "5000"))),
             ("replica.lag.time.max.ms", "10000"),
         ),
     )

@@ -222,6 +222,54 @@ def to_and_fro_and_to(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def leaderless(plan: Plan, rng: Random) -> Plan:
+    """All of the ISR seem to have bounced, and its leader only has another session: it lives, with
+    producers that wait for its followers, and is told that nobody leads before these are back."""
+    topic, t = topic_of_three(plan, rng, 4), beginning(plan, rng) + UNTIL_LED_MS
+    leader, *followers = (Who(broker=broker) for broker in topic.replicas[0])
+    expire = [ExpireSession(who=who) for who in (leader, *followers)]
+    return tied(
+        plainly(plan),
+        [
+            *led_from_outside(topic.replicas[0], t),
+            *((t + 20 * n, produce(-1, 1)) for n in range(20)),
+            *((t + 100, Kill(who=who, down_ms=rng.randint(3_000, 6_000))) for who in followers),
+            *((t + rng.randint(300, 350), each) for each in expire),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.lag.time.max.ms", "10000"),
+            ("replica.socket.timeout.ms", "5000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=4,
+        run_ms=t + 9_000,
+    )
+
+
+def passed_over(plan: Plan, rng: Random) -> Plan:
+    """A follower is told what is committed when it has entered the next epoch, in which the same
+    broker leads: a third one has gone. What it passes over it must be told once more."""
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    leader, follower, gone = (Who(broker=broker) for broker in topic.replicas[0])
+    late = SlowLink(who=leader, peer=follower, delay_ms=rng.randint(100, 300), for_ms=2_000)
+    return tied(
+        plainly(plan),
+        [
+            *led_from_outside(topic.replicas[0], t),
+            (t, late),
+            *((t + 100 + 20 * n, produce(1, 1)) for n in range(40)),
+            (t + 400, Kill(who=gone, down_ms=3_000)),
+            (t + rng.randint(500, 800), ExpireSession(who=gone)),
+        ],
+        topics=[topic],
+        settings=MOVES_ALONE,
+        brokers=4,
+        run_ms=t + 6_000,
+    )
+
+
 def answers_late(who: Who, peer: Who) -> SlowLink:
     """By a second."""
     return SlowLink(who=who, peer=peer, delay_ms=1_000, for_ms=4_000)
@@ -236,12 +284,14 @@ def inside_a_batch(plan: Plan, rng: Random) -> Plan:
 
     They reach it again a second after they were told to follow it. A second later they are
     connected, in one more they are refused (their question was of the epoch before), and for
-    another one they wait for the first batch: it resigns in that time.
+    another one they wait for the first batch: it resigns in that time. Now and then it does not:
+    then the others' logs end inside that batch, and they must give up what they have of it.
     """
     topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
     t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     unaware = Who(broker=last)
+    resigns = ((t + rng.randint(5_400, 5_750), ElectPreferred()),)
     return tied(
         plainly(plan),
         [
@@ -256,7 +306,7 @@ def inside_a_batch(plan: Plan, rng: Random) -> Plan:
             *((t + 2_500 + 20 * n, replace(produce(1, 1), records=5)) for n in range(5)),
             *((t + 2_000, answers_late(unaware, Who(broker=peer))) for peer in (first, second)),
             (t + 2_600, preferring(second, first, last)),
-            (t + rng.randint(5_400, 5_750), ElectPreferred()),
+            *rng.choice((resigns, resigns, ())),
         ],
         topics=[topic],
         settings=(*MOVES_ALONE, ("ackproof.generation", "0.8")),

@@ -7,6 +7,7 @@ from simulation.plans.actions import (
     Action,
     CreateTopic,
     CutFromClients,
+    DeleteRecords,
     ElectPreferred,
     ExpireSession,
     Isolate,
@@ -127,6 +128,43 @@ def cut_and_repeated(plan: Plan, rng: Random) -> Plan:
         ),
         brokers=3,
         run_ms=t + 16_000,
+    )
+
+
+def far_behind(plan: Plan, rng: Random) -> Plan:
+    """A follower's fetch is lost with its connection, and with it where it would have gone on. When
+    it is back, one partition's leader has what it lacks; the other's has deleted that, and begins
+    where the follower has nothing: all that it has is thrown away, its producers with it."""
+    three = topic_of_three(plan, rng, min_insync_replicas="1")
+    topic, t = replace(three, replicas=three.replicas * 2), beginning(plan, rng)
+    leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
+    unheard = Isolate(
+        who=last,
+        peer=leader,
+        direction="out",
+        clients=False,
+        zookeeper=False,
+        for_ms=rng.randint(2_800, 3_500),
+    )
+    other = replace(produce(1, 1), producer=len(plan.producers), partition=1)
+    plan = numbered(plan)
+    return tied(
+        replace(plan, producers=(*plan.producers, False)),
+        [
+            (t - 400, burst(80, 50)),
+            *((t + 20 * n, other) for n in range(40)),
+            (t + rng.randint(20, 200), unheard),
+            *((t + at, DeleteRecords(topic=TOPIC, partition=0)) for at in (2_000, 2_400)),
+            (t + 5_000, burst(5, 50)),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.fetch.backoff.ms", "100"),
+            ("replica.lag.time.max.ms", "1000"),
+            ("replica.socket.timeout.ms", "1500"),
+        ),
+        brokers=3,
+        run_ms=t + 9_000,
     )
 
 

@@ -211,6 +211,28 @@ def too_few_left(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def too_many_messages(plan: Plan, rng: Random) -> Plan:
+    """In 0.8 a follower that is too many messages behind is dropped long before its time is over;
+    a producer that waits for it is answered then."""
+    topic, t = topic_of_three(plan, rng, min_insync_replicas="1"), beginning(plan, rng)
+    leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
+    return tied(
+        plainly(plan),
+        [
+            (t, apart(last, leader, 5_000)),
+            *((t + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(40)),
+        ],
+        topics=[topic],
+        settings=(
+            ("ackproof.generation", "0.8"),
+            ("replica.lag.max.messages", rng.choice(("1", "5"))),
+            ("replica.lag.time.max.ms", "5000"),
+        ),
+        brokers=3,
+        run_ms=t + 7_000,
+    )
+
+
 def away_and_back(plan: Plan, rng: Random) -> Plan:
     """A replica is moved off a broker and back to it before that broker, far from ZooKeeper, has
     heard that it is to be closed; by then it is in the ISR again."""
@@ -266,6 +288,33 @@ def sent_elsewhere(plan: Plan, rng: Random) -> Plan:
         ),
         brokers=5,
         run_ms=t + 9_000,
+    )
+
+
+def taken_out(plan: Plan, rng: Random) -> Plan:
+    """A broker without a controller has carried out a request to start a replica, and takes it out
+    of its queue; the connection is lost with that. As long as it lies there the replica, which is
+    being moved there, is not let into the ISR.
+
+    ZooKeeper is far: of the notification and three questions each takes its way there and back.
+    """
+    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    first, second, _ = topic.replicas[0]
+    spare = next(broker for broker in range(1, 5) if broker not in topic.replicas[0])
+    lost = t + rng.randint(1_900, 2_400)
+    again = lost + rng.randint(1_450, 1_700)
+    return tied(
+        plainly(plan),
+        [
+            *((t + 100 * n, produce(1, 1)) for n in range(30)),
+            (t, SlowZooKeeper(who=Who(broker=spare), delay_ms=200, for_ms=5_000)),
+            (t + 20, Reassign(topic=TOPIC, partition=0, replicas=(first, second, spare))),
+            *((at, DropZooKeeperConnection(who=Who(broker=spare))) for at in (lost, again)),
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "6000"),),
+        brokers=4,
+        run_ms=t + 6_000,
     )
 
 
