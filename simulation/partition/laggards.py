@@ -1,6 +1,7 @@
 """Who lags behind its leader, told by the leader's own events: a judge of when it must go."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -60,12 +61,13 @@ class Laggards:
 
     def longest(self, now: int) -> tuple[int, int]:
         """Who lags for longest, and for how many ms; (-1, 0): nobody."""
-        lags = ((now - follower.since, broker) for broker, follower in self._followers.items())
-        lag, broker = max(lags, default=(0, -1))
-        return broker, lag
+        return _longest({b: now - follower.since for b, follower in self._followers.items()})
 
     def farthest(self, now: int) -> tuple[int, int]:
         """The same of who is too many messages behind."""
-        lags = ((now - follower.far_since, broker) for broker, follower in self._followers.items())
-        lag, broker = max(lags, default=(0, -1))
-        return broker, lag
+        return _longest({b: now - follower.far_since for b, follower in self._followers.items()})
+
+
+def _longest(lags: Mapping[int, int]) -> tuple[int, int]:
+    lag, broker = max(((lag, broker) for broker, lag in lags.items()), default=(0, -1))
+    return broker, lag
