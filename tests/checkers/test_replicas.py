@@ -109,6 +109,8 @@ def damaging(destroys: str, **changes: Any) -> dict[str, Any]:
 
 
 CHANGED = (state(-5, 1, 0, (1, 2, 3)), state(12, 2, 1, (2,)), state(25, 2, 1, (1, 2, 3)))
+LEADS_AGAIN = (*CHANGED[:2], state(25, 1, 2, (1, 2, 3)))
+LED_UNSEEN = (state(-5, 1, 0, (1, 2, 3)), state(21, 2, 2, (2, 3)))
 OUTSIDE = (state(-5, 1, 0, (1, 2)), state(12, 3, 1, (3,)), state(25, 3, 1, (1, 2, 3)))
 
 
@@ -122,11 +124,16 @@ OUTSIDE = (state(-5, 1, 0, (1, 2)), state(12, 3, 1, (3,)), state(25, 3, 1, (1, 2
         {"cells": [cell(UNCLEAN)]},
         damaging("unsynced", partitions=("u-0",)),
         damaging("unsynced") | {"cells": [cell({**ALL, "topic.flush.messages": 1})]},
+        damaging("unsynced") | {"cluster": CHANGED},
+        damaging("all") | {"cluster": CHANGED},
+        damaging("unsynced", servers=("broker-3",)),
+        damaging("unsynced") | {"cluster": LEADS_AGAIN},
         damaging("unclean") | {"cluster": CHANGED},
     ],
     ids=[
         *("quiet", "clean election", "forbidden election", "acks=0", "unclean not used"),
-        *("elsewhere", "all synced", "ordered, not used"),
+        *("elsewhere", "all synced", "led by another meanwhile", "emptied meanwhile", "a follower's"),
+        *("whole when it leads again", "ordered, not used"),
     ],
 )
 def test_a_difference_that_nothing_excuses_fails(tmp_path: Path, changes: Any) -> None:
@@ -138,16 +145,21 @@ def test_a_difference_that_nothing_excuses_fails(tmp_path: Path, changes: Any) -
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        (damaging("unsynced"), "t-0: kill#2 took or changed what replicas had"),
-        (damaging("all"), "t-0: kill#2 took or changed what replicas had"),
-        (damaging("bits", servers=("broker-3",)), "t-0: kill#2 took or changed"),
+        (damaging("unsynced"), "t-0: kill#2 took data from the disk of one that led before"),
+        (
+            damaging("unsynced", servers=("broker-2",))
+            | {"cluster": (state(-5, 1, 0, (1, 2, 3)), state(25, 2, 1, (1, 2, 3)))},
+            "t-0: kill#2 took data from the disk of one that led before",
+        ),
+        (damaging("all"), "t-0: kill#2 took data from the disk of one that led before"),
+        (damaging("bits", servers=("broker-3",)), "t-0: kill#2 changed what replicas had"),
         (
             {"cells": [cell(UNCLEAN)], "cluster": OUTSIDE},
             "t-0: 3 was elected outside the ISR [1, 2] in epoch 1",
         ),
         (damaging("unclean") | {"cluster": OUTSIDE}, "t-0: 3 was elected outside the ISR"),
     ],
-    ids=["unsynced data", "a disk", "bits", "unclean election", "ordered election"],
+    ids=["led on", "leads as it is", "a disk", "bits", "unclean election", "ordered election"],
 )
 def test_a_difference_that_is_excused_is_told_and_fails_nothing(
     tmp_path: Path, changes: Any, why: str
@@ -170,8 +182,17 @@ def test_a_difference_that_is_excused_is_told_and_fails_nothing(
             ]
         },
         {"cells": [cell(UNCLEAN)], "cluster": (state(-5, 1, 4, (1, 2, 3)),)},
+        damaging("unsynced", servers=("broker-3",)) | {"cluster": LED_UNSEEN},
+        damaging("unsynced", servers=("broker-3",))
+        | {
+            "cluster": (
+                CHANGED[0],
+                connection(15, "zookeeper-lost"),
+                connection(25, "zookeeper-back"),
+            )
+        },
     ],
-    ids=["damage not proven", "elections unseen"],
+    ids=["damage not proven", "elections unseen", "perhaps led", "perhaps led by it"],
 )
 def test_where_nobody_knows_what_happened_nothing_is_concluded(
     tmp_path: Path, changes: Any
