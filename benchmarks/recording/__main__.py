@@ -32,7 +32,7 @@ FAILED = 1
     type=click.Path(dir_okay=False, path_type=Path),
 )
 def main(repetitions: int, records: int, only: str, output: Path) -> None:
-    """Measures clients that record and bare ones by turns, and shows ratios."""
+    """Measures clients that record and their peers by turns, and shows ratios."""
     console = Console()
     ratios: list[Ratios] = []
     try:
@@ -50,7 +50,7 @@ def main(repetitions: int, records: int, only: str, output: Path) -> None:
 
 def table(ratios: Sequence[Ratios]) -> Table:
     """Least, middle and greatest of each row's repetitions."""
-    made = Table("case", "figure", title="A client that records / a bare one")
+    made = Table("case", "figure", title="A client that records / its peer")
     for heading in ("min", "median", "max"):
         made.add_column(heading, justify="right")
     for row in ratios:

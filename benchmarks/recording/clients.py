@@ -3,7 +3,8 @@ benchmarks.recording.clients CLIENT SPEC.json RECORDS``; prints what came of it,
 
 ``producer`` and ``reader`` are those of campaigns, flat out, with all that they record. The bare
 ones have the same properties of the same library, as many records under way, and one callback that
-counts: what anybody's program would have. Time runs until the last record is acknowledged, or
+counts; ``using-reader`` takes what it is shown besides, as anybody's program has to that is there
+for the records, and not for their number. Time runs until the last record is acknowledged, or
 shown; closing a history is no part of it, since that is once and at the end.
 """
 
@@ -97,6 +98,22 @@ def reader(specification: Path, records: int) -> Mapping[str, float]:
 
 def bare_reader(specification: Path, records: int) -> Mapping[str, float]:
     """Reads all and looks at nothing but errors."""
+    return _read(specification, records, lambda message: message.error() is None)
+
+
+def using_reader(specification: Path, records: int) -> Mapping[str, float]:
+    """Reads all, and takes of each record whose it is, where it stands, its key and its value."""
+
+    def shown(message: Message) -> bool:
+        taken = message.partition(), message.offset(), message.key(), message.value()
+        return message.error() is None and taken[-1] is not None
+
+    return _read(specification, records, shown)
+
+
+def _read(
+    specification: Path, records: int, counts: Callable[[Message], bool]
+) -> Mapping[str, float]:
     spec = load(ConsumerSpec, specification)
     shown = 0
     with _consumer(spec) as client:
@@ -104,7 +121,7 @@ def bare_reader(specification: Path, records: int) -> Mapping[str, float]:
         client.assign([TopicPartition(spec.topic, p, 0) for p in range(spec.partitions)])
         while not watch.done(shown):
             for message in client.consume(polling.BATCH, polling.WAIT_SECONDS):
-                shown += message.error() is None
+                shown += counts(message)
     return watch.figures
 
 
@@ -122,6 +139,7 @@ CLIENTS: Mapping[str, Callable[[Path, int], Mapping[str, float]]] = {
     "bare-producer": bare_producer,
     "reader": reader,
     "bare-reader": bare_reader,
+    "using-reader": using_reader,
 }
 
 if __name__ == "__main__":

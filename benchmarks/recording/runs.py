@@ -1,4 +1,4 @@
-"""Pairs of clients, one that records and a bare one, against the same brokers.
+"""Pairs of clients, one that records and its peer, against the same brokers.
 
 Each repetition runs both, one right after the other, and who comes first changes each time. A ratio
 is always that of one such pair. Each client has a topic of its own, which is empty when a producer
@@ -19,27 +19,30 @@ from kafka_cluster import Cluster
 from benchmarks.speed.clusters import OURS, fresh, topic
 
 PARTITIONS = 12
-RECORDED, BARE = "recorded", "bare"
+RECORDED, PEER = "recorded", "peer"
 DEADLINE_S = 200
+PAIRS = (("producer", "bare-producer"), ("reader", "bare-reader"), ("reader", "using-reader"))
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is measured: ``role`` is ``producer`` or ``reader``."""
+    """What is measured: ``role`` is ``producer`` or ``reader``; ``peer``: beside which client
+    (:data:`benchmarks.recording.clients.CLIENTS`)."""
 
     role: str
+    peer: str
     record_bytes: int
     records: int
 
     @property
     def name(self) -> str:
         """As the table has it."""
-        return f"{self.role}, {self.record_bytes} bytes"
+        return f"{self.role} / {self.peer}, {self.record_bytes} bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """One figure of one case: recorded divided by bare, for each repetition."""
+    """One figure of one case: recorded divided by the peer's, for each repetition."""
 
     case: str
     figure: str
@@ -55,24 +58,24 @@ def measure(
         subprocess.CalledProcessError, subprocess.TimeoutExpired: a client was not done.
         TimeoutError: the cluster did not do what it should.
     """
-    cases = [Case(role, size, records) for role in ("producer", "reader") for size in (100, 1_000)]
+    cases = [Case(*pair, size, records) for pair in PAIRS for size in (100, 1_000)]
     with fresh(OURS) as cluster, tempfile.TemporaryDirectory(prefix="ackproof-bench-") as scratch:
         cluster.start()
         names = (f"recording-{number}" for number in count())
         for case in (one for one in cases if only in one.name):
             say(case.name)
-            _pair(cluster, case, names, Path(scratch), (RECORDED, BARE))  # not counted
+            _pair(cluster, case, names, Path(scratch), (RECORDED, PEER))  # not counted
             pairs = [
                 _pair(cluster, case, names, Path(scratch), order) for order in _orders(repetitions)
             ]
             for figure in ("records/s", "CPU/record"):
-                values = tuple(pair[RECORDED][figure] / pair[BARE][figure] for pair in pairs)
+                values = tuple(pair[RECORDED][figure] / pair[PEER][figure] for pair in pairs)
                 yield Ratios(case.name, figure, values)
 
 
 def _orders(repetitions: int) -> Iterator[tuple[str, str]]:
     for number in range(repetitions):
-        yield (BARE, RECORDED) if number % 2 else (RECORDED, BARE)
+        yield (PEER, RECORDED) if number % 2 else (RECORDED, PEER)
 
 
 def _pair(
@@ -87,7 +90,7 @@ def _one(cluster: Cluster, case: Case, name: str, scratch: Path, who: str) -> Ma
         if case.role == "reader":
             # Of values of our own: to be told what others are is another piece of work.
             _run("producer", scratch, specified("producer"), case.records)
-        client = case.role if who == RECORDED else f"bare-{case.role}"
+        client = case.role if who == RECORDED else case.peer
         took = _run(client, scratch, specified(case.role), case.records)
     return {
         "records/s": case.records / took["seconds"],

@@ -11,10 +11,12 @@ import asyncio
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol, cast
 
 from broker.config import BrokerConfig, Listener
+from broker.log.disk.checkpoints import META_PROPERTIES
 from broker.log.disk.file_system import FileSystem
 from broker.server.app import App
 from broker.server.clock import Clock
@@ -126,6 +128,9 @@ class Node:
         """What runs in it, or ran; None until it begins to."""
         self.endings: list[Ending] = []
         """Lives that were not ended by ``kill`` or ``lose_power``."""
+        self.after_operation: Callable[[str], None] | None = None
+        """Called with the name of each operation on the disk that has succeeded, in the middle of
+        the step that asked for it; may kill the process."""
         self._around = around
         self._incarnations = 0
         self._stop: asyncio.Event | None = None
@@ -204,6 +209,16 @@ class Node:
         self._around.network.process_died(process)
         self.disk.kill()
 
+    def _operated(self, operation: str) -> None:
+        if self.after_operation is not None:
+            self.after_operation(operation)
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether its disk is some broker's."""
+        there = Path(LOG_DIR)
+        return self.disk.is_directory(there) and META_PROPERTIES in self.disk.names(there)
+
     # --- what the broker gets ---------------------------------------------------------------
 
     def _environment(self, process: Process) -> Environment:
@@ -214,31 +229,37 @@ class Node:
 
         return Environment(
             clock=self.clock,
-            files=mortal(self.disk, process),
+            files=mortal(self.disk, process, self._operated),
             random=Random(around.random.getrandbits(64)),
             zookeeper=clients_on(around.zookeeper, self.host, around.loop),
             listen=listen,
         )
 
 
-def mortal(files: FileSystem, process: Process) -> FileSystem:
+def mortal(files: FileSystem, process: Process, after: Callable[[str], None]) -> FileSystem:
     """``files``, for ``process`` alone and as long as it lives: then every operation raises Killed,
-    the one in which it died too."""
-    return cast(FileSystem, _Mortal(files, process))
+    the one in which it died too. ``after`` is called with the name of each that has succeeded."""
+    return cast(FileSystem, _Mortal(files, process, after))
 
 
 class _Mortal:
-    def __init__(self, files: FileSystem, process: Process) -> None:
+    def __init__(
+        self, files: FileSystem, process: Process, after: Callable[[str], None]
+    ) -> None:
         for name in vars(FileSystem):
             if not name.startswith("_"):
-                setattr(self, name, _until_killed(getattr(files, name), process))
+                operation = getattr(files, name)
+                setattr(self, name, _until_killed(name, operation, process, after))
 
 
-def _until_killed(operation: Callable[..., Any], process: Process) -> Callable[..., Any]:
+def _until_killed(
+    name: str, operation: Callable[..., Any], process: Process, after: Callable[[str], None]
+) -> Callable[..., Any]:
     def guarded(*args: Any) -> Any:
         if process.is_dead:
             raise Killed
         result = operation(*args)
+        after(name)
         if process.is_dead:
             raise Killed
         return result

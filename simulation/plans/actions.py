@@ -57,6 +57,19 @@ class LosePower:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LosePowerAfter:
+    """The machine goes off in the middle of a step, right behind the ``nth`` operation of a kind
+    on its disk; not at all if there are fewer within ``for_ms``."""
+
+    kind: Literal["lose-power-after"] = "lose-power-after"
+    who: Who
+    operation: Literal["write", "cut", "names", "sync"]
+    nth: int
+    for_ms: int
+    down_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoseDisk:
     """The machine goes off and comes back with an empty disk."""
 
@@ -225,6 +238,7 @@ class WriteNonsense:
 Fault = (
     Kill
     | LosePower
+    | LosePowerAfter
     | LoseDisk
     | Blackout
     | Stop

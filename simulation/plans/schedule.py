@@ -45,6 +45,7 @@ from simulation.plans.actions import (
 from simulation.plans.knots import OF_CONTROLLERS, alone, led_turn, tie
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan, Settings, stream
 from simulation.plans.variations import (
+    failing_mid_step,
     in_racks,
     indexed,
     pipelined,
@@ -66,6 +67,7 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = in_racks(plan, stream(seed, "racks"))
     plan = unclean_meanwhile(plan, stream(seed, "unclean"))
     plan = slow_meanwhile(plan, stream(seed, "slow disks"))
+    plan = failing_mid_step(plan, stream(seed, "mid-step"))
     turn = None
     if coordination == "mixed":
         turn = led_turn(seed) if knot is None else None

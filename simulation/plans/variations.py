@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from broker.replication.replica_selector import RACK_AWARE
-from simulation.plans.actions import AlterTopic, Produce, SlowDisk, Timed, Who
+from simulation.plans.actions import AlterTopic, LosePowerAfter, Produce, SlowDisk, Timed, Who
 from simulation.plans.plan import Plan
 
 RETAINED: Final = 0.15
@@ -17,6 +17,8 @@ UNCLEAN: Final = 0.07
 """Of plans that a topic is set so meanwhile."""
 SLOW_DISKS: Final = 0.2
 """Of plans that some disks are slow for a while."""
+MID_STEP: Final = 0.3
+"""Of plans that power fails in the middle of steps."""
 IN_RACKS: Final = 0.85
 """Of plans that brokers are in racks."""
 
@@ -85,6 +87,28 @@ def slow_meanwhile(plan: Plan, rng: Random) -> Plan:
         for _ in range(rng.randint(1, 4))
     )
     actions = sorted((*plan.actions, *slow), key=lambda each: each.at_ms)
+    return plan.with_actions(tuple(actions))
+
+
+def failing_mid_step(plan: Plan, rng: Random) -> Plan:
+    """The same, or with power that fails between one operation on a disk and the next: behind what
+    is rare as often as behind what is done all the time."""
+    if rng.random() >= MID_STEP:
+        return plan
+    failures = (
+        Timed(
+            at_ms=rng.randrange(plan.run_ms),
+            action=LosePowerAfter(
+                who=Who(broker=rng.randint(1, plan.brokers)),
+                operation=rng.choice(("write", "cut", "names", "names", "sync", "sync")),
+                nth=rng.choice((1, 1, 2, 3, 5, 8)),
+                for_ms=rng.choice((5_000, 20_000)),
+                down_ms=rng.choice((200, 2_000, 8_000)),
+            ),
+        )
+        for _ in range(rng.randint(1, 4))
+    )
+    actions = sorted((*plan.actions, *failures), key=lambda each: each.at_ms)
     return plan.with_actions(tuple(actions))
 
 

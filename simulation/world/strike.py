@@ -2,19 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, Protocol
 
-from broker.log.disk.checkpoints import META_PROPERTIES
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import NOBODY
 from simulation.machines.disk import PLENTY
-from simulation.machines.node import LOG_DIR, Ending, Node
+from simulation.machines.node import Ending, Node
 from simulation.network.network import Network
 from simulation.observer.coverage import FAULT, ORDER
 from simulation.plans import actions as act
 from simulation.verdict.settling import Cluster
 from simulation.world.bad_links import CUT_WAYS, BadLinks, both_ways, ways
+from simulation.world.mid_step import MidStep
 from simulation.world.slow_disks import SlowDisks
 from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
 from simulation.zookeeper.ensemble import ZooKeeper
@@ -64,6 +63,7 @@ class Striker:
         self._nodes = cluster.nodes
         self._links = BadLinks(cluster.loop, cluster.network, cluster.observer)
         self._slow_disks = SlowDisks(cluster.loop)
+        self._mid_step = MidStep(cluster.loop, self._lose_power)
         self._pauses: Counter[int] = Counter()
         self._bad_disks: dict[int, str] = {}
         self._bad_until: dict[int, float] = {}
@@ -94,6 +94,8 @@ class Striker:
                 return self._to(action.who, self._kill, action.down_ms)
             case act.LosePower():
                 return self._to(action.who, self._lose_power, action.down_ms)
+            case act.LosePowerAfter():
+                return self._to(action.who, self._mid_step.arm, action)
             case act.LoseDisk():
                 return self._to(action.who, self._lose_disk, action.down_ms)
             case act.Blackout():
@@ -328,7 +330,7 @@ class Striker:
             return
         for each in (node, other):
             self._lose_power(each, RESTART_S * 1000)
-        if not (_is_claimed(node) and _is_claimed(other)):
+        if not (node.is_claimed and other.is_claimed):
             return  # one that is nobody's yet would be the other's for good
         for each in (node, other):
             self._bad_disks[each.id] = FOREIGN
@@ -382,6 +384,7 @@ class Striker:
         self._healed = True
         self._links.heal()
         self._slow_disks.heal()
+        self._mid_step.heal(self._nodes.values())
         for pair in tuple(self._mixed):
             self._sort_out(pair)
         self._down_until.clear()
@@ -393,7 +396,3 @@ class Striker:
             else:
                 self._revive(node)
 
-
-def _is_claimed(node: Node) -> bool:
-    there = Path(LOG_DIR)
-    return node.disk.is_directory(there) and META_PROPERTIES in node.disk.names(there)
