@@ -28,7 +28,7 @@ from random import Random
 from typing import Any, NamedTuple, NoReturn, TypeVar, TypeVarTuple
 
 from simulation.loop.connections import Connections
-from simulation.loop.ownership import NOBODY, PROCESS, Process, State
+from simulation.loop.ownership import NOBODY, PROCESS, Killed, Process, State
 from simulation.loop.tasks import SimulatedHandle, SimulatedTask, Tasks, bury, carry_out
 
 T = TypeVar("T")
@@ -361,7 +361,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def _trouble(
         self, process: Process | None, message: str, exception: BaseException | None
     ) -> None:
-        if process is None or process.state != State.DEAD:
+        # A future's complaint comes when it is collected, in anybody's step: Killed is no one's.
+        is_dead = process is not None and process.state == State.DEAD
+        if not is_dead and not isinstance(exception, Killed):
             self.troubles.append(Trouble(self._now, process, message, exception))
 
     # --- life and death of processes --------------------------------------------------------
