@@ -355,15 +355,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         process = task.process if isinstance(task, SimulatedTask) else PROCESS.get()
         self._trouble(process, str(context.get("message")), context.get("exception"))
 
-    def default_exception_handler(self, context: dict[str, Any]) -> None:
-        self.call_exception_handler(context)
+    default_exception_handler = call_exception_handler
 
     def _trouble(
         self, process: Process | None, message: str, exception: BaseException | None
     ) -> None:
-        # A future's complaint comes when it is collected, in anybody's step: Killed is no one's.
-        is_dead = process is not None and process.state == State.DEAD
-        if not is_dead and not isinstance(exception, Killed):
+        # A future complains when it is collected, in anybody's step: Killed is no one's.
+        if not isinstance(exception, Killed) and (process is None or process.state != State.DEAD):
             self.troubles.append(Trouble(self._now, process, message, exception))
 
     # --- life and death of processes --------------------------------------------------------

@@ -395,4 +395,3 @@ class Striker:
                 node.resume()
             else:
                 self._revive(node)
-

@@ -276,7 +276,9 @@ def test_what_is_not_promised_is_no_violation() -> None:
     assert any("is promised any more" in what for _, what in outcome.notes)
 
 
-@pytest.mark.parametrize(("nth", "for_ms", "fails"), [(3, 5_000, 1), (100_000, 5_000, 0), (3, 1, 0)])
+@pytest.mark.parametrize(
+    ("nth", "for_ms", "fails"), [(3, 5_000, 1), (100_000, 5_000, 0), (3, 1, 0)]
+)
 def test_power_fails_behind_an_operation_or_not_at_all(nth: int, for_ms: int, fails: int) -> None:
     """Nothing is written in the first millisecond."""
     mid_step = LosePowerAfter(
