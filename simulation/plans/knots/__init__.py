@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from simulation.plans.actions import CLIENT_WORK
+from simulation.plans.actions import ClientWork
 from simulation.plans.knots import clusters, disks, groups, leadership, producing, replication
 from simulation.plans.knots.strands import Knot
 from simulation.plans.plan import Plan, stream
@@ -137,7 +137,7 @@ def tie(plan: Plan, rng: Random, knot: str | None, *, led: bool) -> Plan:
 
 def quiet(plan: Plan) -> Plan:
     """The same without anything that happens to the cluster."""
-    kept = (timed for timed in plan.actions if isinstance(timed.action, CLIENT_WORK))
+    kept = (timed for timed in plan.actions if isinstance(timed.action, ClientWork))
     return plan.with_actions(tuple(kept))
 
 
