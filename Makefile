@@ -44,7 +44,7 @@ $(CLASSES): $(STAMP) | programs
 	@touch $@
 
 clients: $(STAMP)  ## programs of client libraries to compare: Java's, franz-go's; fetches and compiles
-	$(BIN)/python -m infra.client_programs
+	$(BIN)/python -m infra.client_builds
 
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml
@@ -145,7 +145,7 @@ side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and
 # What was run is kept below results/known-losses, and not run again. Without a JDK all is run but what
 # takes Java's client.
 known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 each; hours, goes on where it was
-	-$(BIN)/python -m infra.client_programs java
+	-$(BIN)/python -m infra.client_builds java
 	$(BIN)/ackproof known-losses $(STORIES) --runs $(or $(RUNS),1) --out docs/known-losses.md
 
 reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties, its messages
