@@ -13,7 +13,8 @@ from infra import artifacts, client_builds
 from infra.artifacts import Artifact
 from infra.interface import InfraError, Node
 
-_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN")
+# Without the last, a JVM that is killed leaves a file in the node's /tmp, whatever is its tmpdir.
+_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-XX:-UsePerfData")
 _AIOKAFKA = "workloads.foreign.aiokafka_producer"
 
 
