@@ -46,7 +46,8 @@ class Disk(Protocol):
     def lose_power(self, token: str, tail: str) -> None:
         """Lose what was not synced, and come back. Nobody may have files open there. ``token``:
         written to the witnesses just before. ``tail``: of the last segment of every log: ``lost``
-        as everything else, ``torn`` in the middle of a batch, or ``zeroed``."""
+        as everything else, ``torn`` in the middle of a batch, ``zeroed``, or
+        ``half-zeroed``, with a batch in which the zeros begin."""
 
     def witnesses(self) -> Witnesses: ...
 

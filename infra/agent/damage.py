@@ -103,8 +103,9 @@ def tails(directory: str) -> dict[str, tuple[int, bytes]]:
 def tear(directory: str, before: dict[str, tuple[int, bytes]], kind: str) -> None:
     """Leave at the end of every last segment what a write leaves that was under way when the power
     failed: ``torn``, its first half; ``zeroed``, its length in zeros (the size had reached the
-    disk, the data had not). It is made of what was lost. Where nothing was, it is one more batch:
-    what was synced is never touched.
+    disk, the data had not); ``half-zeroed``, its first half and then zeros, of which a batch comes
+    whose header is right and whose records are not. It is made of what was lost. Where nothing was,
+    it is one more batch: what was synced is never touched.
 
     Args:
         before: :func:`tails`, from before.
@@ -113,12 +114,22 @@ def tear(directory: str, before: dict[str, tuple[int, bytes]], kind: str) -> Non
         if not os.path.exists(path):  # its name was not synced
             continue
         with open(path, "r+b", buffering=0) as file:
-            end = os.fstat(file.fileno()).st_size
-            lost = window[end - size :] if size - len(window) <= end < size else b""
-            piece = _torn(lost or _first_batch(file.fileno()), kind)
-            os.pwrite(file.fileno(), piece, end)
+            kept = os.pread(file.fileno(), len(window), size - len(window))
+            whole = _kept(kept, window)
+            piece = _torn(window[whole:] or _first_batch(file.fileno()), kind)
+            at = size - len(window) + whole
+            os.pwrite(file.fileno(), piece, at)
             os.fsync(file.fileno())
-        _remember(directory, Damage(os.path.relpath(path, directory), end, piece))
+        _remember(directory, Damage(os.path.relpath(path, directory), at, piece))
+
+
+def _kept(found: bytes, before: bytes) -> int:
+    """How many bytes are as they were. The length may have been kept, with zeros for what is lost:
+    they begin where a batch does, which begins with zeros, too."""
+    same = len(os.path.commonprefix([found, before]))
+    if same == len(found):
+        return same
+    return max((end for end in _ends(before) if end <= same), default=0)
 
 
 def _torn(lost: bytes, kind: str) -> bytes:
@@ -126,7 +137,8 @@ def _torn(lost: bytes, kind: str) -> bytes:
         return bytes(len(lost) or _ZEROS)
     half = max(1, len(lost) // 2)
     # Two batches of the same length: the half of both is a whole one, and nothing is torn.
-    return lost[: half - (half > 1 and half in _ends(lost))] or b"\0"
+    left = lost[: half - (half > 1 and half in _ends(lost))] or b"\0"
+    return left.ljust(len(lost), b"\0") if kind == "half-zeroed" else left
 
 
 def _ends(batches: bytes) -> set[int]:

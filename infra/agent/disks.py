@@ -91,8 +91,8 @@ def lose_power(path: str, token: str, tail: str = "lost") -> None:
 
     Args:
         token: Written to the witnesses, see :func:`witnesses`.
-        tail: Of the last segments: ``lost`` as everything else, or ``torn`` or ``zeroed``, see
-            :func:`infra.agent.damage.tear`.
+        tail: Of the last segments: ``lost`` as everything else, or ``torn``, ``zeroed`` or
+            ``half-zeroed``, see :func:`infra.agent.damage.tear`.
 
     Raises Refused.
     """

@@ -9,7 +9,7 @@ from infra.storage import Disk
 from nemesis.effects import OnDisk, OnProcess, StandBy, kill
 from nemesis.interface import Cluster
 
-Tail = Literal["lost", "torn", "zeroed"]
+Tail = Literal["lost", "torn", "zeroed", "half-zeroed"]
 Failure = Literal["full", "io-error", "read-only"]
 
 REFUSALS: dict[Failure, str] = {"full": "ENOSPC", "io-error": "EIO", "read-only": "EROFS"}

@@ -48,7 +48,7 @@ class PowerLost(Parameters):
     tail: Tail = Field(
         default="lost",
         description="of the last segment of every log: lost as all else that was not synced, torn "
-        "in the middle of a batch, or zeroed",
+        "in the middle of a batch, zeroed, or half-zeroed: with a batch in which the zeros begin",
     )
 
 
