@@ -126,10 +126,11 @@ def tear(directory: str, before: dict[str, tuple[int, bytes]], kind: str) -> Non
 def _kept(found: bytes, before: bytes) -> int:
     """How many bytes are as they were. The length may have been kept, with zeros for what is lost:
     they begin where a batch does, which begins with zeros, too."""
-    same = len(os.path.commonprefix([found, before]))
-    if same == len(found):
-        return same
-    return max((end for end in _ends(before) if end <= same), default=0)
+    pairs = enumerate(zip(found, before, strict=False))
+    parts = next((at for at, (one, other) in pairs if one != other), None)
+    if parts is None:
+        return min(len(found), len(before))
+    return max((end for end in _ends(before) if end <= parts), default=0)
 
 
 def _torn(lost: bytes, kind: str) -> bytes:
