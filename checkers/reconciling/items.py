@@ -81,6 +81,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         groups=[group_of(run, group, partition) for group in planned.groups],
         brokers=list(compared.brokers),
         copies=list(map(str, compared.directories)),
+        compared_to=compared.end,
         uncompared=list(compared.untold),
         agreement=agreement_of(run, cell, partition).standing,
         timeline=known,

@@ -224,7 +224,7 @@ def divergent(
         partition=item.partition,
         brokers=item.brokers,
         directories=list(map(located, item.copies)),
-        end=item.end or 0,
+        end=item.compared_to,
         deleted_before=item.deleted_before,
         untold=list(item.uncompared),
     )

@@ -57,6 +57,7 @@ class WorkItem:
     groups: list[Group]
     brokers: list[int]
     copies: list[str]
+    compared_to: int
     uncompared: list[str]
     agreement: str
     timeline: Timeline

@@ -45,6 +45,7 @@ _NOTHING = WorkItem(
     groups=[],
     brokers=[],
     copies=[],
+    compared_to=0,
     uncompared=[],
     agreement="promised",
     timeline=UNSEEN,

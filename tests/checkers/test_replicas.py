@@ -260,6 +260,29 @@ def seen(*rows: Any) -> Callable[[Path], Path]:
     )
 
 
+def test_without_a_final_read_replicas_are_compared_up_to_a_high_watermark(
+    tmp_path: Path,
+) -> None:
+    """As when what a broker served has ended the client that read."""
+    directory = made(tmp_path, LOG, LOG, SPLIT, reads=False)
+    checkpoint = replicas_of(directory) / "broker-2" / "replication-offset-checkpoint"
+    checkpoint.write_text("0\n2\nu 0 9\nt 0 2\n")
+    result = checked(directory)
+    assert result.verdict is FAIL
+    assert agreement(result).broken == 1
+    checkpoint.write_text("0\n1\nt 0 0\n")
+    assert agreement(checked(directory)).broken == 0
+
+
+@pytest.mark.parametrize("content", ["", "1\n1\nt 0 2\n", "0\n1\nt 0\n", "0\n1\nt 0 x\n"])
+def test_a_checkpoint_in_another_format_tells_no_high_watermark(
+    tmp_path: Path, content: str
+) -> None:
+    directory = made(tmp_path, LOG, LOG, SPLIT, reads=False)
+    (replicas_of(directory) / "broker-1" / "replication-offset-checkpoint").write_text(content)
+    assert agreement(checked(directory)).held is None
+
+
 def unread(tmp_path: Path) -> Path:
     return made(tmp_path, LOG, LOG, SPLIT, reads=False)
 
