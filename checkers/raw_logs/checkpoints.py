@@ -1,5 +1,5 @@
-"""The high watermarks that brokers write down: ``replication-offset-checkpoint`` beside the logs of a
-directory. A line with the format's version, 0, one with how many there are, and one for each
+"""The high watermarks that brokers write down, in ``replication-offset-checkpoint`` beside the logs
+of a directory: a line with the format's version, 0, one with how many there are, and one for each
 partition, ``topic partition offset`` (Kafka's *OffsetCheckpointFile*)."""
 
 from history.storage import AnyPath
