@@ -28,7 +28,7 @@ from random import Random
 from typing import Any, NamedTuple, NoReturn, TypeVar, TypeVarTuple
 
 from simulation.loop.connections import Connections
-from simulation.loop.ownership import NOBODY, PROCESS, Process, State
+from simulation.loop.ownership import NOBODY, PROCESS, Killed, Process, State
 from simulation.loop.tasks import SimulatedHandle, SimulatedTask, Tasks, bury, carry_out
 
 T = TypeVar("T")
@@ -355,13 +355,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         process = task.process if isinstance(task, SimulatedTask) else PROCESS.get()
         self._trouble(process, str(context.get("message")), context.get("exception"))
 
-    def default_exception_handler(self, context: dict[str, Any]) -> None:
-        self.call_exception_handler(context)
+    default_exception_handler = call_exception_handler
 
     def _trouble(
         self, process: Process | None, message: str, exception: BaseException | None
     ) -> None:
-        if process is None or process.state != State.DEAD:
+        # A future complains when it is collected, in anybody's step: Killed is no one's.
+        if not isinstance(exception, Killed) and (process is None or process.state != State.DEAD):
             self.troubles.append(Trouble(self._now, process, message, exception))
 
     # --- life and death of processes --------------------------------------------------------

@@ -243,9 +243,7 @@ def mortal(files: FileSystem, process: Process, after: Callable[[str], None]) ->
 
 
 class _Mortal:
-    def __init__(
-        self, files: FileSystem, process: Process, after: Callable[[str], None]
-    ) -> None:
+    def __init__(self, files: FileSystem, process: Process, after: Callable[[str], None]) -> None:
         for name in vars(FileSystem):
             if not name.startswith("_"):
                 operation = getattr(files, name)

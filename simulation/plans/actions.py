@@ -392,15 +392,3 @@ class Timed:
 
     at_ms: int
     action: Action
-
-
-CLIENT_WORK = (Produce, Consume, CommitALot)
-ORDERS = (
-    CreateTopic,
-    DeleteTopic,
-    AddPartitions,
-    Reassign,
-    ElectPreferred,
-    AlterTopic,
-    DeleteRecords,
-)

@@ -76,7 +76,7 @@ class Striker:
     def strike(self, action: act.Action) -> None:
         """Now."""
         room = FAULT if isinstance(action, act.Fault) else ORDER
-        if isinstance(action, act.CLIENT_WORK):
+        if isinstance(action, act.ClientWork):
             self._cluster.work(action)
             return
         done = self._fault(action) if isinstance(action, act.Fault) else self._order(action)
@@ -395,4 +395,3 @@ class Striker:
                 node.resume()
             else:
                 self._revive(node)
-

@@ -132,7 +132,13 @@ OUTSIDE = (state(-5, 1, 0, (1, 2)), state(12, 3, 1, (3,)), state(25, 3, 1, (1, 2
     ],
     ids=[
         *("quiet", "clean election", "forbidden election", "acks=0", "unclean not used"),
-        *("elsewhere", "all synced", "led by another meanwhile", "emptied meanwhile", "a follower's"),
+        *(
+            "elsewhere",
+            "all synced",
+            "led by another meanwhile",
+            "emptied meanwhile",
+            "a follower's",
+        ),
         *("whole when it leads again", "ordered, not used"),
     ],
 )

@@ -169,7 +169,8 @@ def test_a_broker_may_lose_power_in_the_middle_of_a_write(cluster: Cluster) -> N
 
 def test_the_dead_reach_no_disk() -> None:
     disk, process, loop = MemoryDisk(Random(1)), Process("host"), SimulatedLoop(Random(1))
-    files = mortal(disk, process)
+    succeeded: list[str] = []
+    files = mortal(disk, process, succeeded.append)
     asked: list[str] = []
     disk.watch = asked.append
     files.make_directory(Path("/data"))
@@ -189,6 +190,7 @@ def test_the_dead_reach_no_disk() -> None:
         files.write(descriptor, b"never")
     assert asked == before
     assert disk.read(Path("/data/log")) == b"the last that it wrote"
+    assert succeeded == ["make_directory", "open", "write"]
 
 
 # --- one seed, one history --------------------------------------------------------------------

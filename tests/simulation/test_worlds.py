@@ -19,7 +19,14 @@ from simulation.__main__ import main
 from simulation.mutations.catalogue import mutated
 from simulation.observer.brokers import watching
 from simulation.observer.coverage import Coverage
-from simulation.plans.actions import CreateTopic, LosePower, Produce, Timed, Who
+from simulation.plans.actions import (
+    CreateTopic,
+    LosePower,
+    LosePowerAfter,
+    Produce,
+    Timed,
+    Who,
+)
 from simulation.plans.plan import Plan, from_json, to_json
 from simulation.plans.schedule import draw
 from simulation.search.shrink import Shrinker
@@ -267,6 +274,19 @@ def test_what_is_not_promised_is_no_violation() -> None:
     outcome = run(plan_of(produce(100, batches=30), *everybody))
     assert outcome.violation is None
     assert any("is promised any more" in what for _, what in outcome.notes)
+
+
+@pytest.mark.parametrize(
+    ("nth", "for_ms", "fails"), [(3, 5_000, 1), (100_000, 5_000, 0), (3, 1, 0)]
+)
+def test_power_fails_behind_an_operation_or_not_at_all(nth: int, for_ms: int, fails: int) -> None:
+    """Nothing is written in the first millisecond."""
+    mid_step = LosePowerAfter(
+        who=Who(broker=1), operation="write", nth=nth, for_ms=for_ms, down_ms=500
+    )
+    outcome = run(plan_of(Timed(at_ms=1_000, action=mid_step), produce(1_100, batches=30)))
+    assert outcome.violation is None
+    assert sum(what == "broker 1 loses power" for _, what in outcome.notes) == fails
 
 
 def test_a_violation_survives_the_way_between_processes() -> None:

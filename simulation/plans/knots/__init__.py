@@ -10,8 +10,8 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from simulation.plans.actions import CLIENT_WORK
-from simulation.plans.knots import clusters, groups, leadership, producing, replication
+from simulation.plans.actions import ClientWork
+from simulation.plans.knots import clusters, disks, groups, leadership, producing, replication
 from simulation.plans.knots.strands import Knot
 from simulation.plans.plan import Plan, stream
 
@@ -67,6 +67,8 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "passed over": leadership.passed_over,
     "taken out": replication.taken_out,
     "too many messages": replication.too_many_messages,
+    "named and unsynced": disks.named_and_unsynced,
+    "ended and begun": disks.ended_and_begun,
 }
 """In the order of their turns."""
 
@@ -135,7 +137,7 @@ def tie(plan: Plan, rng: Random, knot: str | None, *, led: bool) -> Plan:
 
 def quiet(plan: Plan) -> Plan:
     """The same without anything that happens to the cluster."""
-    kept = (timed for timed in plan.actions if isinstance(timed.action, CLIENT_WORK))
+    kept = (timed for timed in plan.actions if isinstance(timed.action, ClientWork))
     return plan.with_actions(tuple(kept))
 
 
