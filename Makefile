@@ -10,7 +10,7 @@ ENGINE := infra/docker/with-engine.sh
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs chromium clients demo test simulate selftest test-long test-jepsen test-kills test-kafka kafka-tests test-clients test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs chromium clients demo test simulate selftest test-long test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 side-by-side known-losses reference clients-table lint nightly clean
 
@@ -44,7 +44,7 @@ $(CLASSES): $(STAMP) | programs
 	@touch $@
 
 clients: $(STAMP)  ## programs of client libraries to compare: Java's, franz-go's; fetches and compiles
-	$(BIN)/python -m infra.client_programs
+	$(BIN)/python -m infra.client_builds
 
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml
@@ -81,28 +81,28 @@ test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetch
 
 # Without root there are no hosts, without an engine no containers: then the rest of them (5: none).
 # On nodes one at a time, since what they leave behind is looked for in the whole engine.
-kafka-tests:
+kafka-tests libraries-tests:
 	@where=; \
 	test "$$(id -u)" = 0 || where=" and not ssh"; \
 	if $(BIN)/python -m infra.docker.engine; \
 	then $(MAKE) --no-print-directory docker-image || exit; \
 	else where="$$where and not docker"; fi; \
-	$(BIN)/pytest -m "kafka and not docker and not ssh" \
+	$(BIN)/pytest -m "$(@:-tests=) and not docker and not ssh" \
 		--numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 20 --durations-min 10 && \
-	{ $(BIN)/pytest -m "kafka and (docker or ssh)$$where" || test $$? = 5; }
+	{ $(BIN)/pytest -m "$(@:-tests=) and (docker or ssh)$$where" || test $$? = 5; }
 
-test-clients: setup clients  ## the tests of client libraries that are compiled here
-	$(BIN)/pytest -m libraries
+test-clients: setup clients  ## the tests of client libraries that are compiled here; as root, on every backend
+	$(ENGINE) --or-without $(MAKE) --no-print-directory libraries-tests
 
 test-ssh: setup  ## the tests on hosts of their own, made on this machine; as root
 	@test "$$(id -u)" = 0 || { echo "test-ssh makes hosts, and needs root for that" >&2; exit 3; }
-	$(BIN)/pytest -m "ssh and not kafka"
+	$(BIN)/pytest -m "ssh and not kafka and not libraries"
 
 test-docker: setup  ## the tests that need a Docker Engine; installs and starts one if need be
 	$(ENGINE) $(MAKE) --no-print-directory docker-image docker-tests
 
 docker-tests:
-	$(BIN)/pytest -m "docker and not kafka"
+	$(BIN)/pytest -m "docker and not kafka and not libraries"
 
 docker-image: docker-base  ## the image of a node; BASE=IMAGE makes it from that one
 	$(BIN)/python -m infra.docker.image $(BASE)
@@ -145,7 +145,7 @@ side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and
 # What was run is kept below results/known-losses, and not run again. Without a JDK all is run but what
 # takes Java's client.
 known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 each; hours, goes on where it was
-	-$(BIN)/python -m infra.client_programs java
+	-$(BIN)/python -m infra.client_builds java
 	$(BIN)/ackproof known-losses $(STORIES) --runs $(or $(RUNS),1) --out docs/known-losses.md
 
 reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties, its messages

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from harness.campaign.model.clusters import ClusterSpec
-from history.cell import as_text
-from infra import attended, systems
+from history.cell import LIBRDKAFKA, as_text
+from infra import attended, client_programs, systems
+from infra.artifacts import Artifact
 from infra.disks import DiskPlan
 from infra.docker import engine
 from infra.here import enter as here_enter
 from infra.here.backend import CAPABILITIES, HereBackend
 from infra.interface import Backend, Capability, System
-from infra.jars import Jars
 from infra.local import enter as local_enter
 from infra.nodes import Obstacles, capabilities, lacking, limits
 from infra.registry import Kind
@@ -97,6 +97,7 @@ class Site:
         needs: What the campaign needs of the backend. What takes long to find out is found out
             only where it is needed.
         joining: How many brokers may join while it runs, at once.
+        clients: What cells have as their ``client``, each once.
         tell: Told, a line at a time, of what takes long.
         accepted_host_keys: Fingerprints of hosts that may be met for the first time.
     """
@@ -105,6 +106,7 @@ class Site:
     tell: Callable[[str], None]
     needs: frozenset[Capability] = frozenset()
     joining: int = 0
+    clients: Collection[str] = ()
     accepted_host_keys: frozenset[str] = frozenset()
 
     @property
@@ -121,9 +123,13 @@ class Site:
         return [f"broker-{n}" for n in range(brokers + 1, brokers + self.joining + 1)]
 
     @property
-    def jars(self) -> Sequence[Jars]:
-        """What nodes need for what is to be deployed. Raises InfraError."""
-        return systems.jars(self.cluster.system)
+    def artifacts(self) -> Sequence[Artifact]:
+        """What nodes need for what is to be deployed and for its clients, and do not have. Raises
+        InfraError."""
+        programs = [
+            client_programs.artifact(client) for client in self.clients if client != LIBRDKAFKA
+        ]
+        return [*systems.jars(self.cluster.system), *filter(None, programs)]
 
     @property
     def inventory(self) -> Inventory:
@@ -150,13 +156,13 @@ def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG00
     from infra.docker.backend import DockerBackend
 
     disks = site.cluster.disks is not None
-    return DockerBackend(results, site.tell, site.nodes, disks=disks, jars=site.jars)
+    return DockerBackend(results, site.tell, site.nodes, disks=disks, artifacts=site.artifacts)
 
 
 def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
     from infra.ssh.backend import SshBackend
 
-    return SshBackend(site.inventory, site.nodes, report=site.tell, jars=site.jars)
+    return SshBackend(site.inventory, site.nodes, report=site.tell, artifacts=site.artifacts)
 
 
 def _here(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
@@ -211,7 +217,7 @@ def _survey(site: Site) -> frozenset[Capability]:
         site.tell,
         tried,
         site.further,
-        site.jars,
+        site.artifacts,
     )
 
 

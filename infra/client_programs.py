@@ -1,70 +1,63 @@
-"""The programs of client libraries that are put under test, on this machine: ``make clients``.
+"""The programs of client libraries that are put under test: where they are, and how nodes run them.
 
-Java's and Go's are compiled, each with its library in the one version that is written down here or
-in ``go.mod``, and kept in the user's cache, in a directory that is named after what went into it.
-What else the Java client needs is among the jars of PySpark. aiokafka's runs in the Python of any
-node; others are on this machine alone, and so for the backend local.
-
-As a program: ``python -m infra.client_programs [LIBRARY...]``, by default all; exit status 3 where
-one cannot be made, with the reason.
+Java's and franz-go's are made on this machine (:mod:`infra.client_builds`), and programs of the
+user's own are its files. Where a node does not see these, it is given them: a backend is opened
+with their :func:`artifact`. aiokafka's runs in the Python of any node.
 """
 
-import hashlib
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from infra.interface import InfraError, Software
-from infra.software import jars_of_spark
+from infra import artifacts, client_builds
+from infra.artifacts import Artifact
+from infra.interface import InfraError, Node
 
-SOURCES = Path(__file__).parents[1] / "workloads" / "foreign"
-KAFKA_CLIENTS = "4.1.1"
-_SHA512 = (
-    "50264f2f06c92caa150683654c317a81d7831c7ea4c66353e57b46f412afa3c6"
-    "e9d12a883a91630c9f3015b1363840cf152a4fc8e7ec0ec9592033520292935f"
-)
-"""Of its jar, as Maven Central has it beside the jar."""
-_MAVEN = "https://repo1.maven.org/maven2/org/apache/kafka/kafka-clients"
-_JARS = (
-    "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "lz4-java", "snappy-java",
-    "zstd-jni",
-)  # fmt: skip
-"""What the Java client needs of PySpark's jars: its log, and the codecs."""
-_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN")
-_JAVA_CLASS = "ProducerProgram"
+# Without the last, a JVM that is killed leaves a file in the node's /tmp, whatever is its tmpdir.
+_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-XX:-UsePerfData")
 _AIOKAFKA = "workloads.foreign.aiokafka_producer"
-_GO_BINARY = "producer"
-_GO_DIRECTORY = Path("/usr/local/go/bin")
-"""Where Go's own archive is unpacked to by its instructions; often not in PATH."""
-_FETCHED_WITHIN_S = 600
-_BUILT_WITHIN_S = 900
 
 
-def command(client: str, software: Software) -> tuple[str, ...]:
-    """The command line of a client's program, on a node with ``software``. Raises InfraError where
-    it is not there, with what to do."""
-    match client:
-        case "aiokafka":
-            return (software.python, "-m", _AIOKAFKA)
-        case "java":
-            return (software.java, *_JVM_OPTIONS, "-cp", _class_path(_built(client)), _JAVA_CLASS)
-        case "franz-go":
-            return (str(_built(client) / _GO_BINARY),)
-    return (str(own(client)),)
+def command(client: str, node: Node) -> tuple[str, ...]:
+    """The command line of a client's program on a node. Raises InfraError where it is not there,
+    with what to do."""
+    wanted = artifact(client)
+    if wanted is None:
+        return (node.software.python, "-m", _AIOKAFKA)
+    there = node.where(wanted)
+    if wanted.is_program:
+        return (str(there),)
+    # Codecs unpack their native parts there, and a JVM that is killed leaves them.
+    aside = f"-Djava.io.tmpdir={node.directory}"
+    main = client_builds.JAVA_CLASS
+    return (node.software.java, *_JVM_OPTIONS, aside, "-cp", f"{there}/*", main)
+
+
+def artifact(client: str) -> Artifact | None:
+    """What nodes need to run a client's program; None where they have it as they are. Raises
+    InfraError where it is not on this machine, with what to do."""
+    if client == "aiokafka":
+        return None
+    try:
+        if client == "java":
+            directory = client_builds.built(client)
+            sums = {jar.name: artifacts.sha256(jar) for jar in sorted(directory.glob("*.jar"))}
+            title = "the program of java"
+            return Artifact(name=directory.name, title=title, path=directory, sums=sums)
+        if client == "franz-go":
+            path = client_builds.built(client) / client_builds.GO_BINARY
+            return artifacts.program(path, "franz-go", "the program of franz-go")
+        path = own(client)
+        return artifacts.program(path, path.name, f"the program {path}")
+    except OSError as error:
+        raise InfraError(f"the program of {client} cannot be read: {error}") from error
 
 
 def missing(client: str) -> str | None:
     """Why there is no such program on this machine, and how to get it; None where there is."""
     try:
-        if client in _BUILDERS:
-            _built(client)
+        if client in client_builds.LIBRARIES:
+            client_builds.built(client)
         elif client == "aiokafka":
             if find_spec("aiokafka") is None:
                 return "aiokafka is not installed: make setup"
@@ -73,11 +66,6 @@ def missing(client: str) -> str | None:
     except InfraError as error:
         return str(error)
     return None
-
-
-def on_every_backend(client: str) -> bool:
-    """Whether nodes have the program wherever they are."""
-    return client == "aiokafka"
 
 
 def own(client: str) -> Path:
@@ -89,121 +77,3 @@ def own(client: str) -> Path:
     if not os.access(path, os.X_OK):
         raise InfraError(f"{path} may not be executed: chmod +x")
     return path
-
-
-def build(client: str) -> Path:
-    """Make the program, unless it is there already; its directory. Raises InfraError."""
-    directory = _directory(client)
-    if not directory.exists():
-        with _made_aside(directory) as partial:
-            _BUILDERS[client](partial)
-    return directory
-
-
-def _built(client: str) -> Path:
-    directory = _directory(client)
-    if not directory.exists():
-        raise InfraError(f"the program of {client} is not built: make clients")
-    return directory
-
-
-def _directory(client: str) -> Path:
-    """Where its program is, or will be: named after its sources and its library's version."""
-    digest = hashlib.sha256(KAFKA_CLIENTS.encode())
-    for path in sorted((SOURCES / client).iterdir()):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "ackproof" / "clients" / f"{client}-{digest.hexdigest()[:12]}"
-
-
-@contextmanager
-def _made_aside(directory: Path) -> Iterator[Path]:
-    """All or nothing: what was interrupted is not taken for a whole program."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f"{directory.name}.", dir=directory.parent))
-    try:
-        yield partial
-        partial.chmod(0o755)
-        partial.rename(directory)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _build_java(into: Path) -> None:
-    compiler = _compiler("javac", "a JDK (Debian: apt-get install default-jdk-headless)")
-    _fetch(into / f"kafka-clients-{KAFKA_CLIENTS}.jar")
-    source = SOURCES / "java" / f"{_JAVA_CLASS}.java"
-    _run(
-        [compiler, "-Xlint:all", "-Werror", "-cp", _class_path(into), "-d", str(into), str(source)]
-    )
-
-
-def _build_franz_go(into: Path) -> None:
-    compiler = _compiler("go", "Go 1.25 or newer (https://go.dev/dl)", _GO_DIRECTORY)
-    options = ("-mod=readonly", "-trimpath", "-buildvcs=false")
-    _run(
-        [compiler, "build", *options, "-o", str(into / _GO_BINARY), "."],
-        directory=SOURCES / "franz-go",
-    )
-
-
-_BUILDERS: Mapping[str, Callable[[Path], None]] = {
-    "java": _build_java,
-    "franz-go": _build_franz_go,
-}
-
-
-def _class_path(directory: Path) -> str:
-    jars = sorted(directory.glob("*.jar"))
-    return ":".join(map(str, (directory, *jars, *jars_of_spark(_JARS))))
-
-
-def _compiler(name: str, remedy: str, beside: Path | None = None) -> str:
-    found = shutil.which(name) or (beside and shutil.which(name, path=str(beside)))
-    if not found:
-        raise InfraError(f"no {name} in PATH: install {remedy}")
-    return found
-
-
-def _fetch(jar: Path) -> None:
-    url = f"{_MAVEN}/{KAFKA_CLIENTS}/{jar.name}"
-    try:
-        with urllib.request.urlopen(url, timeout=_FETCHED_WITHIN_S) as answer:
-            content = answer.read()
-    except OSError as error:
-        raise InfraError(f"cannot fetch {url}: {error}") from error
-    if hashlib.sha512(content).hexdigest() != _SHA512:
-        raise InfraError(f"{url} is not what it was: its SHA-512 is another")
-    jar.write_bytes(content)
-
-
-def _run(argv: Sequence[str], directory: Path | None = None) -> None:
-    try:
-        done = subprocess.run(
-            argv,
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            timeout=_BUILT_WITHIN_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise InfraError(f"{argv[0]} was not done within {_BUILT_WITHIN_S} s") from error
-    if done.returncode != 0:
-        raise InfraError(f"{argv[0]} failed: {(done.stderr or done.stdout).strip()}")
-
-
-def main(clients: Sequence[str]) -> int:
-    """Make the programs of ``clients``, telling of each; the exit status."""
-    status = 0
-    for client in clients or _BUILDERS:
-        try:
-            told = str(build(client)) if client in _BUILDERS else "there is nothing to make"
-        except InfraError as error:
-            told, status = str(error), 3
-        sys.stdout.write(f"{client}: {told}\n")
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -13,13 +13,13 @@ from typing import Protocol
 
 from infra.added import Added
 from infra.admin import Admin
+from infra.artifacts import Artifact
 from infra.changes import ClusterChange, Observer
 from infra.clocks import Clock, Clocks
 from infra.distant import Distant
 from infra.ensemble import Ensemble
 from infra.ensemble import ZooKeeperCounters as ZooKeeperCounters
 from infra.impairments import Links
-from infra.jars import Jars
 from infra.scarcity import Scarcity
 from infra.storage import Disk, Storage
 
@@ -156,9 +156,9 @@ class Node(Storage, Clocks, Scarcity, Protocol):
     def software(self) -> Software:
         """Raises InfraError when something of it is missing."""
 
-    def class_path(self, jars: Jars) -> str:
-        """Java's class path of ``jars`` on the node. Raises InfraError where the backend was opened
-        without them and the node does not see this machine's."""
+    def where(self, artifact: Artifact) -> PurePosixPath:
+        """Its path on the node. Raises InfraError where the backend was opened without it and the
+        node does not see this machine's files."""
 
     def start(self, command: Command) -> Process: ...
 

@@ -9,12 +9,12 @@ from pathlib import Path, PurePosixPath
 
 from infra import copying
 from infra.agent_client import AgentClient
+from infra.artifacts import Artifact
 from infra.clocks import ClockReading
 from infra.copying import Shares
 from infra.disks import AgentDisk
 from infra.fake_clock import AgentClock
 from infra.interface import Command, InfraError, Software
-from infra.jars import Jars
 from infra.limits import AgentLimits
 from infra.process import AgentProcess
 from infra.scarcity import Scarce, Scarcity
@@ -34,7 +34,7 @@ class Made:
         directory: The node's own; ``logs`` in it is made by the backend.
         software: Finds out what ``Node.software`` is.
         shares: What of this machine the node sees.
-        jars: Where those lie that it was given; None: it sees this machine's.
+        artifacts: Where those lie that it was given; None: it sees this machine's files.
         remove: Removes what was made, called once. Raises InfraError when it cannot.
         limits: Gives its processes too little; None: the agent does.
     """
@@ -45,7 +45,7 @@ class Made:
     agent: AgentClient
     software: Callable[[], Software]
     shares: Shares
-    jars: Mapping[Jars, PurePosixPath] | None
+    artifacts: Mapping[Artifact, PurePosixPath] | None
     remove: Callable[[], None]
     limits: Scarcity | None = None
 
@@ -74,11 +74,12 @@ class AgentNode:
             self._software = self._made.software()
         return self._software
 
-    def class_path(self, jars: Jars) -> str:
-        given = {jars: jars.directory} if self._made.jars is None else self._made.jars
-        if jars not in given:
-            raise InfraError(f"{self.name} was not given the jars of {jars.title}")
-        return f"{given[jars]}/*"
+    def where(self, artifact: Artifact) -> PurePosixPath:
+        if self._made.artifacts is None:
+            return PurePosixPath(artifact.path)
+        if artifact not in self._made.artifacts:
+            raise InfraError(f"{self.name} was not given {artifact.title} ({artifact.name})")
+        return self._made.artifacts[artifact]
 
     def start(self, command: Command) -> AgentProcess:
         """Start ``command`` on the node. A program that does not exist ends with status 127 and a

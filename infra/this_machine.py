@@ -44,7 +44,7 @@ def node_of(
             agent=agent.client(),
             software=of_this_machine,
             shares=SeenThere(agent.name, Path("/")),
-            jars=None,
+            artifacts=None,
             remove=remove,
         )
     )

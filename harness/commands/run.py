@@ -13,6 +13,7 @@ from harness import outside
 from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
 from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.cells import clients_of
 from harness.campaign.plan.needs import joining, needs_of
 from harness.campaign.plan.runs import runs_of
 from harness.campaign.problems.places import (
@@ -223,6 +224,7 @@ def _placed(
         tell=click.echo,
         needs=needs_of(campaign),
         joining=joining(campaign.faults),
+        clients=clients_of(campaign.cells),
         accepted_host_keys=accepted,
     )
     able = place.capabilities(site)

@@ -62,7 +62,7 @@ def start(
     specification = node.directory / f"{client.name}.json"
     content = dict(client.specification)
     if client.library is not None:
-        content["program"] = client_programs.command(client.library, node.software)
+        content["program"] = client_programs.command(client.library, node)
     node.write(specification, json.dumps(content, indent=1).encode())
     env = {CONNECTION: json.dumps(dict(connection))} if connection else {}
     command = Command(name=client.name, argv=_argv(client, node, specification), env=env)

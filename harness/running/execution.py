@@ -180,7 +180,9 @@ def _one_run(
 def _backend(plan: RunPlan, scratch: Path, results: Path, display: Progress) -> Iterator[Backend]:
     """The run's backend. That it cannot be closed is told, and keeps nothing from following."""
     place = BACKENDS[plan.cluster.backend]
-    backend = place.open(Site(cluster=plan.cluster, tell=display.note), scratch, results)
+    clients = dict.fromkeys(planned.cell.client for planned in plan.cells)
+    site = Site(cluster=plan.cluster, tell=display.note, clients=tuple(clients))
+    backend = place.open(site, scratch, results)
     try:
         yield backend
     finally:

@@ -15,11 +15,11 @@ from docker.errors import DockerException
 from docker.models.containers import Container
 from docker.types import Mount
 
+from infra.artifacts import Artifact
 from infra.docker.engine import connected, limits, owned, unavailable
 from infra.docker.image import ensure_image
 from infra.docker.node import make_node, remove
 from infra.interface import Capability, InfraError, Node
-from infra.jars import Jars
 from infra.links import AgentLinks
 from infra.node import AgentNode
 from infra.nodes import Nodes, capabilities
@@ -35,8 +35,8 @@ _WITH_DISKS: Mapping[str, Any] = {
 }
 """To mount, by way of loop devices (``/dev/loop*`` and ``/dev/loop-control``)."""
 
-_JARS = PurePosixPath("/opt/ackproof")
-"""Beside ZooKeeper's, which are in the image."""
+_ARTIFACTS = PurePosixPath("/opt/ackproof")
+"""Beside ZooKeeper's jars, which are in the image."""
 
 
 def _silent(_line: str) -> None: ...
@@ -52,7 +52,7 @@ class DockerBackend:
         names: The nodes that will be asked for: their containers are started at once, together.
         disks: Whether nodes shall be able to have disks of their own. Their containers may mount
             file systems and use loop devices then, as root of this machine may.
-        jars: What every node shall see besides, and cannot change.
+        artifacts: What every node shall see besides, and cannot change.
 
     Raises InfraError where the backend does not work, or the image cannot be built.
     """
@@ -66,12 +66,12 @@ class DockerBackend:
         names: Sequence[str] = (),
         *,
         disks: bool = False,
-        jars: Sequence[Jars] = (),
+        artifacts: Sequence[Artifact] = (),
     ) -> None:
         if obstacle := unavailable():
             raise InfraError(obstacle)
         self._shared = shared and shared.absolute()
-        self._jars = {one: _JARS / one.name for one in jars}
+        self._artifacts = {one: _ARTIFACTS / one.name for one in artifacts}
         self._rights = _WITH_DISKS if disks else _RIGHTS
         self._nodes = Nodes(self._make)
         self.links = AgentLinks(self._nodes)
@@ -119,15 +119,15 @@ class DockerBackend:
     def _make(self, name: str) -> AgentNode:
         container = self._start(name)
         try:
-            return make_node(name, container, self._run, self._shared, self._jars)
+            return make_node(name, container, self._run, self._shared, self._artifacts)
         except BaseException:
             remove(container)
             raise
 
     def _start(self, name: str) -> Container:
         mounts = [
-            Mount(str(there), str(jars.directory), type="bind", read_only=True)
-            for jars, there in self._jars.items()
+            Mount(str(there), str(artifact.path), type="bind", read_only=True)
+            for artifact, there in self._artifacts.items()
         ]
         if self._shared is not None:
             mounts.append(Mount(str(self._shared), str(self._shared), type="bind"))

@@ -8,11 +8,11 @@ from docker.errors import DockerException, NotFound
 from docker.models.containers import Container
 
 from infra.agent_client import AgentClient
+from infra.artifacts import Artifact
 from infra.copying import SeenThere
 from infra.docker.limits import ContainerLimits
 from infra.identity import ProcessIdentity
 from infra.interface import InfraError, Software
-from infra.jars import Jars
 from infra.node import AgentNode, Made
 from infra.sockets import Sockets
 
@@ -28,10 +28,10 @@ def make_node(
     container: Container,
     network: str,
     shared: Path | None,
-    jars: Mapping[Jars, PurePosixPath],
+    artifacts: Mapping[Artifact, PurePosixPath],
 ) -> AgentNode:
-    """The node in ``container``, which runs already, sees ``shared``, and has ``jars`` where these
-    say. Raises InfraError when it has ended, or is not to be reached from here."""
+    """The node in ``container``, which runs already, sees ``shared``, and has ``artifacts`` where
+    these say. Raises InfraError when it has ended, or is not to be reached from here."""
     container.reload()
     first = _first_process(name, container)
 
@@ -50,7 +50,7 @@ def make_node(
             agent=agent,
             software=lambda: _software(agent),
             shares=SeenThere(name, shared),
-            jars=jars,
+            artifacts=artifacts,
             remove=lambda: remove(container),
             limits=ContainerLimits(container, agent),
         )

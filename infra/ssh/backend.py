@@ -11,9 +11,9 @@ import threading
 from collections.abc import Sequence
 
 from infra.agent_client import AgentClient
+from infra.artifacts import Artifact
 from infra.copying import Copied
 from infra.interface import Capability, InfraError, Node
-from infra.jars import Jars
 from infra.links import AgentLinks
 from infra.node import AgentNode, Made
 from infra.nodes import Nodes, Obstacles, capabilities, limits
@@ -42,7 +42,7 @@ class SshBackend:
             Others are made ready when they are asked for.
         accepted: Fingerprints of host keys that may be added to the known hosts.
         report: Told, a line at a time, what takes a while.
-        jars: What nodes shall have besides, brought to each host once.
+        artifacts: What nodes shall have besides, brought to each host once.
 
     Raises InfraError naming every host that cannot be had, and why.
     """
@@ -56,12 +56,12 @@ class SshBackend:
         *,
         accepted: frozenset[str] = frozenset(),
         report: Report = _silent,
-        jars: Sequence[Jars] = (),
+        artifacts: Sequence[Artifact] = (),
     ) -> None:
         self._inventory = inventory
         self._trust = Trust(inventory.known_hosts, accepted)
         self._report = report
-        self._jars = jars
+        self._artifacts = artifacts
         self._run = secrets.token_hex(8)
         self._placing = threading.Lock()
         self._placed: dict[str, Host] = {}
@@ -142,7 +142,11 @@ class SshBackend:
     def _make(self, name: str) -> AgentNode:
         self._place([name])
         host = make_ready(
-            self._placed[name], self._inventory.directory, self._trust, self._report, self._jars
+            self._placed[name],
+            self._inventory.directory,
+            self._trust,
+            self._report,
+            self._artifacts,
         )
         prepared = host.prepared
         try:
@@ -181,7 +185,7 @@ def _node(name: str, host: ReadyHost) -> AgentNode:
             agent=agent,
             software=lambda: prepared.software,
             shares=Copied(agent, run / name / "shared"),
-            jars=prepared.jars,
+            artifacts=prepared.artifacts,
             remove=lambda: _release(host),
         )
     )

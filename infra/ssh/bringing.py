@@ -1,14 +1,14 @@
 """Bringing to hosts what they keep from run to run; nothing that is there already.
 
-Each thing lies in a directory of its own, which is named after its content.
+Each thing is a file or lies in a directory of its own, which is named after its content.
 """
 
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from infra.agent_client import AgentClient
+from infra.artifacts import Artifact, machine_of
 from infra.interface import InfraError
-from infra.jars import Jars
 from infra.ssh import bundle, libraries
 
 _INSTALL_WITHIN_S = 600.0
@@ -46,20 +46,28 @@ def bring_libraries(
     )
 
 
-def bring_jars(agent: AgentClient, jars: Jars, directory: PurePosixPath, report: Report) -> None:
-    """Each that is not there, or is another one than here. Raises InfraError for one that is there
-    and not here: Java would take it, too."""
-    there = agent.ask("sums", timeout=_SUMMED_WITHIN_S, directory=str(directory))
-    if strangers := sorted(there.keys() - jars.sums.keys()):
+def bring_artifact(
+    agent: AgentClient, artifact: Artifact, there: PurePosixPath, machine: str, report: Report
+) -> None:
+    """Each file of it that is not there, or is another one than here. ``machine``: the host's, as
+    ``uname -m`` calls it. Raises InfraError for a program that is for another machine, and for a
+    file that is there and not here: Java would take it, too."""
+    if artifact.is_program and (made_for := machine_of(artifact.path)) not in (None, machine):
         raise InfraError(
-            f"{agent.who}: {', '.join(strangers)} in {directory} is not of {jars.title}: remove "
+            f"{agent.who}: {artifact.title} was compiled for {made_for}, and this is {machine}"
+        )
+    present = agent.ask("sums", timeout=_SUMMED_WITHIN_S, path=str(there))
+    if strangers := sorted(present.keys() - artifact.sums.keys()):
+        raise InfraError(
+            f"{agent.who}: {', '.join(strangers)} in {there} is not of {artifact.title}: remove "
             "it, or everything by ackproof clean --inventory FILE"
         )
-    missing = [
-        jars.directory / name for name, sum_here in jars.sums.items() if there.get(name) != sum_here
-    ]
+    missing = [name for name, known in artifact.sums.items() if present.get(name) != known]
     if missing:
-        size_mb = sum(file.stat().st_size for file in missing) / 1e6
-        report(f"{agent.who}: bringing {jars.title} ({size_mb:.0f} MB)")
-    for file in missing:
-        agent.write(directory / file.name, file.read_bytes())
+        size_mb = sum((artifact.path / name).stat().st_size for name in missing) / 1e6
+        report(f"{agent.who}: bringing {artifact.title} ({size_mb:.0f} MB)")
+    for name in missing:
+        agent.write(there / name, (artifact.path / name).read_bytes())
+    if artifact.is_program:
+        # Whether it was there or not: the connection may have been lost between the two.
+        agent.ask("allow_execution", path=str(there))

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from infra.artifacts import Artifact
 from infra.interface import Capability, InfraError
-from infra.jars import Jars
 from infra.nodes import capabilities, lacking, limits
 from infra.ssh.bringing import Report
 from infra.ssh.connection import Connection
@@ -33,13 +33,13 @@ class ReadyHost:
 
 
 def make_ready(
-    host: Host, directory: str, trust: Trust, report: Report, jars: Sequence[Jars]
+    host: Host, directory: str, trust: Trust, report: Report, artifacts: Sequence[Artifact]
 ) -> ReadyHost:
-    """Connect and prepare. ``directory``: as in the inventory; ``jars``: to bring besides. Raises
-    InfraError."""
+    """Connect and prepare. ``directory``: as in the inventory; ``artifacts``: to bring besides.
+    Raises InfraError."""
     connection = Connection(host, trust)
     try:
-        prepared = prepare(connection, directory, report, jars)
+        prepared = prepare(connection, directory, report, artifacts)
         addresses: list[str] = prepared.agent.ask("addresses")
         own = _own_address(host, addresses)
         return ReadyHost(
@@ -70,7 +70,7 @@ def survey(
     report: Report,
     trials: Mapping[Capability, str] = _NOTHING,
     further: Sequence[str] = (),
-    jars: Sequence[Jars] = (),
+    artifacts: Sequence[Artifact] = (),
 ) -> frozenset[Capability]:
     """Make the hosts of the nodes ``names`` ready, and say what can be done on all of them;
     nothing runs there afterwards.
@@ -78,7 +78,7 @@ def survey(
     Args:
         trials: What shall be tried, and the verb that does.
         further: Nodes that may be asked for besides, while the others are there.
-        jars: To bring to all of them.
+        artifacts: To bring to all of them.
 
     Raises InfraError naming every host that cannot be had, and why.
     """
@@ -89,7 +89,9 @@ def survey(
     except LookupError as lacking_host:
         report(f"no {Capability.FURTHER_NODES}: {lacking_host}")
         further = ()
-    ready = on_all(lambda host: make_ready(host, inventory.directory, trust, report, jars), wanted)
+    ready = on_all(
+        lambda host: make_ready(host, inventory.directory, trust, report, artifacts), wanted
+    )
     tried = {one: on_all(partial(_try, verb), ready) for one, verb in trials.items()}
     limited = []
     for number, host in enumerate(ready):

@@ -12,14 +12,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from infra.agent_client import AgentClient
+from infra.artifacts import Artifact
 from infra.interface import InfraError, Software
-from infra.jars import Jars
 from infra.java import JAVA_VERSION_MIN, parse_version
 from infra.nodes import OF_LINKS, Obstacles
 from infra.scarcity import Scarce
 from infra.software import zookeeper_jars
 from infra.ssh import bundle, libraries
-from infra.ssh.bringing import Report, bring, bring_jars, bring_libraries
+from infra.ssh.bringing import Report, bring, bring_artifact, bring_libraries
 from infra.ssh.connection import Channels, Connection
 
 _PYTHON_MIN = (3, 11)
@@ -61,7 +61,7 @@ class Prepared:
         base: All of ours lies below it.
         program, agent: See :class:`Brought`.
         sources: For PYTHONPATH.
-        jars: Where those lie that were brought there.
+        artifacts: Where those lie that were brought there.
         obstacles: Why its links cannot be treated as a capability says.
         unlimited: Why processes cannot be given too little of something, by what it is; None
             where they can.
@@ -72,7 +72,7 @@ class Prepared:
     agent: AgentClient
     software: Software
     sources: PurePosixPath
-    jars: Mapping[Jars, PurePosixPath]
+    artifacts: Mapping[Artifact, PurePosixPath]
     obstacles: Obstacles
     unlimited: Mapping[Scarce, str | None]
 
@@ -120,14 +120,14 @@ def _check_python(connection: Connection, version: Sequence[int]) -> None:
 
 
 def prepare(
-    connection: Connection, directory: str, report: Report, jars: Sequence[Jars]
+    connection: Connection, directory: str, report: Report, artifacts: Sequence[Artifact]
 ) -> Prepared:
     """Install what is missing and bring the software; quick where nothing is.
 
     Args:
         directory: As in the inventory.
         report: Told, a line at a time, what takes a while.
-        jars: To bring besides.
+        artifacts: To bring besides.
 
     Raises InfraError naming host, what is missing and why it cannot be had.
     """
@@ -142,14 +142,14 @@ def prepare(
     for package in (bundle.sources(), bundle.jars()):
         bring(agent, package, kept / package.name)
     bring_libraries(agent, platform, installed, report)
-    for one in jars:
-        bring_jars(agent, one, kept / one.name, report)
+    for one in artifacts:
+        bring_artifact(agent, one, kept / one.name, facts["machine"], report)
     return Prepared(
         base=brought.base,
         program=brought.program,
         agent=agent,
         sources=sources,
-        jars={one: kept / one.name for one in jars},
+        artifacts={one: kept / one.name for one in artifacts},
         software=Software(
             python=str(installed / "bin" / "python"),
             java=facts["java"]["path"],

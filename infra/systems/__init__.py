@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from infra.artifacts import Artifact
 from infra.disks import DiskPlan
 from infra.interface import Backend, InfraError, System
-from infra.jars import Jars
 from infra.systems.bundled import BundledSystem
 from infra.systems.kafka.jars import fetch, jars_of
 from infra.systems.kafka.system import kafka_program
@@ -24,7 +24,7 @@ def prepare(name: str, tell: Callable[[str], None]) -> None:
         fetch(kafka, tell)
 
 
-def jars(name: str) -> Sequence[Jars]:
+def jars(name: str) -> Sequence[Artifact]:
     """What nodes need for the system of that name, beside what they have for any: a backend is
     opened with it. Raises InfraError where it was not prepared, or is not what was released."""
     kafka = _parsed(name).kafka

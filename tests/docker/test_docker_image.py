@@ -3,16 +3,16 @@
 import re
 from contextlib import closing
 from fnmatch import fnmatch
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 from containers import owned_things
 
+from infra.artifacts import Artifact, program
 from infra.docker.backend import DockerBackend
 from infra.docker.engine import IMAGE, connected
 from infra.docker.image import BASE, PROJECT, ensure_image, sources
 from infra.interface import Command, InfraError
-from infra.jars import Jars
 from infra.software import zookeeper_jars
 
 DOCKERFILE = PROJECT / "infra" / "docker" / "Dockerfile"
@@ -76,17 +76,35 @@ def test_a_backend_that_cannot_be_made_leaves_nothing(monkeypatch: pytest.Monkey
 @pytest.mark.docker
 def test_jars_are_seen_and_cannot_be_changed(tmp_path: Path) -> None:
     (tmp_path / "a.jar").write_bytes(b"content")
-    jars = Jars(name="kafka-1", title="Apache Kafka 1", directory=tmp_path, sums={"a.jar": ""})
-    other = Jars(name="kafka-2", title="Apache Kafka 2", directory=tmp_path, sums={})
-    with closing(DockerBackend(jars=[jars])) as backend:
+    jars = Artifact(name="kafka-1", title="Apache Kafka 1", path=tmp_path, sums={"a.jar": ""})
+    other = Artifact(name="kafka-2", title="Apache Kafka 2", path=tmp_path, sums={})
+    with closing(DockerBackend(artifacts=[jars])) as backend:
         node = backend.node("a")
-        there = PurePosixPath(node.class_path(jars)).parent
+        there = node.where(jars)
         assert node.read(there / "a.jar") == b"content"
-        with pytest.raises(InfraError, match="a was not given the jars of Apache Kafka 2"):
-            node.class_path(other)
+        with pytest.raises(InfraError, match="a was not given Apache Kafka 2"):
+            node.where(other)
         for change in (["rm", f"{there}/a.jar"], ["touch", f"{there}/b.jar"]):
             assert node.start(Command(name="changes", argv=change)).wait(10) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["a.jar"]
+
+
+@pytest.mark.docker
+def test_programs_run_on_containers_and_cannot_be_changed(tmp_path: Path) -> None:
+    """Of its directory nothing else is seen: it may be anybody's home."""
+    mine = tmp_path / "mine"
+    mine.write_text("#!/bin/sh\necho ready\n")
+    mine.chmod(0o755)
+    (tmp_path / "beside").touch()
+    artifact = program(mine, mine.name, "the program mine")
+    with closing(DockerBackend(artifacts=[artifact])) as backend:
+        node = backend.node("a")
+        there = node.where(artifact)
+        assert node.start(Command(name="mine", argv=[str(there)])).wait(10) == 0
+        assert node.read(node.log_directory / "mine.log") == b"ready\n"
+        assert node.start(Command(name="changes", argv=["sh", "-c", f"echo > {there}"])).wait(10)
+        assert node.start(Command(name="beside", argv=["ls", f"{there.parent}/beside"])).wait(10)
+    assert mine.read_text() == "#!/bin/sh\necho ready\n"
 
 
 @pytest.mark.docker

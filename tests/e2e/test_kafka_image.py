@@ -32,7 +32,7 @@ def system() -> Iterator[str]:
         words = b"FROM scratch\nCOPY libs /opt/kafka/libs\n"
         dockerfile.size = len(words)
         archive.addfile(dockerfile, io.BytesIO(words))
-        archive.add(jars.directory, "libs")
+        archive.add(jars.path, "libs")
     context.seek(0)
     with connected(timeout_s=600) as client:
         image, _ = client.images.build(fileobj=context, custom_context=True, tag=NAME, rm=True)

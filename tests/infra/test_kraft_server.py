@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from infra.artifacts import Artifact
 from infra.interface import Command
-from infra.jars import Jars
 from infra.systems.kafka.log4j import logging
 from infra.systems.kafka.releases import Release
 from infra.systems.kraft.server import Program
 
-JARS = Jars(name="kafka-1", title="Apache Kafka", directory=Path("/here"), sums={})
+JARS = Artifact(name="kafka-1", title="Apache Kafka", path=Path("/here"), sums={})
 METADATA, ONE, OTHER = map(PurePosixPath, ("/node/metadata", "/node/1", "/node/2"))
 
 
@@ -27,8 +27,8 @@ class FakeNode:
     written: dict[str, str] = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)
 
-    def class_path(self, _jars: Jars) -> str:
-        return "jars"
+    def where(self, _artifact: Artifact) -> PurePosixPath:
+        return PurePosixPath("/there")
 
     def write(self, path: PurePosixPath, content: bytes) -> None:
         self.written[path.name] = content.decode()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra import systems
+from infra.artifacts import Artifact
 from infra.interface import InfraError
-from infra.jars import Jars
 from infra.systems import obstacle
 from infra.systems.kafka import jars, releases
 from infra.systems.kafka.releases import Release
@@ -168,11 +168,11 @@ def test_jars_of_an_unpacked_release_are_taken_as_they_are(tmp_path: Path) -> No
     release = parse(f"kafka:{unpacked(tmp_path, 'kafka_2.13-3.9.1.jar')}").kafka
     assert release is not None
     jars.fetch(release, pytest.fail)
-    assert jars.jars_of(release).directory == tmp_path / "libs"
+    assert jars.jars_of(release).path == tmp_path / "libs"
 
 
 def test_jars_are_named_after_what_they_hold(tmp_path: Path) -> None:
-    def named(directory: Path, content: bytes, *beside: str) -> Jars:
+    def named(directory: Path, content: bytes, *beside: str) -> Artifact:
         directory.mkdir()
         libs = unpacked(directory, "kafka_2.13-3.9.1.jar", *beside) / "libs"
         (libs / "zstd.jar").write_bytes(content)
@@ -182,7 +182,7 @@ def test_jars_are_named_after_what_they_hold(tmp_path: Path) -> None:
     first = named(tmp_path / "a", b"x", "zstd.jar.asc", "README")
     assert first.name.startswith("kafka-3.9.1-")
     assert first.title == "Apache Kafka 3.9.1"
-    assert first.directory == tmp_path / "a" / "libs"
+    assert first.path == tmp_path / "a" / "libs"
     empty, x = (hashlib.sha256(content).hexdigest() for content in (b"", b"x"))
     assert first.sums == {"kafka_2.13-3.9.1.jar": empty, "zstd.jar": x}
     assert named(tmp_path / "b", b"x").name == first.name

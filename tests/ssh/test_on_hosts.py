@@ -9,7 +9,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 from link_cases import LINKS, cut, heal
@@ -17,10 +17,10 @@ from patience import PATIENCE_S
 from ssh_keys import lock_key, make_key
 
 from infra.agent_client import AgentClient
+from infra.artifacts import Artifact, program
 from infra.copying import fetch
 from infra.impairments import CUT, Impairment
 from infra.interface import Capability, Command, InfraError, Node, ProcessState
-from infra.jars import Jars
 from infra.ssh.backend import SshBackend
 from infra.ssh.cleanup import clean
 from infra.ssh.connection import Channels, Connection
@@ -340,23 +340,44 @@ def test_jars_are_kept_from_run_to_run(inventory, hosts, tmp_path: Path) -> None
     """A later run brings them no more, and one that was not opened with them has none."""
     (tmp_path / "a.jar").write_bytes(b"content")
     sums = {"a.jar": hashlib.sha256(b"content").hexdigest()}
-    jars = Jars(name="kafka-1", title="Apache Kafka 1", directory=tmp_path, sums=sums)
+    jars = Artifact(name="kafka-1", title="Apache Kafka 1", path=tmp_path, sums=sums)
     told: list[str] = []
     for _ in range(2):
         with closing(
-            SshBackend(load(inventory(0)), ["a"], report=told.append, jars=[jars])
+            SshBackend(load(inventory(0)), ["a"], report=told.append, artifacts=[jars])
         ) as backend:
             node = backend.node("a")
-            there = PurePosixPath(node.class_path(jars)).parent
+            there = node.where(jars)
             assert node.read(there / "a.jar") == b"content"
     brought = [line for line in told if "Kafka" in line]
     assert brought == [f"{hosts.addresses[0]}: bringing Apache Kafka 1 (0 MB)"]
     with (
         closing(SshBackend(load(inventory(0)), ["a"])) as backend,
-        pytest.raises(InfraError, match="a was not given the jars of Apache Kafka 1"),
+        pytest.raises(InfraError, match="a was not given Apache Kafka 1"),
     ):
-        backend.node("a").class_path(jars)
+        backend.node("a").where(jars)
     assert hosts.run(0, "ls", str(there)).output == "a.jar\n"
+    assert clean(load(inventory(0)), told.append)
+    assert hosts.run(0, "ls", str(there)).status != 0
+
+
+def test_programs_run_on_hosts_and_are_kept_as_jars_are(inventory, hosts, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("#!/bin/sh\necho ready\n")
+    artifact = program(mine, mine.name, "the program mine")
+    told: list[str] = []
+    for _ in range(2):
+        with closing(
+            SshBackend(load(inventory(0)), ["a"], report=told.append, artifacts=[artifact])
+        ) as backend:
+            node, there = backend.node("a"), backend.node("a").where(artifact)
+            assert node.start(Command(name="mine", argv=[str(there)])).wait(PATIENCE_S) == 0
+            assert node.read(node.log_directory / "mine.log") == b"ready\n"
+    assert [line for line in told if "mine" in line] == [
+        f"{hosts.addresses[0]}: bringing the program mine (0 MB)"
+    ]
+    assert clean(load(inventory(0)), told.append, keep_software=True)
+    assert hosts.run(0, "ls", str(there)).status == 0
     assert clean(load(inventory(0)), told.append)
     assert hosts.run(0, "ls", str(there)).status != 0
 

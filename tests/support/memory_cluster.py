@@ -15,6 +15,7 @@ from memory_disks import MemoryDisk, MemoryFiles
 from memory_ensemble import MemoryEnsemble
 from memory_links import MemoryLinks
 
+from infra.artifacts import Artifact
 from infra.clocks import ClockReading, FakeClock
 from infra.distant import Distant
 from infra.interface import (
@@ -106,6 +107,9 @@ class MemoryNode:
     @property
     def software(self) -> Software:
         return Software(python="python", java="java", zookeeper_class_path="jars")
+
+    def where(self, artifact: Artifact) -> PurePosixPath:
+        return PurePosixPath(artifact.path)
 
     def start(self, command: Command) -> Process:
         return MemoryProcess(command.name)

@@ -217,7 +217,7 @@ class SecuredKafka:
 
     def _java(self, directory: Path, heap_mb: int) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={directory / 'log4j2.properties'}"
-        class_path = f"{jars_of(self._release).directory}/*"
+        class_path = f"{jars_of(self._release).path}/*"
         return ["java", f"-Xmx{heap_mb}m", *_JVM, logging, "-cp", class_path]
 
     def _properties(self, directory: Path) -> str:

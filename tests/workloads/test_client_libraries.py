@@ -5,11 +5,12 @@ import contextlib
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from kafka_clients import create_topic, read_all
 from kafka_cluster import Cluster, running_cluster
+from memory_cluster import MemoryNode
 from patience import PATIENCE_S
 
 from history.cell import LIBRARIES, LIBRDKAFKA
@@ -38,8 +39,10 @@ def java() -> str:
 
 
 @pytest.fixture
-def produce(cluster: Cluster, client) -> Callable:
-    software = Software(python=sys.executable, java=java(), zookeeper_class_path="")
+def produce(cluster: Cluster, client, tmp_path: Path) -> Callable:
+    class Here(MemoryNode):
+        directory = PurePosixPath(tmp_path)
+        software = Software(python=sys.executable, java=java(), zookeeper_class_path="")
 
     def start(library: str, topic: str, **changed):
         create_topic(cluster, topic, PARTITIONS, config={"min.insync.replicas": "2"})
@@ -55,7 +58,7 @@ def produce(cluster: Cluster, client) -> Callable:
                 "record_bytes": 100,
                 "bootstrap_servers": cluster.bootstrap,
                 "library": library,
-                "program": client_programs.command(library, software),
+                "program": client_programs.command(library, Here("here", "here")),
                 **changed,
             },
         )

@@ -219,6 +219,16 @@ def test_a_program_that_cannot_be_started_is_named(produce, program: str) -> Non
     assert "Traceback" not in producer.log()
 
 
+def test_a_program_without_its_interpreter_says_so(produce, tmp_path: Path) -> None:
+    """As on a node that has not what this machine has; Linux says that there is no such file."""
+    program = tmp_path / "mine"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    producer = produce("", program=[str(program)])
+    assert producer.wait() == 1
+    assert f"cannot start {program}: what runs it is not here" in producer.log()
+
+
 def test_a_program_ends_with_a_producer_that_was_killed(produce) -> None:
     producer = produce("stuck")
     wait_for(producer, lambda: producer.figures()["acked"] > 0)

@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from workloads.foreign.protocol import (
     LINE_BYTES_MAX,
@@ -79,7 +80,7 @@ class Program:
                 preexec_fn=die_with_us,  # noqa: PLW1509  # there is one thread, which holds no lock
             )
         except OSError as error:
-            raise ProgramFailed(f"cannot start {argv[0]}: {error.strerror}") from error
+            raise ProgramFailed(f"cannot start {argv[0]}: {_why(argv[0], error)}") from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
@@ -198,3 +199,10 @@ class Program:
             self._selector.unregister(self._stdin)
         assert self._process.stdin is not None
         self._process.stdin.close()
+
+
+def _why(program: str, error: OSError) -> str | None:
+    """Linux says of a program without its interpreter or loader that the program is not there."""
+    if isinstance(error, FileNotFoundError) and Path(program).is_file():
+        return "what runs it is not here: its interpreter (#!) or its dynamic loader"
+    return error.strerror

@@ -104,6 +104,11 @@ def expand(sweep: Sweep) -> tuple[Cell, ...]:
     )
 
 
+def clients_of(sweep: Sweep) -> tuple[str, ...]:
+    """What its cells have as their ``client``, each once."""
+    return tuple(dict.fromkeys(cell.client for cell in expand(sweep)))
+
+
 def only(sweep: Sweep, cell: Cell) -> Sweep:
     """A sweep of that cell alone, which is called what it is called in ``sweep``."""
     others = (other.settings for other in expand(sweep) if other.name != cell.name)

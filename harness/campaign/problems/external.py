@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import ValidationError
 
 from harness.campaign.clients import producers
-from harness.campaign.model.cells import expand
+from harness.campaign.model.cells import clients_of
 from harness.campaign.model.clusters import ClusterSweep
 from harness.campaign.model.external import ExternalSpec, handle, ids, names
 from harness.campaign.model.schedule import Entry, FaultEntry
@@ -83,8 +83,7 @@ def external_problems(draft: Draft) -> Iterator[Problem]:
     """What its cells and faults ask for that such a cluster does not offer."""
     if draft.cluster is None or (spec := draft.cluster.external) is None:
         return
-    cells = () if draft.cells is None else expand(draft.cells)
-    for client in dict.fromkeys(cell.client for cell in cells):
+    for client in () if draft.cells is None else clients_of(draft.cells):
         if client != LIBRDKAFKA:
             reason = f"{client} is not told how to connect to a cluster of your own: {LIBRDKAFKA}"
             yield Problem(field="cells.client", reason=reason)

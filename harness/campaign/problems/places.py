@@ -5,9 +5,9 @@ nobody said might be started."""
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from harness.backends import LOCAL, SSH
+from harness.backends import SSH
 from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.cells import expand
+from harness.campaign.model.cells import clients_of
 from harness.campaign.plan.needs import DISKS, refusal, struck
 from history.cell import LIBRDKAFKA, is_program
 from infra import client_programs, systems
@@ -46,20 +46,14 @@ def elsewhere(campaign: Campaign) -> Iterator[Problem]:
 
 
 def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[Problem]:
-    """Of each client that its program is not where it is to run. ``allowed``: the programs of the
-    user's own that may be started: a campaign file, which may come from anybody, does not decide
-    that (as of librdkafka's plugins: :data:`workloads.configuration.RESERVED`)."""
-    backend = campaign.cluster.backend
-    for client in dict.fromkeys(cell.client for cell in expand(campaign.cells)):
+    """Of each client that its program is not on this machine, from where nodes are given it.
+    ``allowed``: the programs of the user's own that may be started: a campaign file, which may come
+    from anybody, does not decide that (as of librdkafka's plugins:
+    :data:`workloads.configuration.RESERVED`)."""
+    for client in clients_of(campaign.cells):
         if client == LIBRDKAFKA:
             continue
-        if backend != LOCAL and not client_programs.on_every_backend(client):
-            reason = (
-                f"the program of {client} is on this machine alone, and not on the nodes of the "
-                f"backend {backend}"
-            )
-            yield Problem(field=_FIELD, reason=reason)
-        elif (reason_missing := client_programs.missing(client)) is not None:
+        if (reason_missing := client_programs.missing(client)) is not None:
             yield Problem(field=_FIELD, reason=reason_missing)
         elif is_program(client) and client_programs.own(client) not in allowed:
             reason = f"it would start {client} with your rights; if that is meant: "

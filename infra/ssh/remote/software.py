@@ -1,7 +1,7 @@
 """What is kept on the host from run to run, each thing in a directory named after its content.
 
 A directory counts when the file ``complete`` is in it; anything else is made anew. Of jars, each
-counts by itself: each is brought by itself, and appears as a whole.
+counts by itself, as a program does: each is brought by itself, and appears as a whole.
 """
 
 import hashlib
@@ -22,13 +22,21 @@ def has(directory: str) -> bool:
     return (Path(directory) / _COMPLETE).exists()
 
 
-def sums(directory: str) -> dict[str, str]:
-    """SHA-256 of the jars there, by their names; none where there is no such directory."""
+def sums(path: str) -> dict[str, str]:
+    """SHA-256 of the jars of a directory, by their names, or of a file by the name ``""``; nothing
+    where there is neither."""
+    top = Path(path)
+    files = {"": top} if top.is_file() else {jar.name: jar for jar in top.glob("*.jar")}
     found = {}
-    for path in Path(directory).glob("*.jar"):
-        with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    for name, one in files.items():
+        with one.open("rb") as file:
+            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
+
+
+def allow_execution(path: str) -> None:
+    """Let us execute a file. Idempotent."""
+    Path(path).chmod(0o700)
 
 
 def unpack(archive: str, directory: str) -> None:

@@ -9,6 +9,7 @@ VERBS: Verbs = {
     "addresses": addresses.addresses,
     "has": software.has,
     "sums": software.sums,
+    "allow_execution": software.allow_execution,
     "unpack": software.unpack,
     "install_libraries": software.install_libraries,
     "acquire": tenancy.acquire,

@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from infra.artifacts import Artifact
 from infra.interface import InfraError
-from infra.jars import Jars
 from infra.systems.kafka.cache import cached, put
 from infra.systems.kafka.releases import Release, described
 
@@ -74,7 +74,7 @@ def fetch(release: Release, tell: Callable[[str], None]) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def jars_of(release: Release) -> Jars:
+def jars_of(release: Release) -> Artifact:
     """Those of a release that is here. Raises InfraError where it is not, or is not what was
     released."""
     title = f"Apache Kafka {release.version}"
@@ -84,7 +84,7 @@ def jars_of(release: Release) -> Jars:
     if not directory.is_dir():
         raise InfraError(f"{title} was never fetched: no {directory}")
     sums = check(directory, listed(release.version))
-    return Jars(name=directory.name, title=title, directory=directory, sums=sums)
+    return Artifact(name=directory.name, title=title, path=directory, sums=sums)
 
 
 def check(directory: Path, wanted: Mapping[str, str]) -> Mapping[str, str]:
@@ -134,10 +134,10 @@ def _place(version: str) -> Path:
     return cached(_named(version, listed(version)))
 
 
-def _unpacked(release: Release, directory: Path, title: str) -> Jars:
+def _unpacked(release: Release, directory: Path, title: str) -> Artifact:
     sums = _sums(directory, "*.jar")
     name = _named(release.version, sums)
-    return Jars(name=name, title=title, directory=directory, sums=sums)
+    return Artifact(name=name, title=title, path=directory, sums=sums)
 
 
 def _named(version: str, sums: Mapping[str, str]) -> str:

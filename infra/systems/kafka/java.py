@@ -4,14 +4,14 @@ import struct
 from collections.abc import Sequence
 from itertools import count
 
+from infra.artifacts import Artifact
 from infra.interface import Node
-from infra.jars import Jars
 
 MAIN = "kafka.Kafka"
 _sizes = count(1)
 
 
-def java(node: Node, *, heap_mb: int, logging: str, jars: Jars) -> Sequence[str]:
+def java(node: Node, *, heap_mb: int, logging: str, jars: Artifact) -> Sequence[str]:
     """The beginning of a command line, which ends with the main class and its arguments.
     ``logging``: the Java option that names the logging configuration."""
     return [
@@ -22,7 +22,7 @@ def java(node: Node, *, heap_mb: int, logging: str, jars: Jars) -> Sequence[str]
         "-Djava.awt.headless=true",
         logging,
         "-cp",
-        node.class_path(jars),
+        f"{node.where(jars)}/*",
     ]
 
 

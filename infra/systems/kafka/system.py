@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from infra.artifacts import Artifact
 from infra.interface import Node
-from infra.jars import Jars
 from infra.systems.kafka.jars import jars_of
 from infra.systems.kafka.java import MAIN, java, knock
 from infra.systems.kafka.log4j import logging
@@ -31,7 +31,7 @@ class _Broker:
     """Its command line, with these jars of a release."""
 
     release: Release
-    jars: Jars
+    jars: Artifact
 
     def __call__(self, node: Node, config: PurePosixPath) -> Sequence[str]:
         option = logging(self.release, node)

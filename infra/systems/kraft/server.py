@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from infra.artifacts import Artifact
 from infra.interface import Command, DeploymentError, Node
-from infra.jars import Jars
 from infra.systems.deployment import server_properties
 from infra.systems.kafka.java import MAIN, java
 from infra.systems.kafka.log4j import logging
@@ -28,7 +28,7 @@ class Program:
     """
 
     release: Release
-    jars: Jars
+    jars: Artifact
     cluster_id: str
 
     def configure(self, node: Node, settings: Mapping[str, str]) -> Command:

@@ -11,7 +11,15 @@ from random import Random
 from typing import Final
 
 from simulation.plans.actions import ClientWork
-from simulation.plans.knots import clusters, disks, groups, leadership, producing, replication
+from simulation.plans.knots import (
+    clusters,
+    conflicts,
+    disks,
+    groups,
+    leadership,
+    producing,
+    replication,
+)
 from simulation.plans.knots.strands import Knot
 from simulation.plans.plan import Plan, stream
 
@@ -69,6 +77,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "too many messages": replication.too_many_messages,
     "named and unsynced": disks.named_and_unsynced,
     "ended and begun": disks.ended_and_begun,
+    "overtaken by the leader": conflicts.overtaken_by_the_leader,
 }
 """In the order of their turns."""
 

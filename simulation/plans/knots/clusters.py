@@ -11,6 +11,7 @@ from simulation.plans.actions import (
     CreateTopic,
     DeleteTopic,
     ExpireSession,
+    Isolate,
     Kill,
     MixUpDisks,
     Pause,
@@ -71,14 +72,23 @@ def nonsense(plan: Plan, rng: Random) -> Plan:
 def half_deleted(plan: Plan, rng: Random) -> Plan:
     """The controller dies while it removes what a deleted topic has in ZooKeeper, node after node,
     the order to delete it last of all. It is far from ZooKeeper: a node takes it 0.3 s, and all of
-    them 4 s."""
+    them 4 s. One of the topic's brokers may not hear for a while that it is to delete anything."""
     topic = topic_of_three(plan, rng, 4)
     t = beginning(plan, rng) + UNTIL_LED_MS
+    deaf = Isolate(
+        who=Who(broker=topic.replicas[0][2]),
+        peer=None,
+        direction="in",
+        clients=False,
+        zookeeper=False,
+        for_ms=rng.choice((1, 1_500)),
+    )
     return tied(
         plan,
         [
             *led_from_outside(topic.replicas[0], t),
             (t, SlowZooKeeper(who=CONTROLLER, delay_ms=150, for_ms=8_000)),
+            (t + 10, deaf),
             (t + 20, DeleteTopic(topic=TOPIC)),
             (t + rng.randint(800, 4_500), Kill(who=CONTROLLER, down_ms=rng.choice((100, 3_000)))),
         ],

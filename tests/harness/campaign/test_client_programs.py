@@ -8,19 +8,31 @@ from pathlib import Path, PurePosixPath
 import pytest
 from memory_cluster import MemoryNode
 
+from harness.backends import Site
 from harness.campaign.clients.producers import message_timeout_ms
 from harness.campaign.model.cells import expand
+from harness.campaign.model.clusters import ClusterSpec
 from harness.campaign.problems.places import missing_programs
 from harness.campaign.validation import check
 from harness.running import clients
 from history.cell import LIBRARIES, Cell
-from infra import client_programs
-from infra.interface import InfraError, Software
+from infra import client_builds, client_programs
+from infra.artifacts import Artifact
+from infra.interface import InfraError
 from workloads.foreign.properties import DEFAULTS
 from workloads.interface import Client, Load, Place
 from workloads.produce import Produce
 
-SOFTWARE = Software(python="python", java="java", zookeeper_class_path="jars")
+HERE = MemoryNode("client-1", "client-1")
+"""It sees this machine's files."""
+BACKENDS = pytest.mark.parametrize("backend", ["local", "docker", "ssh"])
+
+
+class Given(MemoryNode):
+    """A node that sees what it was given, and nothing else."""
+
+    def where(self, artifact: Artifact) -> PurePosixPath:
+        return PurePosixPath("/there") / artifact.name
 
 
 @pytest.fixture
@@ -107,42 +119,55 @@ def test_librdkafka_needs_no_program(problems) -> None:
     assert producer(cell_of("librdkafka")).library is None
 
 
+@BACKENDS
 @pytest.mark.usefixtures("nothing_built")
 @pytest.mark.parametrize("library", ["java", "franz-go"])
-def test_what_is_not_built_is_refused(problems, library: str) -> None:
-    assert problems(library) == [f"the program of {library} is not built: make clients"]
-    with pytest.raises(InfraError, match="make clients"):
-        client_programs.command(library, SOFTWARE)
+def test_what_is_not_built_is_refused(problems, library: str, backend: str) -> None:
+    reason = f"the program of {library} is not built: make clients"
+    assert problems(library, backend=backend) == [reason]
+    for ask in (client_programs.artifact, lambda client: client_programs.command(client, HERE)):
+        with pytest.raises(InfraError, match=f"^{reason}$"):
+            ask(library)
 
 
-@pytest.mark.parametrize("backend", ["docker", "ssh"])
-def test_programs_are_on_this_machine_alone(problems, own_program: Path, backend: str) -> None:
-    for client in ("java", "franz-go", str(own_program)):
-        (reason,) = problems(client, allowed=(own_program,), backend=backend)
-        assert reason.endswith(
-            f"is on this machine alone, and not on the nodes of the backend {backend}"
-        )
-    assert problems("aiokafka", backend=backend) == []
-
-
-def test_a_campaign_file_alone_starts_no_program(problems, own_program: Path) -> None:
-    (reason,) = problems(str(own_program))
+@BACKENDS
+def test_a_campaign_file_alone_starts_no_program(problems, own_program: Path, backend: str) -> None:
+    (reason,) = problems(str(own_program), backend=backend)
     assert reason.endswith(f"if that is meant: --program {own_program}")
-    assert problems(str(own_program), allowed=(own_program,)) == []
-    assert client_programs.command(str(own_program), SOFTWARE) == (str(own_program),)
+    assert problems(str(own_program), allowed=(own_program,), backend=backend) == []
 
 
-def test_a_program_that_cannot_be_started_is_refused(problems, own_program: Path) -> None:
+@BACKENDS
+def test_a_program_that_cannot_be_started_is_refused(
+    problems, own_program: Path, backend: str
+) -> None:
     own_program.chmod(0o644)
-    assert problems(str(own_program)) == [f"{own_program} may not be executed: chmod +x"]
+    reason = f"{own_program} may not be executed: chmod +x"
+    assert problems(str(own_program), backend=backend) == [reason]
     own_program.unlink()
-    assert problems(str(own_program)) == [f"there is no program {own_program}"]
+    assert problems(str(own_program), backend=backend) == [f"there is no program {own_program}"]
+
+
+def test_ones_own_program_is_started_from_where_it_lies_on_the_node(own_program: Path) -> None:
+    assert client_programs.command(str(own_program), HERE) == (str(own_program),)
+    (there,) = client_programs.command(str(own_program), Given("c", "c"))
+    assert there.startswith("/there/mine-")
+    own_program.write_text("#!/bin/sh\nexit\n")
+    assert client_programs.command(str(own_program), Given("c", "c")) != (there,)
 
 
 def test_aiokafka_runs_in_the_python_of_any_node() -> None:
-    command = client_programs.command("aiokafka", SOFTWARE)
+    command = client_programs.command("aiokafka", Given("c", "c"))
     assert command == ("python", "-m", "workloads.foreign.aiokafka_producer")
+    assert client_programs.artifact("aiokafka") is None
     assert client_programs.missing("aiokafka") is None
+
+
+def test_nodes_are_given_the_programs_of_the_cells_that_are_to_be_run(own_program: Path) -> None:
+    clients_of = (str(own_program), "librdkafka", "aiokafka")
+    site = Site(cluster=ClusterSpec(), tell=pytest.fail, clients=clients_of)
+    assert site.artifacts == [client_programs.artifact(str(own_program))]
+    assert Site(cluster=ClusterSpec(), tell=pytest.fail).artifacts == []
 
 
 def test_the_last_words_of_a_client_are_in_its_log() -> None:
@@ -159,21 +184,27 @@ def test_the_last_words_of_a_client_are_in_its_log() -> None:
 def test_programs_are_named_after_what_they_are_made_of(nothing_built: Path) -> None:
     """What is built already is not built again; with another compiler's absence it would show."""
     with pytest.raises(InfraError, match="not built"):
-        client_programs._built("java")
-    directory = client_programs._directory("java")
+        client_builds.built("java")
+    directory = client_builds._directory("java")
     assert directory.parent == nothing_built / "ackproof" / "clients"
     directory.mkdir(parents=True)
-    assert client_programs.build("java") == directory
+    (directory / "producer.jar").write_bytes(b"")
+    assert client_builds.build("java") == directory
     assert client_programs.missing("java") is None
-    assert str(directory) in client_programs.command("java", SOFTWARE)[-2].split(":")
-    assert client_programs.main(["java"]) == 0
+    assert client_builds.main(["java"]) == 0
+    for node, there in ((HERE, directory), (Given("c", "c"), Path("/there") / directory.name)):
+        java, *_, class_path, main = client_programs.command("java", node)
+        assert (java, class_path, main) == ("java", f"{there}/*", "ProducerProgram")
+    artifact = client_programs.artifact("java")
+    assert artifact is not None
+    assert list(artifact.sums) == ["producer.jar"]
 
 
 def test_what_lacks_a_compiler_says_so(
     nothing_built: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
-    assert client_programs.main(["java"]) == 3
+    assert client_builds.main(["java"]) == 3
     assert capsys.readouterr().out == (
         "java: no javac in PATH: install a JDK (Debian: apt-get install default-jdk-headless)\n"
     )

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from infra.artifacts import Artifact
 from infra.interface import Command, InfraError
-from infra.jars import Jars
 from infra.node import AgentNode, Made
 from infra.systems import parse
 from infra.systems.kafka.system import kafka_program
@@ -15,12 +15,12 @@ from infra.systems.kraft.server import Program
 
 NOBODY: Any = None
 JARS, OTHERS = (
-    Jars(name=name, title=f"Apache {name}", directory=Path("/here") / name, sums={})
+    Artifact(name=name, title=f"Apache {name}", path=Path("/here") / name, sums={})
     for name in ("kafka-1", "kafka-2")
 )
 
 
-def node(jars: Mapping[Jars, PurePosixPath] | None) -> AgentNode:
+def node(artifacts: Mapping[Artifact, PurePosixPath] | None) -> AgentNode:
     return AgentNode(
         Made(
             name="broker-1",
@@ -29,21 +29,21 @@ def node(jars: Mapping[Jars, PurePosixPath] | None) -> AgentNode:
             agent=NOBODY,
             software=NOBODY,
             shares=NOBODY,
-            jars=jars,
+            artifacts=artifacts,
             remove=NOBODY,
         )
     )
 
 
 def test_a_node_that_sees_this_machine_s_files_takes_them_from_where_they_lie() -> None:
-    assert node(None).class_path(JARS) == "/here/kafka-1/*"
+    assert node(None).where(JARS) == PurePosixPath("/here/kafka-1")
 
 
 def test_any_other_takes_them_from_where_they_were_brought() -> None:
     given = node({JARS: PurePosixPath("/there/kafka-1")})
-    assert given.class_path(JARS) == "/there/kafka-1/*"
-    with pytest.raises(InfraError, match=r"^broker-1 was not given the jars of Apache kafka-2$"):
-        given.class_path(OTHERS)
+    assert given.where(JARS) == PurePosixPath("/there/kafka-1")
+    with pytest.raises(InfraError, match=r"^broker-1 was not given Apache kafka-2 \(kafka-2\)$"):
+        given.where(OTHERS)
 
 
 class Recorded:
@@ -57,8 +57,8 @@ class Recorded:
         self.started: list[Command] = []
         self.written: dict[PurePosixPath, bytes] = {}
 
-    def class_path(self, jars: Jars) -> str:
-        return f"/there/{jars.name}/*"
+    def where(self, artifact: Artifact) -> PurePosixPath:
+        return PurePosixPath("/there") / artifact.name
 
     def write(self, path: PurePosixPath, content: bytes) -> None:
         self.written[path] = content

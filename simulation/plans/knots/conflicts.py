@@ -1,0 +1,59 @@
+"""Knots in which two write a partition's state at the same time: the controller, who is far from
+ZooKeeper and decides by what was there, and the leader, who is near and has changed it since."""
+
+from dataclasses import replace
+from random import Random
+
+from simulation.plans.actions import Action, ExpireSession, Kill, LosePower, SlowZooKeeper, Who
+from simulation.plans.knots.producing import numbered
+from simulation.plans.knots.strands import (
+    CONTROLLER,
+    LEADER,
+    UNTIL_LED_MS,
+    apart,
+    beginning,
+    led_from_outside,
+    produce,
+    tied,
+    topic_of_three,
+)
+from simulation.plans.plan import Plan
+
+
+def overtaken_by_the_leader(plan: Plan, rng: Random) -> Plan:
+    """The leader takes one follower out of the ISR while the controller, half a second away from
+    ZooKeeper, takes out the other, whose session is over or whose machine was off for a moment.
+
+    Written whatever is there, the controller's word lets the first one in again, which lacks what
+    is committed meanwhile; tried again without what made it necessary, it trusts the second.
+    """
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    leader, other, last = (Who(broker=broker) for broker in topic.replicas[0])
+    # Who was off registers anew when its former session is over, two seconds later.
+    off = LosePower(who=other, down_ms=rng.choice((50, 300)))
+    gone: tuple[tuple[float, Action], ...] = (
+        (t + rng.randint(2_500, 4_300), ExpireSession(who=other)),
+        (t + rng.randint(500, 2_400), off),
+    )
+    beside = len(plan.producers)
+    plan = numbered(plan)
+    return tied(
+        replace(plan, producers=(*plan.producers, False)),
+        [
+            *led_from_outside(topic.replicas[0], t),
+            *((t + 50 * n, replace(produce(-1, 1), producer=beside)) for n in range(100)),
+            (t, apart(last, leader, 7_000)),
+            (t + 2_000, SlowZooKeeper(who=CONTROLLER, delay_ms=500, for_ms=3_500)),
+            rng.choice(gone),
+            (t + rng.randint(5_000, 7_000), Kill(who=LEADER, down_ms=4_000)),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.fetch.wait.max.ms", "100"),
+            ("replica.lag.time.max.ms", "3000"),
+            ("zookeeper.session.timeout.ms", "2000"),
+        ),
+        brokers=4,
+        run_ms=t + 11_000,
+    )
