@@ -51,6 +51,7 @@ from simulation.plans.variations import (
     pipelined,
     retained,
     slow_meanwhile,
+    unanswered,
     unclean_meanwhile,
 )
 
@@ -68,6 +69,7 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = unclean_meanwhile(plan, stream(seed, "unclean"))
     plan = slow_meanwhile(plan, stream(seed, "slow disks"))
     plan = failing_mid_step(plan, stream(seed, "mid-step"))
+    plan = unanswered(plan, stream(seed, "unanswered"))
     turn = None
     if coordination == "mixed":
         turn = led_turn(seed) if knot is None else None

@@ -14,11 +14,13 @@ from simulation.plans.actions import ClientWork
 from simulation.plans.knots import (
     clusters,
     conflicts,
+    deletions,
     disks,
     groups,
     leadership,
     producing,
     replication,
+    unanswered,
 )
 from simulation.plans.knots.strands import Knot
 from simulation.plans.plan import Plan, stream
@@ -78,6 +80,9 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "named and unsynced": disks.named_and_unsynced,
     "ended and begun": disks.ended_and_begun,
     "overtaken by the leader": conflicts.overtaken_by_the_leader,
+    "written unheard": unanswered.written_unheard,
+    "given-up order": unanswered.given_up_order,
+    "deleted meanwhile": deletions.deleted_meanwhile,
 }
 """In the order of their turns."""
 
@@ -85,7 +90,9 @@ KNOTS: Final[Mapping[str, Knot]] = {
 OF_CONTROLLERS: Final = frozenset(
     {
         "bounced unseen",
+        "deleted meanwhile",
         "former controller",
+        "given-up order",
         "half deleted",
         "leaderless",
         "left behind",

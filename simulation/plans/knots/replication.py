@@ -65,6 +65,7 @@ def bounced_unseen(plan: Plan, rng: Random) -> Plan:
             *led_from_outside(topic.replicas[0], t),
             *((t - 400 + 50 * n, produce(rng.choice((-1, -1, 1)), 1)) for n in range(60)),
             (t, Pause(who=CONTROLLER, for_ms=2_000)),
+            (t + 1_000, SlowZooKeeper(who=CONTROLLER, delay_ms=300, for_ms=3_000)),
             *((t + rng.randint(20, 60), LosePower(who=who, down_ms=100)) for who in bounced),
             *((t + 70, ExpireSession(who=who)) for who in bounced),
         ],
