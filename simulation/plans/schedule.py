@@ -182,7 +182,7 @@ class _Draw:
             "offsets.topic.replication.factor": min(3, self._brokers),
             "group.initial.rebalance.delay.ms": choice((0, 500)),
             "group.min.session.timeout.ms": 1_000,
-            "max.incremental.fetch.session.cache.slots": 12,
+            "max.incremental.fetch.session.cache.slots": 20,
             **LIMITS_OF_GROUPS,
         }
         if self._chance(0.1):

@@ -218,8 +218,8 @@ def looks_for_no_deletion() -> Swap:
         (nothing_gives_way, "inside a batch", 0, "FetchesFollowOn"),
         (takes_its_own_office_for_anothers, "written unheard", 0, "Settles"),
         (obeys_on_any_connection, "given-up order", 0, "MetadataAgrees"),
-        (waits_for_who_died, "deleted meanwhile", 0, "Settles"),
-        (looks_for_no_deletion, "deleted meanwhile", 0, "Settles"),
+        (waits_for_who_died, "deleted and moved", 0, "Settles"),
+        (looks_for_no_deletion, "deleted and moved", 0, "Settles"),
     ],
 )
 def test_a_fault_is_found_by_its_knot(

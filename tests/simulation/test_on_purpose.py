@@ -74,7 +74,7 @@ PLAN = Plan(
         ("group.initial.rebalance.delay.ms", "500"),
         ("group.min.session.timeout.ms", "1000"),
         ("log.retention.check.interval.ms", "1000"),
-        ("max.incremental.fetch.session.cache.slots", "12"),
+        ("max.incremental.fetch.session.cache.slots", "20"),
         ("replica.selector.class", RACK_AWARE),
         *((name, str(value)) for name, value in LIMITS_OF_GROUPS.items()),
     ),

@@ -14,10 +14,10 @@ from simulation.plans.actions import ClientWork
 from simulation.plans.knots import (
     clusters,
     conflicts,
-    deletions,
     disks,
     groups,
     leadership,
+    orders,
     producing,
     replication,
     unanswered,
@@ -82,7 +82,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "overtaken by the leader": conflicts.overtaken_by_the_leader,
     "written unheard": unanswered.written_unheard,
     "given-up order": unanswered.given_up_order,
-    "deleted meanwhile": deletions.deleted_meanwhile,
+    "deleted and moved": orders.deleted_and_moved,
 }
 """In the order of their turns."""
 
@@ -90,7 +90,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
 OF_CONTROLLERS: Final = frozenset(
     {
         "bounced unseen",
-        "deleted meanwhile",
+        "deleted and moved",
         "former controller",
         "given-up order",
         "half deleted",

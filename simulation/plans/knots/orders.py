@@ -1,4 +1,4 @@
-"""Knots of topics that are deleted while something else happens to them."""
+"""Knots of orders that meet each other, or something else that happens to what they are about."""
 
 from dataclasses import replace
 from random import Random
@@ -17,7 +17,7 @@ from simulation.plans.knots.strands import (
 from simulation.plans.plan import Plan
 
 
-def deleted_meanwhile(plan: Plan, rng: Random) -> Plan:
+def deleted_and_moved(plan: Plan, rng: Random) -> Plan:
     """One topic is deleted while a broker, which does not hear that it is to delete its replica,
     dies and comes back; another one while it is moved to a broker that does not reach its leader
     for a while. Both must be gone in the end, though nobody asks for any deletion after that."""
