@@ -12,28 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
-    """A broker, by its number or by what it is at that moment."""
-
-    role: Literal["broker", "controller", "leader", "follower", "straggler"] = "broker"
-    broker: int = 0
-    """With ``role="broker"``."""
-    topic: str = ""
-    partition: int = 0
-    """Of which partition leader or follower; the follower is the first one that is in the ISR, the
-    straggler the last one."""
-
-    def __str__(self) -> str:
-        match self.role:
-            case "broker":
-                return f"broker {self.broker}"
-            case "controller":
-                return "the controller"
-            case role:
-                return f"the {role} of {self.topic}-{self.partition}"
-
+from simulation.plans.roles import Who as Who
 
 # --- faults -----------------------------------------------------------------------------------
 
@@ -179,6 +158,20 @@ class DropZooKeeperConnection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoseAnswer:
+    """ZooKeeper carries out the ``nth`` write of ``who`` to a node whose path begins with
+    ``path``, and the connection breaks before it is answered; not at all if there are fewer within
+    ``for_ms``. ``expires``: the session is over as well."""
+
+    kind: Literal["lose-answer"] = "lose-answer"
+    who: Who
+    path: str
+    nth: int
+    expires: bool
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeposeController:
     """``/controller`` is deleted, as administrators do to have another one elected."""
 
@@ -250,6 +243,7 @@ Fault = (
     | SlowLink
     | ExpireSession
     | DropZooKeeperConnection
+    | LoseAnswer
     | DeposeController
     | FillDisk
     | BreakDisk

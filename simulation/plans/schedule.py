@@ -51,6 +51,7 @@ from simulation.plans.variations import (
     pipelined,
     retained,
     slow_meanwhile,
+    unanswered,
     unclean_meanwhile,
 )
 
@@ -68,6 +69,7 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = unclean_meanwhile(plan, stream(seed, "unclean"))
     plan = slow_meanwhile(plan, stream(seed, "slow disks"))
     plan = failing_mid_step(plan, stream(seed, "mid-step"))
+    plan = unanswered(plan, stream(seed, "unanswered"))
     turn = None
     if coordination == "mixed":
         turn = led_turn(seed) if knot is None else None
@@ -180,7 +182,7 @@ class _Draw:
             "offsets.topic.replication.factor": min(3, self._brokers),
             "group.initial.rebalance.delay.ms": choice((0, 500)),
             "group.min.session.timeout.ms": 1_000,
-            "max.incremental.fetch.session.cache.slots": 12,
+            "max.incremental.fetch.session.cache.slots": 20,
             **LIMITS_OF_GROUPS,
         }
         if self._chance(0.1):

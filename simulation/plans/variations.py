@@ -6,7 +6,15 @@ from random import Random
 from typing import Final
 
 from broker.replication.replica_selector import RACK_AWARE
-from simulation.plans.actions import AlterTopic, LosePowerAfter, Produce, SlowDisk, Timed, Who
+from simulation.plans.actions import (
+    AlterTopic,
+    LoseAnswer,
+    LosePowerAfter,
+    Produce,
+    SlowDisk,
+    Timed,
+    Who,
+)
 from simulation.plans.plan import Plan
 
 RETAINED: Final = 0.15
@@ -19,6 +27,18 @@ SLOW_DISKS: Final = 0.2
 """Of plans that some disks are slow for a while."""
 MID_STEP: Final = 0.3
 """Of plans that power fails in the middle of steps."""
+UNANSWERED: Final = 0.2
+"""Of plans that ZooKeeper's answers to some writes are lost."""
+WRITTEN: Final = (
+    "/controller",
+    "/brokers/ids",
+    "/brokers/topics",
+    "/brokers/topics",
+    "/admin",
+    "/config",
+    "/",
+)
+"""Where those are."""
 IN_RACKS: Final = 0.85
 """Of plans that brokers are in racks."""
 
@@ -109,6 +129,28 @@ def failing_mid_step(plan: Plan, rng: Random) -> Plan:
         for _ in range(rng.randint(1, 4))
     )
     actions = sorted((*plan.actions, *failures), key=lambda each: each.at_ms)
+    return plan.with_actions(tuple(actions))
+
+
+def unanswered(plan: Plan, rng: Random) -> Plan:
+    """The same, or with answers of ZooKeeper that are lost: who asks again meets what he has done
+    himself."""
+    if rng.random() >= UNANSWERED:
+        return plan
+    lost = (
+        Timed(
+            at_ms=rng.randrange(plan.run_ms),
+            action=LoseAnswer(
+                who=Who(broker=rng.randint(1, plan.brokers)),
+                path=rng.choice(WRITTEN),
+                nth=rng.choice((1, 1, 2, 3)),
+                expires=rng.random() < 0.3,
+                for_ms=rng.choice((5_000, 20_000)),
+            ),
+        )
+        for _ in range(rng.randint(2, 8))
+    )
+    actions = sorted((*plan.actions, *lost), key=lambda each: each.at_ms)
     return plan.with_actions(tuple(actions))
 
 

@@ -1,5 +1,6 @@
 """All that is asked on purpose when everything else is judged, in its order."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,10 +10,10 @@ from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
 from simulation.clients.group_requests import Place
 from simulation.observer.observer import Observer
-from simulation.plans.actions import ElectPreferred
+from simulation.plans.actions import ElectPreferred, ExpireSession, Who
 from simulation.plans.plan import Plan
 from simulation.verdict import waiting
-from simulation.verdict.administered import altering, invalid_orders, unclean
+from simulation.verdict.administered import altering, invalid_orders, taking_back, unclean
 from simulation.verdict.led import of_clients
 from simulation.verdict.promised import (
     deleted_groups,
@@ -41,6 +42,8 @@ from simulation.verdict.settling import Cluster, settle
 
 PATIENCE_S: Final = 30.0
 ASKED_EVERY: Final = 6
+HEARD_OF_S: Final = 1.0
+"""Within which everybody knows that a session is over."""
 
 
 async def leaders_stay(administrator: Administrator, world: Cluster) -> None:
@@ -73,9 +76,22 @@ async def _what_is_promised(client: Client, administrator: Administrator, world:
     await fetching.check(client, world.observer, world.hosted)
     await sessions.check(client, world.observer, world.hosted)
     await described.partitions(client, world.observer, world.hosted)
+    await _first_leader_has_another_session(administrator, world)
     await moving.check(client, world)
     await leaders_stay(administrator, world)
+    await taking_back.check(client, administrator, world)
+    await leaders_stay(administrator, world)
     await deleting.check(client, world.observer, world.hosted)
+
+
+async def _first_leader_has_another_session(administrator: Administrator, world: Cluster) -> None:
+    """And leads again: what it listened to in the former one it must listen to in this one."""
+    tp = next(of_clients(world.observer), None)
+    if tp is not None:
+        world.strike(ExpireSession(who=Who(role="leader", topic=tp.topic, partition=tp.partition)))
+        await asyncio.sleep(HEARD_OF_S)
+        await settle(world)
+        await leaders_stay(administrator, world)
 
 
 async def _what_is_set(

@@ -14,6 +14,7 @@ from simulation.plans import actions as act
 from simulation.verdict.settling import Cluster
 from simulation.world.bad_links import CUT_WAYS, BadLinks, both_ways, ways
 from simulation.world.mid_step import MidStep
+from simulation.world.sessions import Sessions
 from simulation.world.slow_disks import SlowDisks
 from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
 from simulation.zookeeper.ensemble import ZooKeeper
@@ -59,11 +60,11 @@ class Striker:
         self._cluster = cluster
         self._observer = cluster.observer
         self._loop = cluster.loop
-        self._zookeeper = cluster.zookeeper
         self._nodes = cluster.nodes
         self._links = BadLinks(cluster.loop, cluster.network, cluster.observer)
         self._slow_disks = SlowDisks(cluster.loop)
         self._mid_step = MidStep(cluster.loop, self._lose_power)
+        self._sessions = Sessions(cluster.loop, cluster.zookeeper, cluster.observer)
         self._pauses: Counter[int] = Counter()
         self._bad_disks: dict[int, str] = {}
         self._bad_until: dict[int, float] = {}
@@ -115,9 +116,11 @@ class Striker:
             case act.SlowLink():
                 return self._to(action.who, self._slow_link, action)
             case act.ExpireSession():
-                return self._to(action.who, self._expire)
+                return self._to(action.who, self._sessions.expire)
             case act.DropZooKeeperConnection():
-                return self._to(action.who, self._drop_connection)
+                return self._to(action.who, self._sessions.drop_connection)
+            case act.LoseAnswer():
+                return self._to(action.who, self._sessions.arm, action)
             case act.DeposeController():
                 self._observer.note("an administrator deletes /controller")
                 self._cluster.depose_controller()
@@ -288,18 +291,6 @@ class Striker:
         self._note(node, f"needs {action.delay_ms} ms to reach broker {peer.id}")
         self._links.slow([(node.host, peer.host)], action.delay_ms, action.for_ms)
 
-    # --- ZooKeeper ----------------------------------------------------------------------------
-
-    def _expire(self, node: Node) -> None:
-        for session in self._zookeeper.sessions_of(node.host):
-            self._note(node, "loses its ZooKeeper session")
-            self._zookeeper.expire(session)
-
-    def _drop_connection(self, node: Node) -> None:
-        for session in self._zookeeper.sessions_of(node.host):
-            self._note(node, "loses its connection to ZooKeeper")
-            self._zookeeper.drop_connection(session)
-
     # --- disks --------------------------------------------------------------------------------
 
     def _fill_disk(self, node: Node, for_ms: int) -> None:
@@ -385,6 +376,7 @@ class Striker:
         self._links.heal()
         self._slow_disks.heal()
         self._mid_step.heal(self._nodes.values())
+        self._sessions.heal()
         for pair in tuple(self._mixed):
             self._sort_out(pair)
         self._down_until.clear()

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from broker.controller.deletion import Deletions
+from broker.controller.reassignment import Reassignments
 from broker.groups import table
 from broker.groups.events import Stored
 from broker.groups.group import Group
@@ -19,10 +21,11 @@ from broker.replication.events import LeaderAndIsr
 from broker.replication.follower import Follower
 from broker.replication.local import Effects
 from broker.replication.replica import Replica
+from broker.server.controller.control_fence import ControlFence, ControlRequest
 from broker.server.replication.fetch_session_cache import FetchSession, _Fetched, asked_in
 from broker.server.zk import znodes
 from broker.server.zk.controller_zk import ControllerZk, Tenure
-from broker.types import NO_LEADER
+from broker.types import NO_LEADER, TopicPartition
 from broker.wire.messages.fetch import FetchRequest
 from simulation.mutations.catalogue import MUTATIONS, mutated
 from simulation.mutations.swap import Mutation, Swap
@@ -173,6 +176,35 @@ def nothing_gives_way() -> Swap:
     return Swap(Follower, "_ends_inside_a_batch", lambda _self, _event: False)
 
 
+def takes_its_own_office_for_anothers() -> Swap:
+    async def elected(_self: ControllerZk, _won: object) -> bool:
+        return False
+
+    return Swap(ControllerZk, "_elected_unseen", elected)
+
+
+def obeys_on_any_connection() -> Swap:
+    admit = ControlFence.admit
+
+    def admits(self: ControlFence, request: ControlRequest, _connection: int) -> object:
+        return admit(self, request, 1)
+
+    return Swap(ControlFence, "admit", admits)
+
+
+def waits_for_who_died() -> Swap:
+    return Swap(Deletions, "brokers_down", lambda _self, _brokers: None)
+
+
+def looks_for_no_deletion() -> Swap:
+    def conclude(self: Reassignments, moved: tuple[TopicPartition, ...]) -> None:
+        with Mutation(Swap(Deletions, "advance", lambda _self: None)).active():
+            concluded(self, moved)
+
+    concluded = Reassignments.conclude
+    return Swap(Reassignments, "conclude", conclude)
+
+
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(
     ("plant", "knot", "seed", "invariant"),
@@ -184,6 +216,10 @@ def nothing_gives_way() -> Swap:
         (producers_outlive_their_log, "far behind", 0, "ProducersAreLog"),
         (told_once_is_told_for_ever, "passed over", 0, "UntoldIsKnown"),
         (nothing_gives_way, "inside a batch", 0, "FetchesFollowOn"),
+        (takes_its_own_office_for_anothers, "written unheard", 0, "Settles"),
+        (obeys_on_any_connection, "given-up order", 0, "MetadataAgrees"),
+        (waits_for_who_died, "deleted and moved", 0, "Settles"),
+        (looks_for_no_deletion, "deleted and moved", 0, "Settles"),
     ],
 )
 def test_a_fault_is_found_by_its_knot(

@@ -51,7 +51,10 @@ FOUND = {
     "whoever has caught up is in sync after the wait": (None, 44, "DamagedLeavesIsr"),
 }
 """Of coordination: by which knot, from which seed on, as what. docs/simulation.md has them all."""
-LED_KNOTS = sorted(KNOTS.keys() - OF_CONTROLLERS - {"many commits"})
+LED_KNOTS = sorted(KNOTS.keys() - OF_CONTROLLERS - {"many commits", "away and back"})
+OPEN = pytest.mark.xfail(
+    strict=True, reason="a started replica is forgotten with its leader (docs/simulation.md, open)"
+)
 TP = TopicPartition("t", 0)
 HOME = "/brokers/topics/t/0"
 
@@ -66,7 +69,7 @@ def test_every_invariant_holds(block: int) -> None:
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("knot", LED_KNOTS)
+@pytest.mark.parametrize("knot", [*LED_KNOTS, pytest.param("away and back", marks=OPEN)])
 def test_a_knot_is_no_fault(knot: str) -> None:
     outcome = run(draw(1, knot, "leader-fenced"))
     assert outcome.violation is None, f"{outcome.violation}"

@@ -15,7 +15,9 @@ from kio.schema.errors import ErrorCode
 from broker.controller.controller import _Epoch
 from broker.controller.deletion import Deletions
 from broker.controller.elections import Elections
+from broker.controller.reassignment import Reassignments
 from broker.controller.rules import election
+from broker.coordination.context import Context
 from broker.groups.events import Join
 from broker.groups.group import Group
 from broker.groups.loading import Loading
@@ -49,12 +51,13 @@ from broker.server.requests import (
 )
 from broker.server.requests.fetch import _Reader
 from broker.server.zk.producer_ids import ProducerIds
+from broker.server.zk.session import ZkSession
 from broker.types import Offset, ProducerId
 from broker.wire.records import records
 from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import Consume, CreateTopic, Produce, Timed
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan
-from simulation.plans.schedule import draw
+from simulation.plans.schedule import draw, without_controller
 from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
@@ -71,7 +74,7 @@ PLAN = Plan(
         ("group.initial.rebalance.delay.ms", "500"),
         ("group.min.session.timeout.ms", "1000"),
         ("log.retention.check.interval.ms", "1000"),
-        ("max.incremental.fetch.session.cache.slots", "12"),
+        ("max.incremental.fetch.session.cache.slots", "20"),
         ("replica.selector.class", RACK_AWARE),
         *((name, str(value)) for name, value in LIMITS_OF_GROUPS.items()),
     ),
@@ -427,6 +430,54 @@ def test_a_fault_is_found(plant: Callable[[], Swap], invariant: str) -> None:
         violation = run(PLAN).violation
     assert violation is not None
     assert violation.invariant == invariant, violation
+
+
+def ends_no_move_early() -> Swap:
+    begin = Reassignments._begin
+
+    def begins(self: Reassignments, *args: Any, taken_back: bool) -> None:  # noqa: ARG001
+        begin(self, *args, taken_back=False)
+
+    return Swap(Reassignments, "_begin", begins)
+
+
+def writes_settings_over_any() -> Swap:
+    written = ZkSession.set
+
+    async def over(self: ZkSession, path: str, data: bytes, version: int, session: Any) -> Any:
+        any_version = path.startswith("/config/topics/")
+        return await written(self, path, data, -1 if any_version else version, session)
+
+    return Swap(ZkSession, "set", over)
+
+
+@pytest.mark.parametrize(
+    ("plant", "invariant"),
+    [(ends_no_move_early, "TakenBackEnds"), (writes_settings_over_any, "AlteredAsAsked")],
+)
+def test_orders_that_meet_each_other_are_carried_out(
+    plant: Callable[[], Swap], invariant: str
+) -> None:
+    with Mutation(plant()).active():
+        violation = run(PLAN).violation
+    assert violation is not None
+    assert violation.invariant == invariant, violation
+
+
+def test_who_leads_in_another_session_listens_to_reassignments_in_it() -> None:
+    begin = Context.begin_session
+
+    def begins(self: Context, session: int) -> None:
+        listens = self._listens
+        begin(self, session)
+        self._listens = listens
+
+    led = without_controller(PLAN, "fenced")
+    assert run(led).violation is None
+    with Mutation(Swap(Context, "begin_session", begins)).active():
+        violation = run(led).violation
+    assert violation is not None
+    assert violation.invariant == "RemovedAreDeleted", violation
 
 
 def hears_of_no_setting() -> Swap:

@@ -17,8 +17,10 @@ from simulation.plans.knots import (
     disks,
     groups,
     leadership,
+    orders,
     producing,
     replication,
+    unanswered,
 )
 from simulation.plans.knots.strands import Knot
 from simulation.plans.plan import Plan, stream
@@ -78,6 +80,9 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "named and unsynced": disks.named_and_unsynced,
     "ended and begun": disks.ended_and_begun,
     "overtaken by the leader": conflicts.overtaken_by_the_leader,
+    "written unheard": unanswered.written_unheard,
+    "given-up order": unanswered.given_up_order,
+    "deleted and moved": orders.deleted_and_moved,
 }
 """In the order of their turns."""
 
@@ -85,7 +90,9 @@ KNOTS: Final[Mapping[str, Knot]] = {
 OF_CONTROLLERS: Final = frozenset(
     {
         "bounced unseen",
+        "deleted and moved",
         "former controller",
+        "given-up order",
         "half deleted",
         "leaderless",
         "left behind",

@@ -55,16 +55,19 @@ def joined_unseen(plan: Plan, rng: Random) -> Plan:
 def bounced_unseen(plan: Plan, rng: Random) -> Plan:
     """Replicas lose power and are registered again before the controller looks: it finds all of
     them there, by other epochs, and nobody who was away. Of all of the ISR one is right by being
-    the leader, and then alone."""
+    the leader, and then alone. What it writes of them may take a while: until then they are told
+    of nothing that is about to change."""
     topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
     t = beginning(plan, rng) + UNTIL_LED_MS
     bounced = [Who(broker=broker) for broker in topic.replicas[0][: rng.choice((1, 2, 3, 3))]]
+    way_ms = rng.choice((1, 300))
     return tied(
         plainly(plan),
         [
             *led_from_outside(topic.replicas[0], t),
             *((t - 400 + 50 * n, produce(rng.choice((-1, -1, 1)), 1)) for n in range(60)),
             (t, Pause(who=CONTROLLER, for_ms=2_000)),
+            (t + 1_000, SlowZooKeeper(who=CONTROLLER, delay_ms=way_ms, for_ms=3_000)),
             *((t + rng.randint(20, 60), LosePower(who=who, down_ms=100)) for who in bounced),
             *((t + 70, ExpireSession(who=who)) for who in bounced),
         ],

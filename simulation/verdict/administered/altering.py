@@ -2,10 +2,13 @@
 
 What was set and is not named stays with the one (KIP-339) and goes with the other, which is why
 there are two; what is taken back has its default again. And what it is can be asked for
-(DescribeConfigs), of every broker, and is what its replicas go by (SettingsAgree).
+(DescribeConfigs), of every broker, and is what its replicas go by (SettingsAgree). Who changes
+something at the same time as somebody else undoes nothing of it.
 """
 
+import asyncio
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -14,7 +17,7 @@ from broker.wire.messages import alter_configs as whole
 from broker.wire.messages import incremental_alter_configs as single
 from broker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from simulation.clients.administration import Administrator
-from simulation.clients.client import Client
+from simulation.clients.client import Client, beside
 from simulation.verdict import agreeing, patience
 from simulation.verdict.administered.invalid_settings import SET, TOPIC
 from simulation.verdict.refused.words import answered
@@ -55,6 +58,30 @@ async def check(client: Client, administrator: Administrator, world: Cluster) ->
             raise Violation(INVARIANT, f"topic {NAME}: {told}")
         await _are_described(client, expected)
         await agreeing.settings(world.observer, world.hosted)
+    await _two_at_once(client, world)
+
+
+async def _two_at_once(client: Client, world: Cluster) -> None:
+    """Of two changes of different values, asked of two brokers, none undoes the other."""
+    values = {"retention.ms": "86400002", "segment.bytes": "100002", "flush.messages": "7"}
+    expected: dict[str, str] = {}
+    async with beside(client) as other:
+        await answered(other, client.brokers[-1], _describe())  # both are connected
+        for (one, first), (two, second) in pairwise(values.items()):
+            asked = (
+                answered(client, client.brokers[0], _single(SET, one, first)),
+                answered(other, client.brokers[-1], _single(SET, two, second)),
+            )
+            for answer in await asyncio.gather(*asked):
+                error = answer.responses[0].error_code
+                if error is not ErrorCode.none:
+                    raise Violation(INVARIANT, f"{error.name} to one of two changes at once")
+            expected |= {one: first, two: second}
+            there = world.observer.configs.get(NAME, {})
+            if there != expected:
+                told = f"{expected} was set at once by two, and it has {there}"
+                raise Violation(INVARIANT, f"topic {NAME}: {told}")
+    await _are_described(client, expected)
 
 
 async def _are_described(client: Client, expected: Settings) -> None:

@@ -1,0 +1,50 @@
+"""Answers of ZooKeeper that are lost behind what they answer: who asks again meets himself."""
+
+import pytest
+
+from simulation.plans.actions import CreateTopic, DeposeController, LoseAnswer, Timed, Who
+from simulation.plans.plan import Plan
+from simulation.world.world import run
+
+pytestmark = pytest.mark.simulation
+
+
+def plan(*, nth: int = 1, for_ms: int = 2_000, expires: bool = False) -> Plan:
+    """Of two brokers one is elected controller anew."""
+    lost = (
+        LoseAnswer(who=Who(broker=b), path="/controller", nth=nth, expires=expires, for_ms=for_ms)
+        for b in (1, 2)
+    )
+    return Plan(
+        seed=1,
+        brokers=2,
+        settings=(("zookeeper.session.timeout.ms", "6000"),),
+        producers=(),
+        topics=(CreateTopic(topic="t0", replicas=((1, 2),)),),
+        actions=(
+            *(Timed(at_ms=1_000, action=each) for each in lost),
+            Timed(at_ms=1_010, action=DeposeController()),
+        ),
+        run_ms=6_000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "fails"),
+    [(plan(), 1), (plan(nth=1_000), 0), (plan(for_ms=1), 0), (plan(expires=True), 1)],
+    ids=["the first", "too few", "too late", "with its session"],
+)
+def test_an_answer_is_lost_or_not_at_all(changed: Plan, fails: int) -> None:
+    outcome = run(changed)
+    notes = [what for _, what in outcome.notes]
+    assert outcome.violation is None
+    assert sum("does not hear that /controller" in what for what in notes) >= fails
+    assert any("does not hear" in what for what in notes) == bool(fails)
+
+
+def test_who_lost_the_answer_holds_its_office_unless_its_session_is_over() -> None:
+    def offices(changed: Plan) -> int:
+        return sum("takes the office" in what for _, what in run(changed).notes)
+
+    assert offices(plan()) == 2
+    assert offices(plan(expires=True)) > 2
