@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from kio.schema.errors import ErrorCode
@@ -38,13 +38,21 @@ TICKS_MS: Final = 1_500
 """Within which a coordinator looks whose time is over, and has waited for newcomers at first."""
 
 
+class Generation(NamedTuple):
+    """One of a group's, as the next coordinator would load it."""
+
+    number: int
+    assignments: Mapping[str, bytes]
+    """By member."""
+
+
 @dataclass(slots=True)
 class _Watched:
     """The groups of one partition in one leader epoch."""
 
     shard: GroupShard
     epoch: int
-    generations: dict[str, int]
+    generations: dict[str, Generation]
     """The last one of each group that is stored."""
     asked: dict[int, Request] = field(default_factory=dict)
     storing: dict[int, Records] = field(default_factory=dict)
@@ -92,7 +100,10 @@ class Coordinators:
     def loaded(self, broker: int, shard: GroupShard) -> None:
         """``shard`` is about to serve; raises Violation."""
         partition, known = shard.partition, shard.groups.by_id
-        generations = {name: group.generation for name, group in known.items()}
+        generations = {
+            name: Generation(group.generation, {m.member_id: m.assignment for m in group.members})
+            for name, group in known.items()
+        }
         epoch, now = partition.replica.leader_epoch, shard._clock.now()
         heard: dict[tuple[str, str], float] = {
             (name, member.member_id): now for name in known for member in known[name].members
@@ -163,7 +174,8 @@ class Coordinators:
             )
         for key, value in records:
             if isinstance(key, GroupMetadataKey) and isinstance(value, GroupMetadataValue):
-                watched.generations[key.group] = value.generation
+                assignments = {member.member_id: member.assignment for member in value.members}
+                watched.generations[key.group] = Generation(value.generation, assignments)
 
     def _answered(self, groups: Groups, watched: _Watched, event: Event, told: Respond) -> None:
         asked, answer = watched.asked.pop(told.request, None), told.answer
@@ -177,11 +189,21 @@ class Coordinators:
                 raise Violation("AnsweredIsStored", f"{what} {type(event).__name__}")
         given = isinstance(answer, SyncAnswer) and answer.error is ErrorCode.none
         if isinstance(asked, Sync) and given:
-            generation = groups.by_id[asked.group].generation
-            stored = watched.generations.get(asked.group)
-            if generation != stored:
-                what = f"{asked.group} gives out generation {generation}, stored is {stored}"
-                raise Violation("AnsweredIsStored", what)
+            _is_stored(groups.by_id[asked.group].generation, asked, answer, watched.generations)
+
+
+def _is_stored(
+    number: int, asked: Sync, given: SyncAnswer, stored: Mapping[str, Generation]
+) -> None:
+    """Under that member id, too: the next coordinator knows no other."""
+    there = stored.get(asked.group)
+    if there is None or number != there.number:
+        what = f"gives out generation {number}, stored is {there and there.number}"
+        raise Violation("AnsweredIsStored", f"{asked.group} {what}")
+    part = there.assignments.get(asked.member_id)
+    if part != given.assignment:
+        what = f"{asked.member_id} is given {given.assignment!r}, stored is {part!r}"
+        raise Violation("AnsweredIsStored", f"{asked.group}: {what}")
 
 
 def _is_taken(answer: Answer) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +28,7 @@ from broker.groups.state import GroupState
 from broker.replication.config import ReplicaConfig
 from broker.replication.replica import Role
 from broker.types import NO_EPOCH, Millis, TopicPartition
-from broker.wire.group_records import GroupMetadataKey, GroupMetadataValue
+from broker.wire.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.coordinators import Coordinators
 from simulation.observer.logs import groups as logs
@@ -47,7 +48,9 @@ class Groups:
 
     def __init__(self) -> None:
         self.now = 0
-        self.member = SimpleNamespace(member_id=MEMBER, session_timeout_ms=3_000)
+        self.member = SimpleNamespace(
+            member_id=MEMBER, session_timeout_ms=3_000, assignment=b"all"
+        )
         self.members = [self.member]
         group = SimpleNamespace(
             generation=GENERATION, state=GroupState.STABLE, members=Members(self.members)
@@ -121,6 +124,13 @@ def stored(offset: int, error: ErrorCode = ErrorCode.none) -> Stored:
     return Stored(at=Moment(Millis(0), 0), token=0, error=error, offset=offset)
 
 
+def stored_member(assignment: bytes) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=MEMBER, group_instance_id=None, client_id="", client_host="",
+        rebalance_timeout=3_000, session_timeout=3_000, subscription=b"", assignment=assignment,
+    )  # fmt: skip
+
+
 def test_a_commit_is_answered_when_it_is_stored(groups: Groups) -> None:
     groups.step(groups.commit(), STORE)
     groups.step(stored(9), Respond(request=1, answer=KEPT))
@@ -154,10 +164,19 @@ def test_a_generation_is_given_out_when_it_is_stored(groups: Groups) -> None:
         groups.step(groups.sync(), answer)
     next_one = GroupMetadataValue(
         protocol_type="consumer", generation=4, protocol=None, leader=None,
-        current_state_timestamp=0, members=(),
+        current_state_timestamp=0, members=(stored_member(b"all"),),
     )  # fmt: skip
     groups.step(groups.sync(), Store(token=0, records=((GroupMetadataKey(group=GROUP), next_one),)))
     groups.step(stored(9), answer)
+
+
+def test_who_is_given_a_part_has_it_stored_under_its_id(groups: Groups) -> None:
+    with pytest.raises(Violation, match=r"AnsweredIsStored: g: m is given b'', stored is b'all'"):
+        groups.step(groups.sync(), Respond(request=2, answer=SyncAnswer()))
+    came_back = replace(groups.sync(), member_id="again")
+    answer = Respond(request=2, answer=SyncAnswer(assignment=b"all"))
+    with pytest.raises(Violation, match="again is given b'all', stored is None"):
+        groups.step(came_back, answer)
 
 
 def test_who_leads_again_has_loaded_again(groups: Groups) -> None:

@@ -49,6 +49,7 @@ async def check(client: Client, administrator: Administrator, observer: Observer
     number = partition_for(DOOMED, len(home.partitions))
     groups = {role: _beside(role, number, len(home.partitions)) for role in (DOOMED, PRUNED, KEPT)}
     await _comes_and_goes(client, groups[DOOMED])
+    await _never_comes(client, groups[DOOMED])
     for group in groups.values():
         await commit(client, group, tp)
     await _delete(client, groups[DOOMED])
@@ -148,6 +149,20 @@ async def _comes_and_goes(client: Client, group: str) -> None:
         return True if left.error_code is ErrorCode.none else None
 
     await _until(f"a member of group {group}", ask)
+
+
+async def _never_comes(client: Client, group: str) -> None:
+    """Somebody who is given a member id, and never joins with it: waited for no longer than a
+    session, whatever is to become of the group (KIP-394)."""
+
+    async def ask() -> bool | None:
+        coordinator = await coordinator_of(client, group)
+        if coordinator is None:
+            return None
+        told = await client.ask(coordinator, group_requests.join(group, ""))
+        return True if told.error_code is ErrorCode.member_id_required else None
+
+    await _until(f"a member id in group {group}", ask)
 
 
 async def commit(client: Client, group: str, tp: TopicPartition) -> None:
