@@ -15,6 +15,9 @@ from simulation.machines.inodes import MemoryDirectory, MemoryFile, Node
 
 PLENTY = 2**40
 
+SHORT = 0.02
+"""Of writes that they take only a part, where any do."""
+
 WRITE = "write"
 SYNC = "sync"
 READ = "read"
@@ -31,15 +34,18 @@ class MemoryDisk:
         capacity: bytes that files may have in all.
     """
 
-    def __init__(self, random: Random, capacity: int = PLENTY) -> None:
+    def __init__(self, random: Random, short: Random | None = None, capacity: int = PLENTY) -> None:
         """An empty disk.
 
         Args:
             random: what becomes of what was not synced.
+            short: which writes take only a part of what they are given, as any may (POSIX); None:
+                none does, but where there is not enough space.
         """
         self.watch: Callable[[str], None] | None = None
         self.capacity = capacity
         self._random = random
+        self._short = short
         self._root = MemoryDirectory()
         self._used = 0
         self._open: dict[int, MemoryFile] = {}
@@ -116,6 +122,8 @@ class MemoryDisk:
             except OSError:
                 self._append(node, data[: self._random.randint(0, len(data))])
                 raise
+        if self._short is not None and self._short.random() < SHORT:
+            data = data[: self._short.randint(1, len(data))]
         return self._append(node, data)
 
     def pread(self, descriptor: int, size: int, position: int, /) -> bytes:

@@ -187,8 +187,8 @@ class Coordinators:
             if kept and not (isinstance(event, Stored) and event.error is ErrorCode.none):
                 what = f"{asked.group} is told that its offsets of {kept} are committed, by"
                 raise Violation("AnsweredIsStored", f"{what} {type(event).__name__}")
-        given = isinstance(answer, SyncAnswer) and answer.error is ErrorCode.none
-        if isinstance(asked, Sync) and given:
+        given = answer.error is ErrorCode.none
+        if isinstance(asked, Sync) and isinstance(answer, SyncAnswer) and given:
             _is_stored(groups.by_id[asked.group].generation, asked, answer, watched.generations)
 
 

@@ -24,12 +24,14 @@ from simulation.verdict.promised import (
     moving,
     of_members,
     sessions,
+    slow_members,
     successor,
 )
 from simulation.verdict.refused import invalid, invalid_groups, outdated
 from simulation.verdict.settings import (
     append_time,
     expiring,
+    few_for_groups,
     follower_reads,
     group_limits,
     laggards,
@@ -110,6 +112,7 @@ async def _what_is_set(
     await leaders_stay(administrator, world)  # a broker was away: what it led is to come back
     if OFFSETS_TOPIC in world.observer.topics:
         await group_limits.check(client, settings)
+        await few_for_groups.check(client, administrator)
         await expiring.check(client, world, settings)
 
 
@@ -125,3 +128,4 @@ async def _static_members(client: Client, observer: Observer) -> None:
     tp = next(of_clients(observer), None)
     if OFFSETS_TOPIC in observer.topics and tp is not None:
         await of_members.static_member_stays(client, tp)
+        await slow_members.check(client)

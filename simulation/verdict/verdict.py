@@ -13,7 +13,7 @@ from broker.server.groups.offsets_topic import partition_for
 from broker.server.network.broker_connection import Disconnected
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
-from broker.wire.batch import parse_batches
+from broker.wire.batch import CorruptBatch, parse_batches
 from simulation.clients.client import PAUSE_S
 from simulation.clients.group_requests import find_coordinator
 from simulation.clients.probing import Probing
@@ -125,7 +125,10 @@ class Judge(Probing):
             raise OffsetIsGone
         if answer is None or answer.error_code is not ErrorCode.none:
             return []
-        batches = parse_batches(answer.records or b"", partial_tail=True)
+        try:
+            batches = parse_batches(answer.records or b"", partial_tail=True)
+        except CorruptBatch as error:
+            raise Violation("LogsAgree", f"broker {leader} serves of {tp}: {error}") from error
         return [Extent.of(batch) for batch in batches]
 
     async def _times_are_found(

@@ -149,8 +149,8 @@ class Simulation:
         watch_commits(self.zookeeper, self.observer, led)
 
     def _node(self, around: Surroundings, broker: int) -> Node:
-        disk = MemoryDisk(stream(self.plan.seed, f"disk of {broker}"))
-        return Node(around, broker, disk, self.plan.properties_of(broker))
+        kept, short = (stream(self.plan.seed, f"{of} of {broker}") for of in ("disk", "writes"))
+        return Node(around, broker, MemoryDisk(kept, short), self.plan.properties_of(broker))
 
     # --- running ------------------------------------------------------------------------------
 

@@ -48,9 +48,7 @@ class Groups:
 
     def __init__(self) -> None:
         self.now = 0
-        self.member = SimpleNamespace(
-            member_id=MEMBER, session_timeout_ms=3_000, assignment=b"all"
-        )
+        self.member = SimpleNamespace(member_id=MEMBER, session_timeout_ms=3_000, assignment=b"all")
         self.members = [self.member]
         group = SimpleNamespace(
             generation=GENERATION, state=GroupState.STABLE, members=Members(self.members)

@@ -145,6 +145,15 @@ def test_a_lock_is_also_that_of_a_duplicate_made_before_it() -> None:
     disk.lock(other)
 
 
+def test_a_write_may_take_only_a_part_and_never_nothing() -> None:
+    disk = MemoryDisk(Random(1), short=Random(1))
+    disk.make_directory(HOME)
+    descriptor = disk.open(FILE)
+    taken = [disk.write(descriptor, b"some") for _ in range(500)]
+    assert {1, 2, 3} < set(taken) <= {1, 2, 3, 4}
+    assert disk.size(descriptor) == sum(taken)
+
+
 def outcome(action: Callable[[], Any]) -> Any:
     """What it returns, or the number of its error."""
     try:

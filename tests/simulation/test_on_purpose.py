@@ -22,7 +22,7 @@ from broker.groups.events import Join
 from broker.groups.group import Group
 from broker.groups.loading import Loading
 from broker.groups.members import Members
-from broker.groups.requests import commits, joining
+from broker.groups.requests import commits, failures, joining
 from broker.groups.state import GroupState
 from broker.groups.table import STEPS
 from broker.log import retention, validator
@@ -47,6 +47,7 @@ from broker.server.requests import (
     incremental_alter_configs,
     list_offsets,
     list_partition_reassignments,
+    offset_fetch,
     produce,
 )
 from broker.server.requests.fetch import _Reader
@@ -379,9 +380,51 @@ def decides_by_former_settings() -> Swap:
     return Swap(Replica, "configure", lambda _self, _config: None)
 
 
+def stores_no_assignment() -> Swap:
+    record = Group.record
+    return Swap(Group, "record", lambda self, at, _assignments=None: record(self, at))
+
+
+def counts_from_the_last_word() -> Swap:
+    begin = Group._begin_generation
+
+    def began(self: Group, at: Any) -> None:
+        deadlines = {member.member_id: member.deadline for member in self.members}
+        begin(self, at)
+        for member in self.members:
+            member.deadline = deadlines[member.member_id]
+
+    return Swap(Group, "_begin_generation", began)
+
+
+def waits_for_those_who_never_join() -> Swap:
+    return Swap(Group, "forget_pending", lambda _self, _member_id, _at: None)
+
+
+def tells_members_what_producers_are_told() -> Swap:
+    told = ErrorCode.not_enough_replicas
+    return Swap(failures, "_COMMON", {**failures._COMMON, told: told})
+
+
+def has_nothing_before_it_has_loaded() -> Swap:
+    committed = offset_fetch._committed
+
+    def told(group: str, context: Any) -> Any:
+        error, offsets = committed(group, context)
+        loading = error is ErrorCode.coordinator_load_in_progress
+        return (ErrorCode.none, {}) if loading else (error, offsets)
+
+    return Swap(offset_fetch, "_committed", told)
+
+
 @pytest.mark.parametrize(
     ("plant", "invariant"),
     [
+        (stores_no_assignment, "AnsweredIsStored"),
+        (counts_from_the_last_word, "JoinersStay"),
+        (waits_for_those_who_never_join, "Serves"),
+        (tells_members_what_producers_are_told, "UnavailableIsSaid"),
+        (has_nothing_before_it_has_loaded, "DeletedGroupsStay"),
         (decides_by_former_settings, "SettingsAgree"),
         (answers_with_the_first, "AnsweredTogether"),
         (describes_nobody, "DescribedAsItIs"),

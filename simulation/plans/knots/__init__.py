@@ -14,6 +14,7 @@ from simulation.plans.actions import ClientWork
 from simulation.plans.knots import (
     clusters,
     conflicts,
+    deletions,
     disks,
     groups,
     leadership,
@@ -83,6 +84,8 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "written unheard": unanswered.written_unheard,
     "given-up order": unanswered.given_up_order,
     "deleted and moved": orders.deleted_and_moved,
+    "named again": deletions.named_again,
+    "deleted meanwhile": deletions.deleted_meanwhile,
 }
 """In the order of their turns."""
 

@@ -24,7 +24,7 @@ from broker.wire.messages.leave_group import LeaveGroupRequest
 from broker.wire.messages.list_groups import ListGroupsRequest
 from simulation.clients import group_requests
 from simulation.clients.administration import Administrator
-from simulation.clients.client import PAUSE_S, Client
+from simulation.clients.client import PAUSE_S, Client, beside
 from simulation.clients.reading import offsets_of
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, Reassign
@@ -37,6 +37,8 @@ DOOMED, PRUNED, KEPT = "doomed", "pruned", "kept"
 OFFSET: Final = 7
 NOTHING: Final = -1
 PATIENCE_S: Final = 30.0
+ASKED_EVERY_S: Final = 0.01
+"""Oftener than a coordinator looks whether it is one."""
 
 T = TypeVar("T")
 
@@ -59,7 +61,9 @@ async def check(client: Client, administrator: Administrator, observer: Observer
     await _is_listed(client, groups)
     replicas = home.replicas(number)
     if replicas is not None and len(replicas) > 1:
+        told = asyncio.ensure_future(_is_told_by(client, groups[KEPT], tp, replicas[1]))
         await _leads_next(administrator, observer, number, (*replicas[1:], replicas[0]))
+        await told
         await _are_so(client, expected, tp)
         await _is_listed(client, groups)
 
@@ -100,7 +104,7 @@ async def coordinator_of(client: Client, group: str) -> int | None:
     return found.node_id if found.error_code is ErrorCode.none else None
 
 
-async def _until(what: str, ask: Callable[[], Awaitable[T | None]]) -> T:
+async def _until(what: str, ask: Callable[[], Awaitable[T | None]], pause_s: float = PAUSE_S) -> T:
     """Its first answer that is one."""
     loop = asyncio.get_running_loop()
     end = loop.time() + PATIENCE_S
@@ -113,7 +117,7 @@ async def _until(what: str, ask: Callable[[], Awaitable[T | None]]) -> T:
             return answer
         if loop.time() >= end:
             break
-        await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(pause_s)
     raise Violation("Serves", f"{what}: not in {PATIENCE_S:.0f} s")
 
 
@@ -196,6 +200,21 @@ async def _are_so(client: Client, expected: Mapping[str, int], tp: TopicPartitio
         if told != offset:
             what = f"group {group} has {told} of {tp} committed, and was left with {offset}"
             raise Violation(INVARIANT, what)
+
+
+async def _is_told_by(client: Client, group: str, tp: TopicPartition, broker: int) -> None:
+    """From now on until it is its coordinator: asked while it loads, which it does when it is
+    asked or looks for itself, it has no answer rather than that nothing is committed."""
+
+    async def ask() -> int | None:
+        found = await offsets_of(other, broker, group, [tp])
+        return None if found is None else found[tp]
+
+    async with beside(client) as other:
+        told = await _until(f"OffsetFetch at {broker}", ask, ASKED_EVERY_S)
+    if told != OFFSET:
+        what = f"broker {broker} tells {told} of {tp}, as soon as it coordinates group {group}"
+        raise Violation(INVARIANT, f"{what}, which has committed {OFFSET}")
 
 
 async def _is_listed(client: Client, groups: Mapping[str, str]) -> None:

@@ -1,0 +1,76 @@
+"""Knots of topics that are deleted, and of what is remembered of them by those who should not."""
+
+from random import Random
+
+from simulation.plans.actions import DeleteRecords, DeleteTopic, Isolate, Kill, Stop, Who
+from simulation.plans.knots.strands import (
+    TOPIC,
+    UNTIL_LED_MS,
+    beginning,
+    led_from_outside,
+    plainly,
+    produce,
+    tied,
+    topic_of_three,
+)
+from simulation.plans.plan import Plan
+
+
+def named_again(plan: Plan, rng: Random) -> Plan:
+    """What a broker notes of a log that is deleted is not to be taken for the next one's of that
+    name, when that broker is killed: where the log began, say, which is beyond the end of the new
+    one. It was noted for the last time when the broker stopped in good order."""
+    topic = topic_of_three(plan, rng, min_insync_replicas="1")
+    t = beginning(plan, rng)
+    who = Who(broker=rng.choice(topic.replicas[0]))
+    killed = t + rng.randint(4_500, 6_000)
+    return tied(
+        plainly(plan),
+        [
+            *((t - 400 + 20 * n, produce(1, 1)) for n in range(20)),
+            (t + 200, DeleteRecords(topic=TOPIC, partition=0)),
+            (t + rng.randint(500, 900), Stop(who=who, down_ms=300)),
+            (t + 2_500, DeleteTopic(topic=TOPIC)),
+            (t + 3_200, topic),
+            *((t + 3_600 + 300 * n, produce(rng.choice((-1, 1)), 1)) for n in range(12)),
+            (killed, Kill(who=who, down_ms=rng.choice((50, 3_000)))),
+        ],
+        topics=[topic],
+        settings=(
+            ("log.flush.start.offset.checkpoint.interval.ms", "60000"),
+            ("replica.lag.time.max.ms", "3000"),
+            ("zookeeper.session.timeout.ms", "2000"),
+        ),
+        brokers=3,
+        run_ms=t + 9_000,
+    )
+
+
+def deleted_meanwhile(plan: Plan, rng: Random) -> Plan:
+    """A topic is deleted while a broker that has nothing of it is reached by nobody, and its
+    session over. Registered again, it is told of all topics that there are by the same controller
+    as before, and of that one nothing."""
+    topic = topic_of_three(plan, rng, 4)
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    others = set(range(1, max(plan.brokers, 4) + 1)) - set(topic.replicas[0])
+    who = Who(broker=rng.choice(sorted(others)))
+    unreached = Isolate(
+        who=who,
+        peer=None,
+        direction="both",
+        clients=False,
+        zookeeper=True,
+        for_ms=rng.randint(5_000, 7_000),
+    )
+    return tied(
+        plan,
+        [
+            *led_from_outside((who.broker,), t),
+            (t, unreached),
+            (t + rng.randint(3_000, 4_000), DeleteTopic(topic=TOPIC)),
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "2000"),),
+        brokers=4,
+        run_ms=t + 10_000,
+    )
