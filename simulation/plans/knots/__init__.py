@@ -12,10 +12,12 @@ from typing import Final
 
 from simulation.plans.actions import ClientWork
 from simulation.plans.knots import (
+    batches,
     clusters,
     conflicts,
     deletions,
     disks,
+    fetches,
     groups,
     leadership,
     orders,
@@ -86,6 +88,9 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "deleted and moved": orders.deleted_and_moved,
     "named again": deletions.named_again,
     "deleted meanwhile": deletions.deleted_meanwhile,
+    "commits overdue": groups.commits_overdue,
+    "following inside a batch": batches.following_inside_a_batch,
+    "unheard fetch": fetches.unheard_fetch,
 }
 """In the order of their turns."""
 

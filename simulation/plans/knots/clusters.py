@@ -3,6 +3,7 @@
 from dataclasses import replace
 from random import Random
 
+from broker.server.topic_names import OFFSETS_TOPIC
 from simulation.plans.actions import (
     Action,
     AddPartitions,
@@ -16,6 +17,7 @@ from simulation.plans.actions import (
     MixUpDisks,
     Pause,
     Reassign,
+    SlowLink,
     SlowZooKeeper,
     Who,
     WriteNonsense,
@@ -125,9 +127,26 @@ def mixed_disks(plan: Plan, rng: Random) -> Plan:
 
 
 def many_commits(plan: Plan, _rng: Random) -> Plan:
-    """The offsets topic is rewritten, with more than a batch holds."""
+    """The offsets topic is rewritten, with more than a batch holds, while commits are on their way
+    nearly all the time: the coordinator's followers are far."""
     lots = CommitALot(topic=plan.topics[0].topic, groups=620, rounds=2, metadata_bytes=4_000)
-    return tied(plan, [(0, lots)], settings=(("offsets.topic.num.partitions", "1"),), run_ms=40_000)
+    coordinator = Who(role="leader", topic=OFFSETS_TOPIC)
+    far = (
+        SlowLink(who=coordinator, peer=Who(broker=broker), delay_ms=40, for_ms=3_000)
+        for broker in range(1, max(plan.brokers, 3) + 1)
+    )
+    slowed = [(at, each) for each in far for at in range(500, 38_000, 3_000)]
+    return tied(
+        plan,
+        [(0, lots), *slowed],
+        settings=(
+            ("offsets.topic.num.partitions", "1"),
+            ("offsets.topic.replication.factor", "3"),
+            ("replica.lag.time.max.ms", "10000"),
+        ),
+        brokers=3,
+        run_ms=40_000,
+    )
 
 
 def offsets_half_made(plan: Plan, rng: Random) -> Plan:

@@ -131,6 +131,33 @@ def assignments_overtaken(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def commits_overdue(plan: Plan, rng: Random) -> Plan:
+    """Commits are not stored in time, since a follower of the coordinator is cut off: whoever has
+    committed is told so, and the group goes by what it had, though they may be stored later."""
+    begin = rng.randint(2_000, 4_000)
+    held_up = Isolate(
+        who=COORDINATOR,
+        peer=Who(role="follower", topic=OFFSETS_TOPIC),
+        direction="both",
+        clients=False,
+        zookeeper=False,
+        for_ms=rng.randint(2_000, 4_000),
+    )
+    lots = CommitALot(topic=TOPIC, groups=9, rounds=1, metadata_bytes=10)
+    plan = with_group(
+        plan,
+        rng,
+        [
+            (0, member(begin + 8_000)),
+            (begin, held_up),
+            *((begin + at, lots) for at in (100, 600)),  # the first ones of these groups
+        ],
+        run_ms=begin + 10_000,
+    )
+    overdue = (("offsets.commit.timeout.ms", "1000"), ("replica.lag.time.max.ms", "10000"))
+    return tied(plan, (), settings=overdue)
+
+
 def member_asleep(plan: Plan, rng: Random) -> Plan:
     """A member reads, is silent for longer than its session, and then commits: the other one has
     its partitions by then, and has read on."""
