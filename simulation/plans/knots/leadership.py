@@ -16,7 +16,6 @@ from simulation.plans.actions import (
     Kill,
     Pause,
     Reassign,
-    SlowDisk,
     SlowLink,
     Who,
 )
@@ -159,30 +158,6 @@ def to_and_fro(plan: Plan, rng: Random) -> Plan:
         settings=MOVES_ALONE,
         brokers=4,
         run_ms=t + 8_000,
-    )
-
-
-def cut_while_flushing(plan: Plan, rng: Random) -> Plan:
-    """As in to and fro, and what the second broker is to give up is being flushed: of small
-    segments each full one is, in the background, on a disk that takes a second for it.
-
-    What such a flush says to be durable when it is over is not what has come in the place of what
-    it began with; nor are the producers that were remembered with it.
-    """
-    plan = to_and_fro(plan, rng)
-    *others, topic = plan.topics
-    unflushed = {name: value for name, value in topic.config if name != "flush.messages"}
-    config = (*unflushed.items(), ("segment.bytes", "200"))
-    slow = SlowDisk(
-        who=Who(broker=topic.replicas[0][1]),
-        delay_ms=rng.choice((500, 1_000, 2_000)),
-        for_ms=plan.run_ms,
-    )
-    leads = min(t.at_ms for t in plan.actions if isinstance(t.action, ElectPreferred)) + 500
-    return tied(
-        replace(plan, topics=(*others, replace(topic, config=config))),
-        [(0, slow), *((leads + 150 * n, produce(1, 3)) for n in range(6))],
-        settings=(("log.flush.offset.checkpoint.interval.ms", "500"),),
     )
 
 
