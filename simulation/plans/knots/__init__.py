@@ -12,16 +12,12 @@ from typing import Final
 
 from simulation.plans.actions import ClientWork
 from simulation.plans.knots import (
-    batches,
     clusters,
     conflicts,
     deletions,
     disks,
-    fetches,
-    flushes,
     groups,
     leadership,
-    orders,
     producing,
     replication,
     unanswered,
@@ -71,7 +67,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "many groups": groups.many_groups,
     "bounced unseen": replication.bounced_unseen,
     "to and fro and to": leadership.to_and_fro_and_to,
-    "cut while flushing": flushes.cut_while_flushing,
+    "cut while flushing": disks.cut_while_flushing,
     "half deleted": clusters.half_deleted,
     "assignments overtaken": groups.assignments_overtaken,
     "sent elsewhere": replication.sent_elsewhere,
@@ -86,12 +82,12 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "overtaken by the leader": conflicts.overtaken_by_the_leader,
     "written unheard": unanswered.written_unheard,
     "given-up order": unanswered.given_up_order,
-    "deleted and moved": orders.deleted_and_moved,
+    "deleted and moved": deletions.deleted_and_moved,
     "named again": deletions.named_again,
     "deleted meanwhile": deletions.deleted_meanwhile,
     "commits overdue": groups.commits_overdue,
-    "following inside a batch": batches.following_inside_a_batch,
-    "unheard fetch": fetches.unheard_fetch,
+    "following inside a batch": leadership.following_inside_a_batch,
+    "unheard fetch": unanswered.unheard_fetch,
 }
 """In the order of their turns."""
 

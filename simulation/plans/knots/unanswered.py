@@ -1,6 +1,7 @@
 """Knots of what was carried out and not heard of: answers that are lost, and requests that are
 tried again while the first copy is still on its way."""
 
+from dataclasses import replace
 from random import Random
 
 from simulation.plans.actions import (
@@ -19,6 +20,7 @@ from simulation.plans.knots.strands import (
     UNTIL_LED_MS,
     beginning,
     led_from_outside,
+    plainly,
     produce,
     tied,
     topic_of_three,
@@ -90,4 +92,31 @@ def given_up_order(plan: Plan, rng: Random) -> Plan:
         ),
         brokers=4,
         run_ms=t + 9_000,
+    )
+
+
+def unheard_fetch(plan: Plan, rng: Random) -> Plan:
+    """A fetch, which says where its follower goes on, is on its way for longer than that waits; on
+    another connection the next one is there before, in the same session. What the leader has not
+    heard it must be told once more. In "far behind" the first one is often there when the link is
+    whole again."""
+    topic, t = topic_of_three(plan, rng, min_insync_replicas="1"), beginning(plan, rng)
+    leader, *others = (Who(broker=broker) for broker in topic.replicas[0])
+    follower = rng.choice(others)
+    late = SlowLink(who=follower, peer=leader, delay_ms=4_000, for_ms=rng.choice((300, 700)))
+    return tied(
+        plainly(plan),
+        [
+            *((t + 20 * n, replace(produce(1, 1), partition=n % 2)) for n in range(60)),
+            (t + rng.randint(500, 800), late),
+        ],
+        topics=[replace(topic, replicas=topic.replicas * 2)],
+        settings=(
+            ("auto.leader.rebalance.enable", "false"),
+            ("replica.fetch.backoff.ms", "100"),
+            ("replica.lag.time.max.ms", rng.choice(("1000", "10000"))),
+            ("replica.socket.timeout.ms", "1500"),
+        ),
+        brokers=3,
+        run_ms=t + 6_000,
     )
