@@ -145,7 +145,7 @@ def _torn(lost: bytes, kind: str) -> bytes:
 def _ends(batches: bytes) -> set[int]:
     """Where the batches end that these bytes begin with."""
     ends, end = set(), 0
-    while (end := end + _length(batches[end:])) <= len(batches):
+    while (end := end + _length(batches[end : end + _BATCH_BEGINS_WITH])) <= len(batches):
         ends.add(end)
     return ends
 
