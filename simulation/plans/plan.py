@@ -1,5 +1,6 @@
 """A plan as data, and the streams of randomness of a seed."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -75,6 +76,11 @@ class Plan:
     def with_actions(self, actions: tuple[Timed, ...]) -> "Plan":
         """The same with other actions."""
         return replace(self, actions=actions)
+
+    def with_more(self, more: Iterable[Timed]) -> "Plan":
+        """The same with these actions besides."""
+        actions = sorted((*self.actions, *more), key=lambda each: each.at_ms)
+        return self.with_actions(tuple(actions))
 
 
 _PLANS = TypeAdapter(Plan)

@@ -86,8 +86,7 @@ def unclean_meanwhile(plan: Plan, rng: Random) -> Plan:
         topic=rng.choice(plan.topics).topic, name="unclean.leader.election.enable", value="true"
     )
     timed = Timed(at_ms=rng.randrange(plan.run_ms), action=order)
-    actions = sorted((*plan.actions, timed), key=lambda each: each.at_ms)
-    return plan.with_actions(tuple(actions))
+    return plan.with_more([timed])
 
 
 def slow_meanwhile(plan: Plan, rng: Random) -> Plan:
@@ -106,8 +105,7 @@ def slow_meanwhile(plan: Plan, rng: Random) -> Plan:
         )
         for _ in range(rng.randint(1, 4))
     )
-    actions = sorted((*plan.actions, *slow), key=lambda each: each.at_ms)
-    return plan.with_actions(tuple(actions))
+    return plan.with_more(slow)
 
 
 def failing_mid_step(plan: Plan, rng: Random) -> Plan:
@@ -128,8 +126,7 @@ def failing_mid_step(plan: Plan, rng: Random) -> Plan:
         )
         for _ in range(rng.randint(1, 4))
     )
-    actions = sorted((*plan.actions, *failures), key=lambda each: each.at_ms)
-    return plan.with_actions(tuple(actions))
+    return plan.with_more(failures)
 
 
 def unanswered(plan: Plan, rng: Random) -> Plan:
@@ -150,8 +147,7 @@ def unanswered(plan: Plan, rng: Random) -> Plan:
         )
         for _ in range(rng.randint(2, 8))
     )
-    actions = sorted((*plan.actions, *lost), key=lambda each: each.at_ms)
-    return plan.with_actions(tuple(actions))
+    return plan.with_more(lost)
 
 
 def in_racks(plan: Plan, rng: Random) -> Plan:

@@ -41,11 +41,10 @@ def tied(
     as long."""
     timed = [Timed(at_ms=int(at_ms), action=action) for at_ms, action in actions]
     return replace(
-        plan,
+        plan.with_more(timed),
         brokers=max(plan.brokers, brokers),
         settings=tuple({**dict(plan.settings), **dict(settings)}.items()),
         topics=(*plan.topics, *topics),
-        actions=tuple(sorted((*plan.actions, *timed), key=lambda each: each.at_ms)),
         run_ms=max(plan.run_ms, run_ms),
     )
 
