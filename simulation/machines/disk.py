@@ -32,6 +32,7 @@ class MemoryDisk:
             part, and a sync may have lost what it was to keep. Kinds: open, write, truncate, sync,
             read, make_directory, rename, remove, sync_directory.
         capacity: bytes that files may have in all.
+        failures: how often it has not kept what it was to keep.
     """
 
     def __init__(self, random: Random, short: Random | None = None, capacity: int = PLENTY) -> None:
@@ -44,6 +45,7 @@ class MemoryDisk:
         """
         self.watch: Callable[[str], None] | None = None
         self.capacity = capacity
+        self.failures = 0
         self._random = random
         self._short = short
         self._root = MemoryDirectory()
@@ -80,6 +82,7 @@ class MemoryDisk:
 
         def watch(kind: str) -> None:
             if kind in kinds:
+                self.failures += kind != READ
                 raise _error(errno.EIO)
 
         self.watch = watch if kinds else None
@@ -99,6 +102,11 @@ class MemoryDisk:
         node = self._find(path)
         assert isinstance(node, MemoryFile)
         return bytes(node.data[: node.certain])
+
+    def may_return(self, path: Path) -> bool:
+        """Whether a name that was taken away may be there again after a power failure."""
+        parent, name = self._parent(path)
+        return name not in parent.entries and parent.may_have(name)
 
     # --- what processes ask of it -----------------------------------------------------------
 
@@ -122,7 +130,7 @@ class MemoryDisk:
             except OSError:
                 self._append(node, data[: self._random.randint(0, len(data))])
                 raise
-        if self._short is not None and self._short.random() < SHORT:
+        if self._short is not None and data and self._short.random() < SHORT:
             data = data[: self._short.randint(1, len(data))]
         return self._append(node, data)
 
@@ -259,6 +267,7 @@ class MemoryDisk:
         if size > self.capacity - self._used:
             size = self.free
             if not size:
+                self.failures += 1
                 raise _error(errno.ENOSPC)
             data = data[:size]
         node.data += data

@@ -126,6 +126,10 @@ class MemoryDirectory:
         self._synced = dict(self.entries)
         self._changes.clear()
 
+    def may_have(self, name: str) -> bool:
+        """Whether a power failure may leave this name there."""
+        return name in self._synced or any(names.get(name) for names in self._changes)
+
     def lose_power(self, random: Random) -> None:
         """Leaves what is on the disk, of everything in it as well."""
         for names in self._happened(random):

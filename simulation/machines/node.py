@@ -38,6 +38,9 @@ BEGINNING_WALL_MS = 1_700_000_000_000
 class Disk(FileSystem, Protocol):
     """A file system that outlives processes, but not all of it the power."""
 
+    failures: int
+    """How often it has not kept what it was to keep."""
+
     def kill(self) -> None:
         """The process that used it is no more."""
 
@@ -57,12 +60,17 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A process that ended of itself: because it was asked to stop, or not."""
+    """A process that ended of itself: because it was asked to stop, or not.
+
+    Attributes:
+        disk_failures: how often its machine's disk had failed by then.
+    """
 
     at: float
     incarnation: int
     was_asked: bool
     error: BaseException | None
+    disk_failures: int
 
     @property
     def errors(self) -> tuple[BaseException, ...]:
@@ -201,7 +209,8 @@ class Node:
         if process.is_dead:  # killed in the middle of its last step
             return
         now = self._around.loop.time()
-        self.endings.append(Ending(now, process.incarnation, stop.is_set(), error))
+        failures = self.disk.failures
+        self.endings.append(Ending(now, process.incarnation, stop.is_set(), error, failures))
         self._leave(process)
 
     def _leave(self, process: Process) -> None:

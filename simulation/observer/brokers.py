@@ -10,6 +10,7 @@ from broker.coordination.coordinator import Coordinator
 from broker.groups.groups import Groups
 from broker.log.disk.checkpoints import RECOVERY_POINTS
 from broker.log.disk.files import Directory
+from broker.log.manager import LogManager
 from broker.replication.events import Effect, Event, Fetched
 from broker.replication.replica import Replica
 from broker.server.controller.runtime import ControllerRuntime
@@ -37,6 +38,7 @@ from simulation.observer.coverage import (
     Coverage,
 )
 from simulation.observer.logs import flushed
+from simulation.observer.logs.good_ends import GoodEnds
 from simulation.observer.moments import following_on, handing_over, resigning, told
 from simulation.observer.observer import Observer
 from simulation.observer.untold import asked
@@ -58,6 +60,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         _watch_answers(undo, observer)
         _watch_offices(undo, observer)
         _watch_checkpoints(undo, observer, disks)
+        _watch_openings(undo, observer, nodes)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
         _watch_groups(undo, observer, brokers)
@@ -251,6 +254,21 @@ def _watch_checkpoints(
         return original(self, name, content)
 
     _replace(undo, Directory, "replace_steps", replace_steps)
+
+
+def _watch_openings(
+    undo: contextlib.ExitStack, observer: Observer, nodes: Mapping[int, Node]
+) -> None:
+    original, ends = LogManager.__init__, GoodEnds({node.host: node for node in nodes.values()})
+
+    def opened(self: LogManager, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        process = PROCESS.get()
+        if process is not None and process.state != State.DEAD:
+            with observer.failing():
+                ends.opened(process, self)
+
+    _replace(undo, LogManager, "__init__", opened)
 
 
 def _watch_deletions(undo: contextlib.ExitStack, observer: Observer) -> None:
