@@ -159,9 +159,9 @@ class DropZooKeeperConnection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoseAnswer:
-    """ZooKeeper carries out the ``nth`` write of ``who`` to a node whose path begins with
-    ``path``, and the connection breaks before it is answered; not at all if there are fewer within
-    ``for_ms``. ``expires``: the session is over as well."""
+    """The connection breaks before ZooKeeper answers the ``nth`` write of ``who`` to a node whose
+    path begins with ``path``, which it has carried out, or has not; not at all if there are fewer
+    within ``for_ms``. ``expires``: the session is over as well."""
 
     kind: Literal["lose-answer"] = "lose-answer"
     who: Who
@@ -169,6 +169,7 @@ class LoseAnswer:
     nth: int
     expires: bool
     for_ms: int
+    carried_out: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ from simulation.plans.variations import (
     in_racks,
     indexed,
     pipelined,
+    queues_unheard,
     retained,
     slow_meanwhile,
     unanswered,
@@ -83,7 +84,10 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     else:
         plan = tie(plan, stream(seed, "knots"), knot, led=led)
     plan = indexed(plan, stream(seed, "indexes"))
-    return without_controller(plan, coordination.removeprefix("leader-")) if led else plan
+    if not led:
+        return plan
+    plan = queues_unheard(plan, stream(seed, "queues"))
+    return without_controller(plan, coordination.removeprefix("leader-"))
 
 
 def without_controller(plan: Plan, variant: str) -> Plan:

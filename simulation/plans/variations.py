@@ -39,6 +39,8 @@ WRITTEN: Final = (
     "/",
 )
 """Where those are."""
+QUEUES: Final = "/brokers/state"
+"""Where they are without a controller."""
 IN_RACKS: Final = 0.85
 """Of plans that brokers are in racks."""
 
@@ -143,9 +145,31 @@ def unanswered(plan: Plan, rng: Random) -> Plan:
                 nth=rng.choice((1, 1, 2, 3)),
                 expires=rng.random() < 0.3,
                 for_ms=rng.choice((5_000, 20_000)),
+                carried_out=rng.random() < 0.7,
             ),
         )
         for _ in range(rng.randint(2, 8))
+    )
+    return plan.with_more(lost)
+
+
+def queues_unheard(plan: Plan, rng: Random) -> Plan:
+    """The same without a controller, and each broker loses its connection in the middle of two
+    writes to the queues in which brokers leave requests to each other."""
+    lost = (
+        Timed(
+            at_ms=rng.randrange(plan.run_ms),
+            action=LoseAnswer(
+                who=Who(broker=broker),
+                path=QUEUES,
+                nth=rng.choice((1, 1, 2)),
+                expires=False,
+                for_ms=20_000,
+                carried_out=carried_out,
+            ),
+        )
+        for broker in range(1, plan.brokers + 1)
+        for carried_out in (False, True)
     )
     return plan.with_more(lost)
 

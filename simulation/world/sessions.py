@@ -2,10 +2,11 @@
 
 An answer is lost on purpose right behind what was to be answered. In virtual time a connection that
 breaks at some time hardly ever does so within the two milliseconds of one write, and what a broker
-makes of its own first attempt is never met.
+makes of its own first attempt is never met. Or it breaks when the write has come and is not carried
+out, which its client cannot tell from the other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from simulation.loop.loop import SimulatedLoop
@@ -62,33 +63,44 @@ class Sessions:
         self._observer.note(f"{session.host.replace('-', ' ')} {what}")
 
     def _watch(self) -> None:
-        """What the leader carries out, before anybody is told that it is."""
+        """What the leader is about to carry out, and what it has, before anybody is told."""
         tree = self._zookeeper.leader.tree
         write = tree.write
 
         def written(request: Any, txn: Txn) -> Any:
             answer, changes = write(request, txn)
-            for session in self._unanswered(txn, [path for _, path in changes]):
-                self._lose(session, changes[0][1])
+            session = self._zookeeper.sessions.get(txn.session)
+            if session is not None:
+                self._written(session, [path for _, path in changes], carried_out=True)
             return answer, changes
 
         setattr(tree, "write", written)  # noqa: B010  mypy would not have it assigned
+        self._zookeeper.before_write = lambda session, request: self._written(
+            session, [*_paths(request)], carried_out=False
+        )
 
-    def _unanswered(self, txn: Txn, paths: list[str]) -> Iterator[Session]:
-        """Whose write that was, if its time has come."""
-        session = self._zookeeper.sessions.get(txn.session)
-        action = None if session is None else self._armed.get(session.host)
-        if session is None or action is None:
+    def _written(self, session: Session, paths: Sequence[str], *, carried_out: bool) -> None:
+        """It loses the connection if that was the write that was waited for."""
+        action = self._armed.get(session.host)
+        if action is None or action.carried_out is not carried_out:
             return
         if any(path.startswith(action.path) for path in paths):
             self._left[session.host] -= 1
             if not self._left[session.host]:
-                yield session
+                self._lose(session, action, paths[0])
 
-    def _lose(self, session: Session, path: str) -> None:
-        """The session ends a moment later: this write comes before its end."""
-        action = self._armed.pop(session.host)
-        self._note(session, f"does not hear that {path} is written")
+    def _lose(self, session: Session, action: LoseAnswer, path: str) -> None:
+        """The session ends a moment later: a write that is carried out comes before its end."""
+        del self._armed[session.host]
+        what = "is written" if action.carried_out else "is not written"
+        self._note(session, f"does not hear that {path} {what}")
         self._zookeeper.drop_connection(session)
         if action.expires:
             self._loop.call_soon(self._zookeeper.expire, session, context=NOBODY)
+
+
+def _paths(request: Any) -> Iterator[str]:
+    """Of what a request writes, one operation or a transaction of several."""
+    for operation in getattr(request, "operations", (request,)):
+        if path := getattr(operation, "path", None):
+            yield path

@@ -63,6 +63,9 @@ class ZooKeeper:
         self.slowness_s = 0.0
         """How long the ensemble thinks about each request."""
         self.is_running = True
+        self.before_write: Callable[[Session, Any], None] | None = None
+        """Called with whose each write is, and the request; may drop the connection, and then it
+        is not carried out."""
         self._loop = loop
         self._network = network
         self._rng = rng
@@ -210,7 +213,10 @@ class ZooKeeper:
         elif kind is Close:
             self._end(session)
         elif kind in WRITES:
-            self._commit(session.id, request, connection)
+            if self.before_write is not None:
+                self.before_write(session, request)
+            if connection.is_open:
+                self._commit(session.id, request, connection)
         elif kind is Sync and server is not self.leader:
             self._sync(connection, server, request)
         else:
