@@ -88,6 +88,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "commits overdue": groups.commits_overdue,
     "following inside a batch": leadership.following_inside_a_batch,
     "unheard fetch": unanswered.unheard_fetch,
+    "preferred and left behind": conflicts.preferred_and_left_behind,
 }
 """In the order of their turns."""
 
@@ -104,6 +105,7 @@ OF_CONTROLLERS: Final = frozenset(
         "nonsense",
         "offsets half made",
         "passed over",
+        "preferred and left behind",
         "unheard of",
     }
 )

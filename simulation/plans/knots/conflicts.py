@@ -4,7 +4,16 @@ ZooKeeper and decides by what was there, and the leader, who is near and has cha
 from dataclasses import replace
 from random import Random
 
-from simulation.plans.actions import Action, ExpireSession, Kill, LosePower, SlowZooKeeper, Who
+from simulation.plans.actions import (
+    Action,
+    ElectPreferred,
+    ExpireSession,
+    Kill,
+    LosePower,
+    SlowZooKeeper,
+    Who,
+)
+from simulation.plans.knots.leadership import preferring
 from simulation.plans.knots.producing import numbered
 from simulation.plans.knots.strands import (
     CONTROLLER,
@@ -56,4 +65,32 @@ def overtaken_by_the_leader(plan: Plan, rng: Random) -> Plan:
         ),
         brokers=4,
         run_ms=t + 11_000,
+    )
+
+
+def preferred_and_left_behind(plan: Plan, rng: Random) -> Plan:
+    """A follower is to lead, since it is preferred, and its leader takes it out of the ISR while
+    the controller, half a second away from ZooKeeper, writes so. What is then decided anew is
+    decided by the ISR that there is."""
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    first, second, last = topic.replicas[0]
+    return tied(
+        plan,
+        [
+            *led_from_outside(topic.replicas[0], t),
+            (t, preferring(second, first, last)),
+            (t + 700, apart(Who(broker=second), Who(broker=first), 7_000)),
+            (t + 2_000, SlowZooKeeper(who=CONTROLLER, delay_ms=500, for_ms=4_000)),
+            *((t + 2_500 + 400 * n, ElectPreferred()) for n in range(5)),
+            *((t + 50 * n, produce(-1, 1)) for n in range(100)),
+        ],
+        topics=[topic],
+        settings=(
+            ("auto.leader.rebalance.enable", "false"),
+            ("replica.fetch.wait.max.ms", "100"),
+            ("replica.lag.time.max.ms", rng.choice(("2500", "3000", "3500"))),
+        ),
+        brokers=4,
+        run_ms=t + 9_000,
     )
