@@ -108,6 +108,11 @@ class MemoryDisk:
         parent, name = self._parent(path)
         return name not in parent.entries and parent.may_have(name)
 
+    def must_stay(self, path: Path) -> bool:
+        """Whether a name is there after any power failure, if those of its directories are."""
+        parent, name = self._parent(path)
+        return name in parent.entries and parent.must_have(name)
+
     # --- what processes ask of it -----------------------------------------------------------
 
     def open(self, path: Path, /) -> int:

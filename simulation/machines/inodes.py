@@ -130,6 +130,11 @@ class MemoryDirectory:
         """Whether a power failure may leave this name there."""
         return name in self._synced or any(names.get(name) for names in self._changes)
 
+    def must_have(self, name: str) -> bool:
+        """Whether any power failure leaves this name there."""
+        gone = any(name in names and names[name] is None for names in self._changes)
+        return name in self._synced and not gone
+
     def lose_power(self, random: Random) -> None:
         """Leaves what is on the disk, of everything in it as well."""
         for names in self._happened(random):

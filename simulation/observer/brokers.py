@@ -11,6 +11,7 @@ from broker.groups.groups import Groups
 from broker.log.disk.checkpoints import RECOVERY_POINTS
 from broker.log.disk.files import Directory
 from broker.log.manager import LogManager
+from broker.log.partition_log import PartitionLog
 from broker.replication.events import Effect, Event, Fetched
 from broker.replication.replica import Replica
 from broker.server.controller.runtime import ControllerRuntime
@@ -37,7 +38,7 @@ from simulation.observer.coverage import (
     REPLICA_EVENT,
     Coverage,
 )
-from simulation.observer.logs import flushed
+from simulation.observer.logs import begun_anew, flushed
 from simulation.observer.logs.good_ends import GoodEnds
 from simulation.observer.moments import following_on, handing_over, resigning, told
 from simulation.observer.observer import Observer
@@ -60,6 +61,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         _watch_answers(undo, observer)
         _watch_offices(undo, observer)
         _watch_checkpoints(undo, observer, disks)
+        _watch_beginnings(undo, observer, disks)
         _watch_openings(undo, observer, nodes)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
@@ -254,6 +256,22 @@ def _watch_checkpoints(
         return original(self, name, content)
 
     _replace(undo, Directory, "replace_steps", replace_steps)
+
+
+def _watch_beginnings(
+    undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]
+) -> None:
+    original = PartitionLog.truncate_fully
+
+    def truncate_fully(self: PartitionLog, offset: int) -> None:
+        original(self, offset)
+        process = PROCESS.get()
+        disk = None if process is None or process.is_dead else disks[process.host]
+        if isinstance(disk, MemoryDisk):
+            with observer.failing():
+                begun_anew.check(disk, self)
+
+    _replace(undo, PartitionLog, "truncate_fully", truncate_fully)
 
 
 def _watch_openings(

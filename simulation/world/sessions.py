@@ -9,6 +9,8 @@ out, which its client cannot tell from the other.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kazoo.protocol.serialization import CheckVersion
+
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import NOBODY
 from simulation.machines.node import Node
@@ -102,5 +104,5 @@ class Sessions:
 def _paths(request: Any) -> Iterator[str]:
     """Of what a request writes, one operation or a transaction of several."""
     for operation in getattr(request, "operations", (request,)):
-        if path := getattr(operation, "path", None):
-            yield path
+        if type(operation) is not CheckVersion:
+            yield operation.path

@@ -247,6 +247,41 @@ def test_a_removal_that_was_not_synced_may_be_undone() -> None:
     assert after_power_loss(b"old", act) == {None, b"old"}
 
 
+def test_of_names_it_is_known_what_a_power_failure_may_leave() -> None:
+    disk = MemoryDisk(Random(1))
+    disk.make_directory(HOME)
+    disk.sync_directory(HOME)
+    assert not disk.may_return(FILE)
+    disk.close(disk.open(FILE))
+    assert not disk.must_stay(FILE)
+    disk.sync_directory(HOME)
+    assert disk.must_stay(FILE)
+    disk.remove(FILE)
+    assert (disk.may_return(FILE), disk.must_stay(FILE)) == (True, False)
+    disk.close(disk.open(FILE))
+    assert not disk.must_stay(FILE)  # it may be neither the old one nor the new one
+    disk.remove(FILE)
+    disk.sync_directory(HOME)
+    assert not disk.may_return(FILE)
+
+
+def test_a_disk_counts_what_it_did_not_keep() -> None:
+    disk = MemoryDisk(Random(1), capacity=1)
+    descriptor = disk.open(HOME.parent / "file")
+    disk.fail(["read"])
+    with pytest.raises(OSError, match="Input/output"):
+        disk.pread(descriptor, 1, 0)
+    assert disk.failures == 0
+    disk.fail(["sync"])
+    with pytest.raises(OSError, match="Input/output"):
+        disk.sync(descriptor)
+    disk.fail(())
+    disk.write(descriptor, b"a")
+    with pytest.raises(OSError, match="No space"):
+        disk.write(descriptor, b"b")
+    assert disk.failures == 2
+
+
 def replace(disk: MemoryDisk, *, synced: bool) -> None:
     descriptor = disk.open(HOME / "tmp")
     disk.write(descriptor, b"new")

@@ -9,10 +9,19 @@ from simulation.world.world import run
 pytestmark = pytest.mark.simulation
 
 
-def plan(*, nth: int = 1, for_ms: int = 2_000, expires: bool = False) -> Plan:
+def plan(
+    *, nth: int = 1, for_ms: int = 2_000, expires: bool = False, carried_out: bool = True
+) -> Plan:
     """Of two brokers one is elected controller anew."""
     lost = (
-        LoseAnswer(who=Who(broker=b), path="/controller", nth=nth, expires=expires, for_ms=for_ms)
+        LoseAnswer(
+            who=Who(broker=b),
+            path="/controller",
+            nth=nth,
+            expires=expires,
+            for_ms=for_ms,
+            carried_out=carried_out,
+        )
         for b in (1, 2)
     )
     return Plan(
@@ -48,3 +57,14 @@ def test_who_lost_the_answer_holds_its_office_unless_its_session_is_over() -> No
 
     assert offices(plan()) == 2
     assert offices(plan(expires=True)) > 2
+
+
+def test_a_write_that_is_not_carried_out_is_asked_for_again() -> None:
+    """Both lose the connection over the write that would make them controller (the one before says
+    that there is a controller epoch), and one of them becomes it."""
+    outcome = run(plan(nth=2, carried_out=False))
+    notes = [what for _, what in outcome.notes]
+    assert outcome.violation is None
+    unheard = next(n for n, what in enumerate(notes) if "/controller is not written" in what)
+    assert any("takes the office" in what for what in notes[unheard:])
+    assert not any("is written" in what for what in notes)

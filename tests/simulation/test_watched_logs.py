@@ -26,7 +26,7 @@ from broker.types import (
     ZkVersion,
 )
 from simulation.machines.disk import MemoryDisk
-from simulation.observer.logs import epochs, flushed, producers, times
+from simulation.observer.logs import begun_anew, epochs, flushed, producers, times
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.moments import following_on, handing_over, viewing
 from simulation.violation import Violation
@@ -70,6 +70,18 @@ def test_nor_is_what_is_missing(log: PartitionLog) -> None:
     log._end = Offset(9)
     with pytest.raises(Violation, match=r"LogKept: t-0: at 6 of 9 there is nothing to be read"):
         read_shadow(log)
+
+
+# --- BegunAnewStays ------------------------------------------------------------------------------
+
+
+def test_where_a_log_begins_anew_must_be_on_disk(log: PartitionLog, disk: MemoryDisk) -> None:
+    log.truncate_fully(40)
+    begun_anew.check(disk, log)
+    disk.remove(log.directory / f"{40:020d}.log")
+    disk.open(log.directory / f"{40:020d}.log")
+    with pytest.raises(Violation, match=r"BegunAnewStays: t-0 begins anew at 40, .* no 0+40\.log"):
+        begun_anew.check(disk, log)
 
 
 # --- EpochsAreLog --------------------------------------------------------------------------------
