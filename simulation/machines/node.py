@@ -60,17 +60,12 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A process that ended of itself: because it was asked to stop, or not.
-
-    Attributes:
-        disk_failures: how often its machine's disk had failed by then.
-    """
+    """A process that ended of itself: because it was asked to stop, or not."""
 
     at: float
     incarnation: int
     was_asked: bool
     error: BaseException | None
-    disk_failures: int
 
     @property
     def errors(self) -> tuple[BaseException, ...]:
@@ -209,8 +204,7 @@ class Node:
         if process.is_dead:  # killed in the middle of its last step
             return
         now = self._around.loop.time()
-        failures = self.disk.failures
-        self.endings.append(Ending(now, process.incarnation, stop.is_set(), error, failures))
+        self.endings.append(Ending(now, process.incarnation, stop.is_set(), error))
         self._leave(process)
 
     def _leave(self, process: Process) -> None:

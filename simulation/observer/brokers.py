@@ -8,7 +8,8 @@ from broker.controller.controller import Controller
 from broker.controller.events import AnswerShutdown
 from broker.coordination.coordinator import Coordinator
 from broker.groups.groups import Groups
-from broker.log.disk.checkpoints import RECOVERY_POINTS
+from broker.log import manager
+from broker.log.disk.checkpoints import RECOVERY_POINTS, mark_clean_shutdown
 from broker.log.disk.files import Directory
 from broker.log.manager import LogManager
 from broker.log.partition_log import PartitionLog
@@ -286,7 +287,14 @@ def _watch_openings(
             with observer.failing():
                 ends.opened(process, self)
 
+    def marked(directory: Directory) -> None:
+        process = PROCESS.get()
+        if process is not None and not process.is_dead:
+            ends.closed(process)
+        mark_clean_shutdown(directory)
+
     _replace(undo, LogManager, "__init__", opened)
+    _replace(undo, manager, "mark_clean_shutdown", marked)
 
 
 def _watch_deletions(undo: contextlib.ExitStack, observer: Observer) -> None:

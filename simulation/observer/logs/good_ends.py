@@ -17,7 +17,9 @@ from simulation.violation import Violation
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _Life:
+    """At some moment of it."""
+
     incarnation: int
     disk_failures: int
 
@@ -31,7 +33,8 @@ class GoodEnds:
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
-        self._last: dict[str, _Opened] = {}
+        self._last: dict[str, _Life] = {}
+        self._closed: dict[str, _Life] = {}
 
     def opened(self, process: Process, logs: LogManager) -> None:
         """A new life has opened its logs. Raises Violation."""
@@ -43,7 +46,7 @@ class GoodEnds:
                 "GoodEndIsTrue",
                 f"broker {node.id} finds that its last end was orderly, and it was none",
             )
-        self._last[node.host] = _Opened(process.incarnation, node.disk.failures)
+        self._last[node.host] = self._life(process)
         for directory in node.config.log_dirs:
             if node.disk.may_return(directory / CLEAN_SHUTDOWN):
                 raise Violation(
@@ -52,13 +55,24 @@ class GoodEnds:
                     "still say that the end before was orderly",
                 )
 
+    def closed(self, process: Process) -> None:
+        """A life has closed its logs, and is about to say so."""
+        self._closed[process.host] = self._life(process)
+
     def _ended_well(self, node: Node) -> bool:
-        """Whether the last life that had opened the logs was asked to end, did, and had a disk that
-        kept everything: else that is no good end, whatever the broker makes of it. Lives since that
-        came to nothing have left the logs as they were."""
+        """Whether the last life that had opened the logs closed them with a disk that had kept
+        everything, and then ended as it was asked to, or was killed before it was through: else
+        that is no good end, whatever the broker makes of it. Lives since that came to nothing have
+        left the logs as they were."""
         last = self._last.get(node.host)
-        return last is None or any(
-            ending.was_asked and ending.error is None and ending.disk_failures == last.disk_failures
-            for ending in node.endings
-            if ending.incarnation == last.incarnation
+        return last is None or (
+            self._closed.get(node.host) == last
+            and all(
+                ending.was_asked and ending.error is None
+                for ending in node.endings
+                if ending.incarnation == last.incarnation
+            )
         )
+
+    def _life(self, process: Process) -> _Life:
+        return _Life(process.incarnation, self._nodes[process.host].disk.failures)
