@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import pyarrow as pa
+from numpy import ma
 from numpy.typing import NDArray
 
 from history.errors import HistoryError
@@ -39,9 +40,10 @@ class Columns:
         }
         self._blocks: list[_Block] = []
         self._repeated: dict[str, pa.Array] = {}
-        # At its first array of objects pyarrow imports pandas where that is installed, which takes
-        # a third of a second: not when the first records are under way.
-        pa.array([])
+        # Not when the first records are under way: at its first array of objects pyarrow imports
+        # pandas where that is installed, which takes a third of a second, and at the first that is
+        # taken from pyarrow.compute, which takes a tenth.
+        pa.array([]).take(pa.array([], pa.int64()))
 
     def __getitem__(self, name: str) -> list[Any]:
         """The values of a column, None for null, to be appended to; always the same list. When
@@ -161,9 +163,9 @@ def _numbers(
         elif isinstance(values, np.ndarray):
             if not np.can_cast(values.dtype, made.dtype):
                 raise TypeError(f"{values.dtype} in column {field.name}")
-            made[place] = np.ma.getdata(values)
-            if np.ma.isMaskedArray(values):
-                has_value[place] = ~np.ma.getmaskarray(values)
+            made[place] = ma.getdata(values)
+            if ma.isMaskedArray(values):
+                has_value[place] = ~ma.getmaskarray(values)
         else:
             some = array(values if _are_many(values) else [values], field)
             made[place] = some.fill_null(0).to_numpy()

@@ -7,7 +7,7 @@ checksum is that of the sequence number 0, and for each of the eight bytes one o
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import crc32c
 import numpy as np
@@ -76,13 +76,12 @@ class Values:
     def make(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
         """Make the values of these sequence numbers, in the first rows; their sizes in bytes."""
         rows = self.block[: len(sequences)]
-        bytes_ = sequences.astype(">i8").view(np.uint8).reshape(-1, SEQUENCE_BYTES)
-        rows[:, _SEQUENCE] = bytes_
+        _numbers(rows, _SEQUENCE, ">i8")[:] = sequences
         if self._sizes == 1:
             sizes = np.full(len(rows), self._least, np.int64)
-            checksums = self._bodies.of(bytes_)
+            checksums = self._bodies.of(sequences)
         else:
-            sizes = self._least + self._heads.of(bytes_).astype(np.int64) % self._sizes
+            sizes = self._least + self._heads.of(sequences).astype(np.int64) % self._sizes
             checksums = np.array(
                 [
                     crc32c.crc32c(row[BODY_AT:size])
@@ -90,7 +89,7 @@ class Values:
                 ],
                 np.uint32,
             )
-        rows[:, _CHECKSUM] = checksums.astype(">u4").view(np.uint8).reshape(-1, 4)
+        _numbers(rows, _CHECKSUM, ">u4")[:] = checksums
         return sizes
 
 
@@ -112,12 +111,14 @@ class Checksums:
                 words[np.arange(256) >> bit & 1 == 1] ^= word
             changed[at + place] = 0
 
-    def of(self, sequences: Bytes) -> NDArray[np.uint32]:
-        """The checksums of the bodies with these sequence numbers: a row each, as its eight bytes
-        are in the body."""
+    def of(self, sequences: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """The checksums of the bodies with these sequence numbers."""
         made = np.full(len(sequences), self._zero, np.uint32)
-        for place in np.flatnonzero(sequences.any(axis=0)).tolist():  # of 0 the word is 0
-            made ^= self._words[place][sequences[:, place]]
+        bytes_ = sequences.astype("<i8").view(np.uint8).reshape(-1, SEQUENCE_BYTES)
+        highest = int(sequences.view(np.uint64).max(initial=0))
+        for place in range((highest.bit_length() + 7) // 8):  # of 0 the word is 0
+            # In a body the highest byte comes first.
+            made ^= self._words[-1 - place].take(bytes_[:, place])
         return made
 
 
@@ -157,11 +158,11 @@ class Decoder:
         if first is None:
             return None
         size = rows.shape[1]
-        producers = rows[:, _PRODUCER].copy().view(">i4").ravel().astype(np.int32)
-        sequences = rows[:, _SEQUENCE].copy().view(">i8").ravel().astype(np.int64)
-        for producer in {first.producer, *producers.tolist()}:
-            is_its = producers == producer
-            which = slice(None) if is_its.all() else is_its
+        producers = _numbers(rows, _PRODUCER, ">i4").astype(np.int32)
+        sequences = _numbers(rows, _SEQUENCE, ">i8").astype(np.int64)
+        is_alone = (producers == first.producer).all()
+        for producer in [first.producer] if is_alone else np.unique(producers).tolist():
+            which = slice(None) if is_alone else producers == producer
             made = self._values(first.cell, producer, size, len(rows))
             made.make(sequences[which])
             if not _same(mine := rows[which], made.block[: len(mine)]):
@@ -187,6 +188,11 @@ def _rows(values: Sequence[bytes | None]) -> Bytes | None:
     if len(present) < len(values) or any(len(value) != size for value in present):
         return None
     return np.frombuffer(b"".join(present), np.uint8).reshape(-1, size)
+
+
+def _numbers(rows: Bytes, place: slice, kind: str) -> NDArray[Any]:
+    """What the rows have there, as numbers: a view."""
+    return rows[:, place].view(kind)[:, 0]
 
 
 def _same(some: Bytes, others: Bytes) -> bool:

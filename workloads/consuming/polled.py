@@ -32,8 +32,12 @@ class Records:
 
     def last(self, begin: int, end: int) -> Mapping[int, int]:
         """The last offset of each partition among those of these places."""
-        some = slice(begin, end)
-        return dict(zip(self.partitions[some].tolist(), self.offsets[some].tolist(), strict=True))
+        partitions, offsets = self.partitions[begin:end], self.offsets[begin:end]
+        # They come in runs: of each its end alone is looked at, and of the last there is one more.
+        ends = np.append(np.flatnonzero(np.diff(partitions)), len(partitions) - 1)[
+            : len(partitions)
+        ]
+        return dict(zip(partitions[ends].tolist(), offsets[ends].tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
