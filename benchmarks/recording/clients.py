@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from workloads.configuration import producer_properties, reader_properties
 from workloads.consuming import polling
 from workloads.consuming.tail_reader import TailReader
-from workloads.process import collect_seldom
+from workloads.process import collect_seldom, keep_memory
 from workloads.producing import sending
 from workloads.producing.producer import CellProducer
 from workloads.producing.turns import FLAT_OUT_RECORDS, TURNS_MAX
@@ -54,6 +54,7 @@ class Stopwatch:
 def producer(specification: Path, records: int) -> Mapping[str, float]:
     """As a campaign's."""
     collect_seldom()
+    keep_memory()
     spec = load(ProducerSpec, specification)
     with sending.recording(spec) as (recorder, keep):
         client = CellProducer(spec, recorder)
@@ -88,6 +89,7 @@ def bare_producer(specification: Path, records: int) -> Mapping[str, float]:
 def reader(specification: Path, records: int) -> Mapping[str, float]:
     """As a campaign's."""
     collect_seldom()
+    keep_memory()
     spec = load(ConsumerSpec, specification)
     with polling.recording(spec) as (recorder, keep):
         client = TailReader(spec, recorder, keep)

@@ -1,7 +1,6 @@
 """A consumer of one topic that assigns itself partitions, and takes many messages at once."""
 
 import ctypes
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,6 +10,7 @@ from confluent_kafka import KafkaError
 from workloads.consuming.polled import NOTHING, Polled
 from workloads.librdkafka import library as lib
 from workloads.librdkafka.client import Client
+from workloads.librdkafka.destroying import destroy
 from workloads.librdkafka.library import library
 from workloads.librdkafka.messages import polled_of
 from workloads.process import ClientFailed, note_error
@@ -61,10 +61,8 @@ class BatchConsumer:
         try:
             return polled_of(pointers[:taken])
         finally:
-            # One call each: the library has none for many. Whatever is left would never be let go,
-            # and closing would wait for it.
-            destroy = self._calls.rd_kafka_message_destroy
-            deque(map(destroy, pointers[:taken].tolist()), maxlen=0)
+            # Whatever is left would never be let go, and closing would wait for it.
+            destroy(self._client.handle, pointers[:taken])
 
     def bounds(self, partition: int, seconds: float) -> tuple[int, int] | None:
         """Log start and high watermark; None where nobody tells within so many seconds, which goes

@@ -89,6 +89,7 @@ _FUNCTIONS = {
     "rd_kafka_message_leader_epoch": (c_int32, (c_void_p,)),
     "rd_kafka_message_errstr": (c_char_p, (c_void_p,)),
     "rd_kafka_message_destroy": (None, (c_void_p,)),
+    "rd_kafka_mem_malloc": (c_void_p, (c_void_p, c_size_t)),
     "rd_kafka_topic_partition_list_new": (c_void_p, (c_int,)),
     "rd_kafka_topic_partition_list_add": (c_void_p, (c_void_p, c_char_p, c_int32)),
     "rd_kafka_topic_partition_list_set_offset": (c_int, (c_void_p, c_char_p, c_int32, c_int64)),
@@ -104,6 +105,12 @@ _FUNCTIONS = {
 }
 """By name: what is returned, and what is taken. What is not said here ctypes takes for an int, and
 cuts the upper half off a pointer."""
+_LATER = {
+    "rd_kafka_messages_count": (c_size_t, (c_void_p,)),
+    "rd_kafka_messages_get": (c_void_p, (c_void_p, c_size_t)),
+    "rd_kafka_messages_destroy": (None, (c_void_p,)),
+}
+"""Of 2.15 and later: those before do without."""
 _SHORT = ("rd_kafka_message_destroy", "rd_kafka_message_leader_epoch")
 """Called for each message, and back before anybody could use the interpreter's lock: it is kept,
 which is a third of such a call. They wait for none who waits for it, since no client here has a
@@ -118,7 +125,8 @@ def library() -> ctypes.CDLL:
         loaded, keeping = ctypes.CDLL(path), ctypes.PyDLL(path)
         for name in _SHORT:
             setattr(loaded, name, getattr(keeping, name))
-        for name, (returned, taken) in _FUNCTIONS.items():
+        later = {name: types for name, types in _LATER.items() if hasattr(loaded, name)}
+        for name, (returned, taken) in {**_FUNCTIONS, **later}.items():
             function = getattr(loaded, name)
             function.restype, function.argtypes = returned, taken
     except (OSError, AttributeError) as error:
