@@ -39,7 +39,7 @@ class Columns:
             name: [] for name in self._schema.names if name not in constants
         }
         self._blocks: list[_Block] = []
-        self._repeated: dict[str, pa.Array] = {}
+        self._repeated: dict[str, tuple[object, pa.Array]] = {}
         # Not when the first records are under way: at its first array of objects pyarrow imports
         # pandas where that is installed, which takes a third of a second, and at the first that is
         # taken from pyarrow.compute, which takes a tenth.
@@ -107,13 +107,11 @@ class Columns:
     def _by_partition(self, blocks: Sequence["_Block"]) -> Mapping[int, pa.RecordBatch]:
         rows = sum(block.rows for block in blocks)
         partitions, _ = _numbers(self._schema.field("partition"), blocks, rows)
-        # Of two bytes numpy sorts several times as fast.
-        small = partitions.astype(np.int16) if partitions.max() < _SMALL else partitions
-        order = np.argsort(small, kind="stable")
+        order = _order(partitions)
+        partitions = partitions.take(order)
+        ends = [*(np.flatnonzero(np.diff(partitions)) + 1), rows]
         columns = [self._column(field, blocks, order) for field in self._schema]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        partitions = partitions[order]
-        ends = [*(np.flatnonzero(np.diff(partitions)) + 1), rows]
         return {
             int(partitions[begin]): batch.slice(begin, end - begin)
             for begin, end in pairwise([0, *ends])
@@ -123,20 +121,24 @@ class Columns:
         self, field: pa.Field, blocks: Sequence["_Block"], order: NDArray[np.int64]
     ) -> pa.Array:
         if field.name in self._constants:
-            return self._constant(field, len(order))
+            return self._repeat(self._constants[field.name], field, len(order))
         if not pa.types.is_integer(field.type):
             words, codes = _words(field, blocks, len(order))
-            return words.take(_plain(codes[order], pa.int64()))
+            if len(words) == 1:
+                return self._repeat(words[0], field, len(order))
+            return array(words, field).take(_plain(codes.take(order), pa.int64()))
         values, has_value = _numbers(field, blocks, len(order))
-        if has_value.all():
-            return _plain(values[order], field.type)
-        return _plain(values[order], field.type, has_value[order])
+        nulls = None if has_value is None else has_value.take(order)
+        return _plain(values.take(order), field.type, nulls)
 
-    def _constant(self, field: pa.Field, rows: int) -> pa.Array:
-        made = self._repeated.get(field.name)
-        if made is None or len(made) < rows:
-            (one,) = array([self._constants[field.name]], field)
-            made = self._repeated[field.name] = pa.repeat(one, rows)
+    def _repeat(self, value: object, field: pa.Field, rows: int) -> pa.Array:
+        """So many times the value, which most of the time is the one that it was."""
+        known, made = self._repeated.get(field.name, (None, ()))
+        if known != value or len(made) < rows:
+            (one,) = array([value], field)
+            # Of the next flush there are some more.
+            made = pa.repeat(one, 1 << rows.bit_length())
+            self._repeated[field.name] = (value, made)
         return made[:rows]
 
 
@@ -151,35 +153,54 @@ def _are_many(values: object) -> TypeGuard[Many]:
     return isinstance(values, np.ndarray | list | tuple | range)
 
 
+def _order(partitions: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The places of rows when those of a partition are together, each in its order."""
+    # They come in runs, which are fewer than rows.
+    begins = np.append(0, np.flatnonzero(np.diff(partitions)) + 1)
+    firsts = partitions[begins]
+    # Of two bytes numpy sorts several times as fast.
+    small = firsts.astype(np.int16) if firsts.max() < _SMALL else firsts
+    runs = np.argsort(small, kind="stable")
+    lengths = np.diff(begins, append=len(partitions))[runs]
+    order: NDArray[np.int64] = np.arange(len(partitions))
+    order += np.repeat(begins[runs] - (np.cumsum(lengths) - lengths), lengths)
+    return order
+
+
 def _numbers(
     field: pa.Field, blocks: Sequence[_Block], rows: int
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """A column of integers: the values, and which of them are not null. Raises as :func:`array`."""
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """A column of integers: the values, and which of them are not null, None where all are not.
+    Raises as :func:`array`."""
     made = np.zeros(rows, field.type.to_pandas_dtype())
-    has_value = np.ones(rows, np.bool_)
+    is_null = None
     for place, values in _places(field, blocks):
-        if values is None:
-            has_value[place] = False
-        elif isinstance(values, np.ndarray):
+        nulls: object = None
+        if isinstance(values, np.ndarray):
             if not np.can_cast(values.dtype, made.dtype):
                 raise TypeError(f"{values.dtype} in column {field.name}")
             made[place] = ma.getdata(values)
-            if ma.isMaskedArray(values):
-                has_value[place] = ~ma.getmaskarray(values)
+            nulls = ma.getmaskarray(values) if ma.isMaskedArray(values) else None
+        elif type(values) is int:
+            made[place] = values
         else:
             some = array(values if _are_many(values) else [values], field)
             made[place] = some.fill_null(0).to_numpy()
-            has_value[place] = some.is_valid().to_numpy(zero_copy_only=False)
-    if not field.nullable and not has_value.all():
+            nulls = some.is_null().to_numpy(zero_copy_only=False) if some.null_count else None
+        if nulls is not None:
+            is_null = np.zeros(rows, np.bool_) if is_null is None else is_null
+            is_null[place] = nulls
+    if is_null is None or not is_null.any():
+        return made, None
+    if not field.nullable:
         raise ValueError(f"null in column {field.name}")
-    return made, has_value
+    return made, ~is_null
 
 
 def _words(
     field: pa.Field, blocks: Sequence[_Block], rows: int
-) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Any other column: the different values that there are, and which of them each row has.
-    Raises as :func:`array`."""
+) -> tuple[Sequence[object], NDArray[np.int64]]:
+    """Any other column: the different values that there are, and which of them each row has."""
     made = np.empty(rows, np.int64)
     numbers: dict[object, int] = {}
     for place, values in _places(field, blocks):
@@ -187,7 +208,7 @@ def _words(
             made[place] = [numbers.setdefault(value, len(numbers)) for value in values]
         else:
             made[place] = numbers.setdefault(values, len(numbers))
-    return array([*numbers], field), made
+    return [*numbers], made
 
 
 def _places(field: pa.Field, blocks: Sequence[_Block]) -> Iterator[tuple[slice, object]]:

@@ -11,25 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.librdkafka.library import MESSAGE, Message, library
-from workloads.librdkafka.memory import Pointers, gathered
+from workloads.librdkafka.memory import Pointers
 
 _PUBLIC = MESSAGE.itemsize // 4
 _LOOKED_AT = 128
 """So many times four bytes are; 2.16 has them at the 36th."""
 
 
-def epochs_of(records: Pointers) -> NDArray[np.int32]:
-    """Of each of these, which one consumer was given of one topic, and are no errors; -1 where none
-    is known."""
-    if not len(records):
-        return np.empty(0, np.int32)
+def with_epoch(message: int) -> np.dtype[np.void]:
+    """``MESSAGE`` as far as the ``epoch`` of one like this; without where the library does
+    something else than to read it."""
+    return _with_epoch(Message.from_address(message).rkt)
+
+
+def epochs_of(told: NDArray[np.void], records: Pointers) -> NDArray[np.int32]:
+    """The leader epoch of each of these records, of which so much was copied: they are of one
+    consumer and no errors. -1 where none is known."""
     tell = library().rd_kafka_message_leader_epoch
-    first, last = int(records[0]), int(records[-1])
-    part = _part(Message.from_address(first).rkt)
-    if part is not None:
-        epochs: NDArray[np.int32] = gathered(records, part)["epoch"].copy()
+    if len(records) and "epoch" in (told.dtype.names or ()):
+        epochs: NDArray[np.int32] = told["epoch"].copy()
         # Whoever reads what another may change asks whether it has.
-        if (epochs[0], epochs[-1]) == (tell(first), tell(last)):
+        if (epochs[0], epochs[-1]) == (tell(int(records[0])), tell(int(records[-1]))):
             return epochs
     # Of each, though those of a batch have one: where a batch ends no message says, and of a broken
     # broker epochs need not grow with offsets, so that the same before and behind tells nothing.
@@ -37,14 +39,10 @@ def epochs_of(records: Pointers) -> NDArray[np.int32]:
 
 
 @cache
-def _part(topic: int) -> np.dtype[np.void] | None:
-    """What of a message is to be looked at; None where the library does not just read its epoch.
-
-    Args:
-        topic: The library's own pointer: of a message without one it tells no epoch.
-    """
+def _with_epoch(topic: int | None) -> np.dtype[np.void]:
+    """``topic``: the library's own pointer; of a message without one it tells no epoch."""
     message = np.zeros(_LOOKED_AT, np.int32)
-    message[:_PUBLIC].view(MESSAGE)["rkt"] = topic
+    message[:_PUBLIC].view(MESSAGE)["rkt"] = topic or 0
     places = np.arange(_PUBLIC, _LOOKED_AT)
     told = []
     for sign in (1, -1):
@@ -52,6 +50,13 @@ def _part(topic: int) -> np.dtype[np.void] | None:
         told.append(sign * library().rd_kafka_message_leader_epoch(message.ctypes.data))
     place = told[0]
     if told != [place, place] or place not in places:
-        return None
-    end = 4 * (place + 1)
-    return np.dtype({"names": ["epoch"], "formats": ["i4"], "offsets": [end - 4], "itemsize": end})
+        return MESSAGE
+    names = MESSAGE.names or ()
+    return np.dtype(
+        {
+            "names": [*names, "epoch"],
+            "formats": [*(MESSAGE[name] for name in names), np.dtype(np.int32)],
+            "offsets": [*(getattr(Message, name).offset for name in names), 4 * place],
+            "itemsize": 4 * place + 4,
+        }
+    )

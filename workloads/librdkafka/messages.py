@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from history.values import Given
 from workloads.consuming.polled import Failure, Polled, Records
-from workloads.librdkafka.epochs import epochs_of
+from workloads.librdkafka.epochs import epochs_of, with_epoch
 from workloads.librdkafka.library import MESSAGE, library
 from workloads.librdkafka.memory import Pointers, gathered
 
@@ -48,7 +48,7 @@ def reports_of(event: int) -> Reports:
 def polled_of(pointers: Pointers) -> Polled:
     """One or more messages that were consumed. All that they say is copied: they may be destroyed
     then."""
-    told = gathered(pointers, MESSAGE)
+    told = gathered(pointers, with_epoch(int(pointers[0])))
     failures = [
         # Those before it, but for the failures among them.
         Failure(place - nth, int(one["partition"]), int(one["offset"]), _error(one, pointer))
@@ -61,7 +61,7 @@ def polled_of(pointers: Pointers) -> Polled:
         Records(
             told["partition"].copy(),
             told["offset"].copy(),
-            epochs_of(pointers),
+            epochs_of(told, pointers),
             _values(told["payload"], told["len"]),
         ),
         failures,
