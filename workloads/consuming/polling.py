@@ -15,7 +15,7 @@ from workloads.progress import Progress
 from workloads.spec import Config, ConsumerSpec, SpecificationError
 
 BATCH = 500
-BATCH_OF_ARRAYS = 4_000
+BATCH_OF_ARRAYS = 8_000
 """Where messages come as arrays: what a poll costs besides its messages is then hardly seen."""
 WAIT_SECONDS = 0.1
 """A poll returns when it has so many, or has waited so long."""
