@@ -2,6 +2,7 @@
 one, of librdkafka's own cluster."""
 
 import ctypes
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import count
@@ -229,6 +230,20 @@ def test_all_are_let_go_though_they_cannot_be_told_of(
             mine.read(lambda: False)
     mine.client.close()
     mine.client.close()
+
+
+def test_the_rest_of_what_came_fast_is_not_waited_for(
+    reader, mock_cluster: MockCluster, topic: str
+) -> None:
+    """Its reader would stand still for that long at the end of each topic."""
+    send(mock_cluster, topic, [b"x"] * 30)
+    mine = reader(most=10)
+    began = time.monotonic()
+    taken = 10
+    while taken == 10:
+        one = mine.client.consume(PATIENCE_S)
+        taken = len(one.records) + len(one.failures)
+    assert time.monotonic() - began < PATIENCE_S
 
 
 def test_it_is_closed_whatever_has_come(reader, mock_cluster: MockCluster, topic: str) -> None:

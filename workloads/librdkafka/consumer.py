@@ -16,6 +16,10 @@ from workloads.librdkafka.messages import polled_of
 from workloads.process import ClientFailed, note_error
 from workloads.spec import Config, SpecificationError
 
+REST_S = 0.01
+"""So long, and no longer, it is waited for the rest of what has come so fast that the last time it
+was more than could be taken at once."""
+
 
 class BatchConsumer:
     """Reads partitions of one topic, in no group: ``group.id``, which librdkafka insists on, may be
@@ -32,6 +36,7 @@ class BatchConsumer:
     def __init__(self, topic: str, properties: Config, most: int) -> None:
         self._topic = topic.encode()
         self._pointers = np.empty(most, np.uintp)
+        self._is_rest = False
         self._calls = library()
         self._client = Client(lib.CONSUMER, properties, {})
         self._queue: int | None = self._calls.rd_kafka_queue_get_consumer(self._client.handle)
@@ -50,12 +55,15 @@ class BatchConsumer:
         self._change(self._calls.rd_kafka_incremental_unassign, partition, None)
 
     def consume(self, seconds: float) -> Polled:
-        """What has come, when it is as much as can be taken at once, or when so long has passed."""
+        """What has come, when it is as much as can be taken at once, or when so long has passed,
+        behind so much :data:`REST_S`."""
         self._client.serve(0)
         pointers = self._pointers
+        wait_ms = round(min(seconds, REST_S if self._is_rest else seconds) * 1000)
         taken = self._calls.rd_kafka_consume_batch_queue(
-            self._queue, round(seconds * 1000), pointers.ctypes.data, len(pointers)
+            self._queue, wait_ms, pointers.ctypes.data, len(pointers)
         )
+        self._is_rest = taken == len(pointers)
         if taken <= 0:
             return NOTHING
         try:

@@ -17,14 +17,24 @@ from workloads.librdkafka.memory import Pointers
 
 def destroy(client: int | None, messages: Pointers) -> None:
     """Let go of these messages of a client, by its handle."""
+    if _takes_many():
+        at_once(client, messages)
+    else:
+        one_by_one(messages)
+
+
+def at_once(client: int | None, messages: Pointers) -> None:
+    """With a library that can, and whose ``rd_kafka_messages_t`` is as here."""
     calls = library()
-    if not _takes_many():
-        deque(map(calls.rd_kafka_message_destroy, messages.tolist()), maxlen=0)
-        return
     ours = _counted(messages)
     theirs = calls.rd_kafka_mem_malloc(client, ours.nbytes)
     ctypes.memmove(theirs, ours.ctypes.data, ours.nbytes)
     calls.rd_kafka_messages_destroy(theirs)  # and of that memory
+
+
+def one_by_one(messages: Pointers) -> None:
+    """With any: for small ones that costs more than all that is done for them besides."""
+    deque(map(library().rd_kafka_message_destroy, messages.tolist()), maxlen=0)
 
 
 def _counted(messages: Pointers) -> Pointers:
