@@ -24,8 +24,8 @@ YOUNG_MAX = 50_000
 """So many objects that may hold others are made, and not let go, before Python looks for cycles
 among them; 700 is its own figure."""
 
-KEPT_BYTES = 32 << 20
-"""More than the arrays of a poll or of a flush are, and the most that glibc takes."""
+KEPT_BYTES = 16 << 20
+"""More than the arrays of a poll or of a flush are."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Of malloc.h."""
 
