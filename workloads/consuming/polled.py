@@ -33,10 +33,9 @@ class Records:
     def last(self, begin: int, end: int) -> Mapping[int, int]:
         """The last offset of each partition among those of these places."""
         partitions, offsets = self.partitions[begin:end], self.offsets[begin:end]
-        # They come in runs: of each its end alone is looked at, and of the last there is one more.
-        ends = np.append(np.flatnonzero(np.diff(partitions)), len(partitions) - 1)[
-            : len(partitions)
-        ]
+        # They come in runs, of which the ends alone are looked at.
+        many = len(partitions)
+        ends = np.append(np.flatnonzero(np.diff(partitions)), many - 1)[:many]
         return dict(zip(partitions[ends].tolist(), offsets[ends].tolist(), strict=True))
 
 

@@ -19,8 +19,8 @@ _LOOKED_AT = 128
 
 
 def with_epoch(message: int) -> np.dtype[np.void]:
-    """``MESSAGE`` as far as the ``epoch`` of one like this; without where the library does
-    something else than to read it."""
+    """``MESSAGE`` and what follows, as far as the ``epoch``, for which errors have room, too: both
+    are an ``rd_kafka_msg_t``. Without where the library does something else than to read it."""
     return _with_epoch(Message.from_address(message).rkt)
 
 
