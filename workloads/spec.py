@@ -5,6 +5,7 @@ and the client reads them. A specification that is wrong is refused with every p
 without the values, which may be secret.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -141,10 +142,16 @@ class GroupMemberSpec(ConsumerSpec):
 
 
 class TopicSpec(_Specification):
-    """A topic to read back."""
+    """A topic to read back; ``only``: that one of its partitions, None for all."""
 
     topic: str = Field(min_length=1)
     partitions: int = Field(ge=1)
+    only: int | None = Field(default=None, ge=0)
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Of the partitions to be read."""
+        return range(self.partitions) if self.only is None else (self.only,)
 
 
 class FinalReadSpec(_Specification):
@@ -152,6 +159,8 @@ class FinalReadSpec(_Specification):
 
     Attributes:
         deadline_s: Seconds for the whole of it.
+        apart: Whether each topic is read by a process of its own: librdkafka has ended the one that
+            read them all.
         client_config: librdkafka properties that connecting takes (security).
     """
 
@@ -161,6 +170,12 @@ class FinalReadSpec(_Specification):
     history: Path
     progress: Path
     deadline_s: float = Field(gt=0, allow_inf_nan=False)
+    apart: bool = False
+
+    @property
+    def asked(self) -> Sequence[tuple[str, int]]:
+        """Topic and number of all partitions to be read."""
+        return [(topic.topic, number) for topic in self.topics for number in topic.numbers]
 
 
 _S = TypeVar("_S", bound=_Specification)

@@ -7,6 +7,9 @@ offset to start at, so that no group coordinator is needed; confluent-kafka insi
 
 A partition that could not be read to its end by the deadline is recorded as incomplete, with the
 reason. That is a result, not a failure of the reader: exit status 0.
+
+Nor is it one that librdkafka ends the process of all: then it is started again, to have each topic
+read ``apart`` (:mod:`workloads.reading_back.apart`).
 """
 
 import sys
@@ -23,9 +26,12 @@ from history.writer import PartitionedWriter, TableWriter
 from workloads.configuration import connection_of_environment
 from workloads.process import main, note_error
 from workloads.progress import Progress
+from workloads.reading_back.apart import Apart
 from workloads.reading_back.bounds import Bounds
 from workloads.reading_back.partition_read import PartitionRead
 from workloads.spec import FINAL_READ, Config, FinalReadSpec, SpecificationError, load
+
+TABLES = ("log", "reads")
 
 BATCH = 10_000
 WAIT_SECONDS = 0.1
@@ -42,9 +48,8 @@ class FinalReader:
         self._consumer = consumer
         self._log = log
         self._reads = {
-            (topic.topic, number): PartitionRead(topic=topic.topic, partition=number)
-            for topic in spec.topics
-            for number in range(topic.partitions)
+            (topic, number): PartitionRead(topic=topic, partition=number)
+            for topic, number in spec.asked
         }
         self._open = set(self._reads)
 
@@ -144,13 +149,16 @@ def consumer_properties(spec: FinalReadSpec) -> Config:
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Read as the specification file says."""
     spec = load(FinalReadSpec, specification)
-    read(spec, time.monotonic() + spec.deadline_s, stopping)
+    deadline = time.monotonic() + spec.deadline_s
+    if spec.apart:
+        Apart(spec, TABLES, deadline, stopping).run()
+    else:
+        read(spec, deadline, stopping)
 
 
 def read(spec: FinalReadSpec, deadline: float, stopping: Callable[[], bool]) -> None:
     """Read until the deadline (``time.monotonic``), into files of its own."""
-    partitions = [(t.topic, number) for t in spec.topics for number in range(t.partitions)]
-    log = PartitionedWriter(spec.history, "log", FINAL_READ, partitions)
+    log = PartitionedWriter(spec.history, "log", FINAL_READ, spec.asked)
     reads = TableWriter(spec.history, "reads", FINAL_READ)
     progress = Progress(spec.progress)
     consumer = _consumer(spec)

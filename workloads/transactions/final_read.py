@@ -20,9 +20,10 @@ from history.writer import PartitionedWriter, TableWriter
 from workloads.process import main, note_error
 from workloads.progress import Progress
 from workloads.reading_back import final_read
+from workloads.reading_back.apart import Apart
 from workloads.reading_back.final_read import FinalReader, connection_of, consumer_properties
-from workloads.spec import FINAL_READ, SpecificationError, load
-from workloads.transactions.spec import TransactionalReadSpec
+from workloads.spec import FINAL_READ, SpecificationError, TopicSpec, load
+from workloads.transactions.spec import READ_TABLES, TransactionalReadSpec
 
 ASK_S = 2.0
 
@@ -39,8 +40,14 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Read as the specification file says."""
     spec = load(TransactionalReadSpec, specification)
     deadline = time.monotonic() + spec.deadline_s
-    partitions = [(t.topic, number) for t in spec.topics for number in range(t.partitions)]
-    committed = PartitionedWriter(spec.history, "committed", FINAL_READ, partitions)
+    if spec.apart:
+        Apart(spec, READ_TABLES, deadline, stopping).run()
+    else:
+        _read(spec, deadline, stopping)
+
+
+def _read(spec: TransactionalReadSpec, deadline: float, stopping: Callable[[], bool]) -> None:
+    committed = PartitionedWriter(spec.history, "committed", FINAL_READ, spec.asked)
     reads = TableWriter(spec.history, "committed_reads", FINAL_READ)
     offsets = TableWriter(spec.history, "transaction_offsets", FINAL_READ)
     with closing(committed), closing(reads), closing(offsets):
@@ -48,7 +55,7 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
         _read_committed(spec, committed, reads, deadline, stopping)
         for topic in spec.topics:
             if topic.topic in spec.groups:
-                _fetch(spec, topic.topic, topic.partitions, offsets, deadline)
+                _fetch(spec, topic, offsets, deadline)
 
 
 def _read_committed(
@@ -66,14 +73,13 @@ def _read_committed(
 
 def _fetch(
     spec: TransactionalReadSpec,
-    topic: str,
-    partitions: int,
+    topic: TopicSpec,
     offsets: TableWriter,
     deadline: float,
 ) -> None:
     """What a group has committed, of the partitions of which that is told in time."""
-    group = spec.groups[topic]
-    asked = [TopicPartition(topic, number) for number in range(partitions)]
+    group = spec.groups[topic.topic]
+    asked = [TopicPartition(topic.topic, number) for number in topic.numbers]
     with closing(_consumer(spec, group)) as consumer:
         while asked:
             try:
@@ -83,7 +89,7 @@ def _fetch(
                 told = []
             for one in (one for one in told if one.error is None):
                 offset = max(one.offset, NOTHING_COMMITTED)
-                row = (time.time_ns(), FINAL_READ, group, None, None, FETCHED, topic)
+                row = (time.time_ns(), FINAL_READ, group, None, None, FETCHED, topic.topic)
                 offsets.append((*row, one.partition, offset, None))
             known = {one.partition for one in told if one.error is None}
             asked = [one for one in asked if one.partition not in known]

@@ -15,6 +15,9 @@ TRANSACTION_TIMEOUT_MS = 10_000
 """``transaction.timeout.ms`` where nobody says: what a client that was killed leaves open holds all
 readers up for so long. librdkafka's default is a minute."""
 
+READ_TABLES = ("log", "reads", "committed", "committed_reads", "transaction_offsets")
+"""What the final read writes."""
+
 
 def transformer_of(topic: str, number: int) -> str:
     """What a transformer is called; as :func:`workloads.spec.producer_of`."""

@@ -11,7 +11,7 @@ from workloads.configuration import connection_properties, producer_config
 from workloads.interface import NO_COMEBACKS, Client, Load, Place, Role
 from workloads.produce import Produce, written_at
 from workloads.spec import FINAL_READ, producer_of, reader_of
-from workloads.transactions.spec import drawn, transformer_of, transformers_group
+from workloads.transactions.spec import READ_TABLES, drawn, transformer_of, transformers_group
 
 _SENT = ("sends", "transactions")
 
@@ -57,7 +57,7 @@ class Transactions:
                 node=nodes[0],
                 partitions=partitions if table in PARTITIONED else (),
             )
-            for table in ("log", "reads", "committed", "committed_reads", "transaction_offsets")
+            for table in READ_TABLES
         ]
         return (*of_clients, *of_reads)
 
