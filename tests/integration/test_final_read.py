@@ -3,6 +3,7 @@ other."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,13 +15,15 @@ import pytest
 from kafka_clients import create_topic, produce
 from kafka_cluster import PATIENT, Cluster, running_cluster, until
 
-from history.reader import by_stem, files, read
+from history.names import Stem
+from history.reader import by_stem, files, read, read_files
+from history.writer import TableWriter
 
 pytestmark = pytest.mark.integration
 
 PLAIN = "workloads.reading_back.final_read"
 TRANSACTIONAL = "workloads.transactions.final_read"
-TOPICS = {"damaged": 3, "sound": 2, "also-sound": 1}
+TOPICS = {"damaged": 2, "sound": 2}
 BATCHES, RECORDS = 4, 10
 KILLED = "librdkafka ended its process: SIGABRT"
 HOLDS = BATCHES * RECORDS
@@ -30,7 +33,8 @@ HOLDS = BATCHES * RECORDS
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One partition of ``damaged`` has a batch whose second half is zeros."""
     directory = tmp_path_factory.mktemp("final-read")
-    with running_cluster(directory, 1, PATIENT) as cluster:
+    overrides = PATIENT | {"offsets.topic.replication.factor": "1"}
+    with running_cluster(directory, 1, overrides) as cluster:
         for topic, partitions in TOPICS.items():
             create_topic(cluster, topic, partitions, replication_factor=1)
             for number in range(partitions):
@@ -125,15 +129,41 @@ def test_a_partition_that_ends_librdkafka_costs_no_other(
         assert [(row["topic"], row["partition"]) for row in fetched] == [("sound", 0), ("sound", 1)]
 
 
-def test_one_without_a_leader_leaves_the_others_their_time(start: Start, tmp_path: Path) -> None:
+def test_what_the_former_reader_has_left_does_not_count(start: Start, tmp_path: Path) -> None:
+    """It had flushed rows of two partitions and closed one of its tables; what others have written
+    stays as it is."""
+    history = tmp_path / "history"
+    row = ("sound", 0, 0, 0, 0, None, None, None)
+    for partition in (("sound", 0), ("damaged", 1)):
+        left = TableWriter(history, "log", "final-read", partition=partition)
+        left.append((*partition, *row[2:]))
+        left.flush()
+    reads = TableWriter(history, "reads", "final-read")
+    reads.append(("sound", 0, 0, 1, 1, 1, True, None))
+    reads.close()
+    another = TableWriter(history, "log", "somebody", partition=("sound", 0))
+    another.append(row)
+    another.close()
+    assert start(PLAIN, apart=True).wait() == 0
+    whose = by_stem(history, "log")
+    mine = [path for stem, paths in whose.items() if stem.writer == "final-read" for path in paths]
+    counted = Counter((r["topic"], r["partition"]) for r in read_files("log", mine).to_pylist())
+    assert counted == {key: HOLDS for key in ALL if key != ("damaged", 1)}
+    assert sorted(rows(history, "reads")) == sorted(ALL)
+    (path,) = whose[Stem(table="log", writer="somebody", partition=("sound", 0))]
+    assert len(read_files("log", [path])) == 1
+
+
+def test_one_that_is_not_read_to_its_end_leaves_the_others_their_time(
+    start: Start, tmp_path: Path
+) -> None:
     """And is read once more when they are read, for as long as there is."""
-    topics = [{"topic": topic, "partitions": TOPICS[topic]} for topic in ("damaged", "sound")]
-    nobodys = {"topic": "nobodys", "partitions": 1}
-    assert start(PLAIN, apart=True, topics=[nobodys, *topics], deadline_s=12).wait() == 0
+    topics = [{"topic": "nobodys", "partitions": 1}, {"topic": "sound", "partitions": 2}]
+    assert start(PLAIN, apart=True, topics=topics, deadline_s=16).wait() == 0
     told = rows(tmp_path / "history", "reads")
-    incomplete = {key: row["error"] for key, row in told.items() if not row["complete"]}
-    assert incomplete.keys() == {("damaged", 1), ("nobodys", 0)}
-    assert "s had passed" in incomplete["nobodys", 0]
+    assert {key for key, row in told.items() if row["complete"]} == {("sound", 0), ("sound", 1)}
+    (seconds,) = re.findall(r"^(\S+) s had passed", told["nobodys", 0]["error"])
+    assert float(seconds) != 8, "its first turn was half of the time"
 
 
 def test_asked_to_stop_it_ends_and_says_so(start: Start, tmp_path: Path) -> None:

@@ -3,9 +3,9 @@ its own, and of a topic that ends that one, too, each partition.
 
 A broker that serves what is no batch (half a page of it was written: its header is right, its
 records are zeros) ends librdkafka 2.16, which loses its place behind a wrong CRC (``check.crcs``)
-and asserts (``rd_slice_narrow_copy``). Of whom it was is not told, and nothing of any cell was read
-to its end by then. What is left of that reading is removed, and all read once more: the rows of a
-partition are of one reading. Only the partition that no process survives is incomplete.
+and asserts (``rd_slice_narrow_copy``). At whose batch is not told, and no partition is known to be
+read to its end by then. What is left of that reading is removed, and all read once more: the rows
+of a partition are of one reading. Only the partition that no process survives is incomplete.
 
 The processes write under the one name that the manifest has for the final read: ``log`` is in files
 of a partition each. What is in one file of all of them (``reads``, ``closings``) is gathered here,

@@ -1,0 +1,71 @@
+"""Where librdkafka ends the final read's process, another reads each topic apart."""
+
+import json
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+import pytest
+from memory_cluster import MemoryNode, MemoryProcess
+
+from harness.running.context import Run
+from harness.running.deadline import Deadline
+from harness.running.steps import closing
+from history import reader
+from infra.interface import Command, ProcessState
+
+LIMIT_S = 60.0
+
+
+@dataclass
+class ReadingNode(MemoryNode):
+    """Its processes end at once, with these statuses in turn."""
+
+    statuses: list[int] = field(default_factory=list)
+    specifications: dict[str, Mapping[str, object]] = field(default_factory=dict)
+
+    def write(self, path: PurePosixPath, content: bytes) -> None:
+        self.specifications[path.stem] = json.loads(content)
+
+    def start(self, command: Command) -> MemoryProcess:
+        status = self.statuses.pop(0)
+        return MemoryProcess(command.name, current=ProcessState.EXITED, code=status)
+
+
+def read_with(run: Run, *statuses: int) -> tuple[ReadingNode, list[str]]:
+    """The node, and with what the step failed."""
+    node = ReadingNode("client-1", "client-1", statuses=list(statuses))
+    closing.final_read(replace(run, client_nodes=[node]), Deadline.after(run.clock, 80))
+    assert not node.statuses
+    phases = reader.read(run.history, "phases").to_pylist()
+    return node, [row["detail"] for row in phases if row["event"] == "failed"]
+
+
+def test_one_process_reads_all(run: Run) -> None:
+    node, failed = read_with(run, 0)
+    assert not failed
+    assert not run.findings
+    assert node.specifications.keys() == {"final-read"}
+    assert "apart" not in node.specifications["final-read"]
+
+
+def test_a_crash_is_told_and_the_step_ends_well_all_the_same(run: Run) -> None:
+    node, failed = read_with(run, -signal.SIGABRT, 0)
+    assert not failed
+    (finding,) = run.findings
+    assert "librdkafka ended its process: SIGABRT; each topic is read by" in finding
+    before, after = (node.specifications[name] for name in ("final-read", "final-read-apart"))
+    assert after.pop("deadline_s") <= before.pop("deadline_s") == LIMIT_S
+    assert after == {**before, "apart": True}
+
+
+@pytest.mark.parametrize("status", [1, 2, -signal.SIGKILL])
+def test_another_end_is_no_crash(run: Run, status: int) -> None:
+    _, failed = read_with(run, status)
+    assert failed == [f"ended with status {status}"]
+
+
+def test_who_reads_apart_may_fail(run: Run) -> None:
+    _, failed = read_with(run, -signal.SIGABRT, 1)
+    assert failed == ["ended with status 1"]

@@ -1,0 +1,49 @@
+"""What is read, and by whom, when librdkafka has ended the process of a final read."""
+
+import signal
+
+import pytest
+
+from workloads.interface import Client, Role
+from workloads.reading_back.apart import Reading
+from workloads.reading_back.crash import apart, crashed
+from workloads.spec import TopicSpec
+
+
+def test_of_a_topic_each_partition_is_left_to_be_read_alone() -> None:
+    left = Reading(TopicSpec(topic="t", partitions=3)).after_crash()
+    assert [one.partitions for one in left] == [[("t", 0)], [("t", 1)], [("t", 2)]]
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [TopicSpec(topic="t", partitions=1), TopicSpec(topic="t", partitions=3, only=2)],
+)
+def test_of_one_partition_nothing_is_left(topic: TopicSpec) -> None:
+    """It would end the next process, too."""
+    assert Reading(topic).after_crash() == ()
+
+
+@pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
+def test_a_crash_is_told_by_its_signal(number: signal.Signals) -> None:
+    assert crashed(-number) == f"librdkafka ended its process: {number.name}"
+
+
+@pytest.mark.parametrize("status", [None, 0, 1, 6, -signal.SIGKILL, -signal.SIGTERM])
+def test_what_fails_or_is_killed_has_not_crashed(status: int | None) -> None:
+    assert crashed(status) is None
+
+
+def test_who_reads_apart_reads_the_same_into_the_same_history() -> None:
+    specification = {"history": "/h", "deadline_s": 60.0, "topics": ()}
+    reader = Client(
+        name="final-read",
+        module="m",
+        role=Role.CONSUMER,
+        cell=None,
+        node="client-1",
+        specification=specification,
+    )
+    again = apart(reader, 12.5)
+    assert (again.name, again.module, again.node) == ("final-read-apart", "m", "client-1")
+    assert again.specification == {**specification, "deadline_s": 12.5, "apart": True}
