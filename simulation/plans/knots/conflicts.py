@@ -1,5 +1,6 @@
-"""Knots in which two write a partition's state at the same time: the controller, who is far from
-ZooKeeper and decides by what was there, and the leader, who is near and has changed it since."""
+"""Knots in which two write a partition's state at the same time: one who is far from ZooKeeper and
+decides by what was there, the controller or a leader without one, and one who is near and has
+changed it since."""
 
 from dataclasses import replace
 from random import Random
@@ -10,6 +11,7 @@ from simulation.plans.actions import (
     ExpireSession,
     Kill,
     LosePower,
+    Reassign,
     SlowZooKeeper,
     Who,
 )
@@ -18,6 +20,7 @@ from simulation.plans.knots.producing import numbered
 from simulation.plans.knots.strands import (
     CONTROLLER,
     LEADER,
+    TOPIC,
     UNTIL_LED_MS,
     apart,
     beginning,
@@ -92,5 +95,45 @@ def preferred_and_left_behind(plan: Plan, rng: Random) -> Plan:
             ("replica.lag.time.max.ms", rng.choice(("2500", "3000", "3500"))),
         ),
         brokers=4,
+        run_ms=t + 9_000,
+    )
+
+
+def sent_on(plan: Plan, rng: Random) -> Plan:
+    """A partition is on its way to a broker that cannot be in the ISR; that is taken back, or it is
+    sent to another such one, and then on to a third one, perhaps just when its leader, far from
+    ZooKeeper, takes the first order back. The last order is carried out, and nobody whom a former
+    one named keeps anything."""
+    topic = topic_of_three(plan, rng, 5, min_insync_replicas="1")
+    t, way_ms = beginning(plan, rng), rng.randint(50, 120)
+    first, second, last = topic.replicas[0]
+    one, other = (broker for broker in range(1, 6) if broker not in topic.replicas[0])
+    instead = t + 12 * way_ms + rng.randint(300, 900)
+    on = instead + rng.randint(4 * way_ms, 12 * way_ms)
+    between = None if rng.random() < 0.5 else (first, second, other)
+    beyond = (first, other, last) if between is None else (first, last)
+
+    def move(replicas: tuple[int, ...] | None) -> Action:
+        return Reassign(topic=TOPIC, partition=0, replicas=replicas)
+
+    return tied(
+        plan,
+        [
+            *((t + 50 * n, produce(-1, 1)) for n in range(80)),
+            *(
+                (t - 100, apart(Who(broker=each), Who(broker=first), 5_000))
+                for each in (one, other)
+            ),
+            (t - 50, SlowZooKeeper(who=Who(broker=first), delay_ms=way_ms, for_ms=5_000)),
+            (t, move((first, second, one))),
+            (instead, move(between)),
+            (on, move(beyond)),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.lag.time.max.ms", "10000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=5,
         run_ms=t + 9_000,
     )
