@@ -100,22 +100,23 @@ def preferred_and_left_behind(plan: Plan, rng: Random) -> Plan:
 
 
 def sent_on(plan: Plan, rng: Random) -> Plan:
-    """A partition is on its way to a broker that cannot be in the ISR; that is taken back, or it is
-    sent to another such one, and then on to a third one, perhaps just when its leader, far from
-    ZooKeeper, takes the first order back. The last order is carried out, and nobody whom a former
-    one named keeps anything."""
+    """A partition is on its way to a broker that cannot be in the ISR, and is sent to another such
+    one, and then elsewhere. Or that is taken back and it is sent on, again and again, perhaps just
+    when its leader, far from ZooKeeper, takes it back. The last order is carried out, and nobody
+    whom a former one named keeps anything."""
     topic = topic_of_three(plan, rng, 5, min_insync_replicas="1")
     t, way_ms = beginning(plan, rng), rng.randint(50, 120)
     first, second, last = topic.replicas[0]
     one, other = (broker for broker in range(1, 6) if broker not in topic.replicas[0])
-    instead = t + 12 * way_ms + rng.randint(300, 900)
-    on = instead + rng.randint(4 * way_ms, 12 * way_ms)
-    between = None if rng.random() < 0.5 else (first, second, other)
-    beyond = (first, other, last) if between is None else (first, last)
-
-    def move(replicas: tuple[int, ...] | None) -> Action:
-        return Reassign(topic=TOPIC, partition=0, replicas=replicas)
-
+    at = t + 12 * way_ms + rng.randint(300, 900)
+    orders: list[tuple[int, tuple[int, ...] | None]]
+    orders = [(t, (first, second, one)), (at, (first, second, other)), (at + 500, (first, last))]
+    if rng.random() < 0.5:
+        orders = [(t, (first, second, one))]
+        for beyond in (other, one, other):
+            orders.append((at, None))
+            orders.append((at + rng.randint(3, 12) * way_ms, (first, beyond, last)))
+            at += 16 * way_ms
     return tied(
         plan,
         [
@@ -124,10 +125,8 @@ def sent_on(plan: Plan, rng: Random) -> Plan:
                 (t - 100, apart(Who(broker=each), Who(broker=first), 5_000))
                 for each in (one, other)
             ),
-            (t - 50, SlowZooKeeper(who=Who(broker=first), delay_ms=way_ms, for_ms=5_000)),
-            (t, move((first, second, one))),
-            (instead, move(between)),
-            (on, move(beyond)),
+            (t - 50, SlowZooKeeper(who=Who(broker=first), delay_ms=way_ms, for_ms=7_000)),
+            *((at, Reassign(topic=TOPIC, partition=0, replicas=to)) for at, to in orders),
         ],
         topics=[topic],
         settings=(
