@@ -206,8 +206,9 @@ class FencedReassignment(Reassignment):
         or removing, and is not assigned, leaves the ISR and is closed, once others are in it. For
         who of AR is not in the ISR nobody waits: it may be down, and the move taken back for that.
 
-        Under the version of AR, which each order moves on: that of the reassignment is 0 again when
-        a move to 3 takes its place, which would be removed.
+        Under the version of AR, which each order moves on. That of the reassignment is 0 again when
+        a move to 3 takes its place: that would be removed, and 3, by what was read before, told to
+        close what it is just being told to start.
         """
         leading, view = self._leading, self._leading.view
         self._requested = None

@@ -105,7 +105,7 @@ def sent_on(plan: Plan, rng: Random) -> Plan:
     when its leader, far from ZooKeeper, takes it back. The last order is carried out, and nobody
     whom a former one named keeps anything."""
     topic = topic_of_three(plan, rng, 5, min_insync_replicas="1")
-    t, way_ms = beginning(plan, rng), rng.randint(50, 120)
+    t, way_ms = beginning(plan, rng), rng.randint(50, 100)
     first, second, last = topic.replicas[0]
     one, other = (broker for broker in range(1, 6) if broker not in topic.replicas[0])
     at = t + 12 * way_ms + rng.randint(300, 900)
@@ -115,8 +115,9 @@ def sent_on(plan: Plan, rng: Random) -> Plan:
         orders = [(t, (first, second, one))]
         for beyond in (other, one, other):
             orders.append((at, None))
-            orders.append((at + rng.randint(3, 12) * way_ms, (first, beyond, last)))
-            at += 16 * way_ms
+            at += rng.randint(4, 18) * way_ms
+            orders.append((at, (first, beyond, last)))
+            at += 8 * way_ms
     return tied(
         plan,
         [
@@ -125,7 +126,7 @@ def sent_on(plan: Plan, rng: Random) -> Plan:
                 (t - 100, apart(Who(broker=each), Who(broker=first), 5_000))
                 for each in (one, other)
             ),
-            (t - 50, SlowZooKeeper(who=Who(broker=first), delay_ms=way_ms, for_ms=7_000)),
+            (t - 50, SlowZooKeeper(who=Who(broker=first), delay_ms=way_ms, for_ms=10_000)),
             *((at, Reassign(topic=TOPIC, partition=0, replicas=to)) for at, to in orders),
         ],
         topics=[topic],
@@ -134,5 +135,5 @@ def sent_on(plan: Plan, rng: Random) -> Plan:
             ("zookeeper.session.timeout.ms", "6000"),
         ),
         brokers=5,
-        run_ms=t + 9_000,
+        run_ms=t + 13_000,
     )
