@@ -7,7 +7,8 @@ Read by the server and decided on here. A node is named by what it is, not by it
 ``/brokers/topics/T/P/replicas``                ``Node(REPLICAS, tp)``: ids, the preferred first
 ``/brokers/topics/T/P/leader`` (ephemeral)      ``Node(LEADER, tp)``: broker id and epoch
 ``/brokers/topics/T/P/ISR``                     ``Node(ISR, tp)``: ids and epoch
-``/brokers/partitions_reassigned/T/P``          ``Node(REASSIGNED, tp)``: ids; none: delete it
+``/brokers/partitions_reassigned/T/P``          ``Node(REASSIGNED, tp)``: ids; none: delete it.
+                                                And those that are ``removing``
 ``/brokers/state/N``                            a queue: ``QueuedRequest``, in the order of names
 ==============================================  =============================================
 """
@@ -75,10 +76,15 @@ class IsrNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """``replicas`` or ``partitions_reassigned``: broker ids, the preferred replica first."""
+    """``replicas`` or ``partitions_reassigned``: broker ids, the preferred replica first.
+
+    ``removing``, of ``partitions_reassigned`` (KIP-455; not in the document): whom a former RAR
+    named, and neither AR nor this one does. Each may have been started.
+    """
 
     replicas: tuple[BrokerId, ...]
     version: ZkVersion
+    removing: tuple[BrokerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,11 @@ class PartitionView:
     def moving_to(self) -> tuple[BrokerId, ...] | None:
         """RAR; empty: to be deleted; None: no reassignment."""
         return self.reassigned.replicas if self.reassigned else None
+
+    @property
+    def removing(self) -> tuple[BrokerId, ...]:
+        """Those that keep a replica for a reassignment that another has replaced."""
+        return self.reassigned.removing if self.reassigned else ()
 
     @property
     def is_closing(self) -> bool:

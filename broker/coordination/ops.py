@@ -59,13 +59,15 @@ class PutIsr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutAssigned:
-    """Write ``replicas`` or ``partitions_reassigned`` (an empty list: delete the partition).
+    """Write ``replicas`` or ``partitions_reassigned`` (an empty list: delete the partition), with
+    those that are ``removing``.
 
     Parents (``/brokers/topics/T/P``, ``/brokers/partitions_reassigned/T``) are created as needed.
     """
 
     node: Node
     replicas: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...] = ()
     expected: ZkVersion
 
 

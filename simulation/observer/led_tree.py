@@ -23,6 +23,7 @@ from broker.types import (
     TopicPartition,
     ZkVersion,
 )
+from simulation.observer.moments import orders_done
 from simulation.observer.observer import Observer, Topic
 
 NO_CONTROLLER = ControllerEpoch(0)
@@ -44,10 +45,12 @@ class LedTree:
         self._ids: dict[str, uuid.UUID | None] = {}
         self._leaders: dict[TopicPartition, tuple[BrokerId, LeaderEpoch, int]] = {}
         self._isrs: dict[TopicPartition, tuple[bytes, int]] = {}
+        self._targets: dict[TopicPartition, tuple[BrokerId, ...]] = {}
 
     def changed(self, changes: Iterable[Change], zxid: int) -> None:
         """Transaction ``zxid`` was committed."""
         touched: dict[TopicPartition, None] = {}
+        targets = dict(self._targets)
         for path, data, version in changes:
             tp = self._take_in(path, data, version, zxid)
             if tp is not None:
@@ -55,6 +58,8 @@ class LedTree:
         with self._observer.failing():
             for tp in touched:
                 self._tell(tp)
+            for tp in targets.keys() - self._targets.keys():
+                self._ended(tp, targets[tp])
 
     def _take_in(
         self, path: str, data: bytes | None, version: int, zxid: int
@@ -108,19 +113,33 @@ class LedTree:
                 known.partitions.pop(tp.partition, None)
             return
         replicas = nodes.decode_ids(path, data)
-        self._assign(tp, replicas)
+        self._assign(tp, replicas, self._targets.get(tp))
         self._observer.add_partition(self._topic(tp.topic), tp)
 
     def _moved(self, tp: TopicPartition, path: str, data: bytes | None) -> None:
         """``partitions_reassigned``: also the first thing that is written of a new partition."""
+        target = None if data is None else nodes.decode_ids(path, data)
+        if target is None:
+            self._targets.pop(tp, None)
+        else:
+            self._targets[tp] = target
         known = self._observer.topics.get(tp.topic)
         if known is None or tp.partition not in known.partitions:
             return
         replicas = known.assignment.partitions[tp.partition].replicas
-        target = None if data is None else nodes.decode_ids(path, data)
         if target == ():
             known.is_doomed = True
         self._assign(tp, replicas, target)
+
+    def _ended(self, tp: TopicPartition, target: tuple[BrokerId, ...]) -> None:
+        topic = self._observer.topics.get(tp.topic)
+        if (
+            target
+            and topic is not None
+            and not topic.is_doomed
+            and tp.partition in topic.partitions
+        ):
+            orders_done.ended(tp, target, topic.assignment.partitions[tp.partition].replicas)
 
     def _assign(
         self,

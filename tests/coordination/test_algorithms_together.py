@@ -10,16 +10,19 @@ from coordination_world import (
     THREE,
     TWO,
     Broker,
+    CommandRun,
     T,
     World,
 )
 
 from broker.coordination.administration.admin import Outcome
-from broker.coordination.events import Effect, Fault, PutAssigned, Refused, Tell, Write
+from broker.coordination.events import Delete, Effect, Fault, PutAssigned, Refused, Tell, Write
 from broker.coordination.nodes import Change, PartitionView, StateChangeRequest
 from broker.replication.events import StartServing
 from broker.replication.replica import Role
 from broker.types import BrokerId
+
+FOUR = BrokerId(4)
 
 # --- State change communication -----------------------------------------------------------------
 
@@ -250,6 +253,103 @@ def test_who_was_to_be_moved_to_and_is_not_keeps_nothing() -> None:
     world.settle(2 * SETTLED)
     assert world.view().assigned == (TWO, ONE)
     assert {broker for broker, _ in world.logs} == {ONE, TWO}
+
+
+def _moved_to_three() -> World:
+    """3 has been started, and fetches nothing yet; 4 hosts nothing."""
+    world = World(4)
+    world.settle(100)
+    world.create((1, 2))
+    world.settle(200)
+    world.command(world.admin.reassign(T, (ONE, TWO, THREE)))
+    world.settle(0)
+    assert {broker for broker, _ in world.logs} == {ONE, TWO, THREE}
+    assert world.isr() == (ONE, TWO)
+    return world
+
+
+def _ends(world: World, broker: BrokerId) -> None:
+    session = world.brokers[broker].session
+    world.crash(broker)
+    world.expire(session)
+
+
+def _goes_on(run: CommandRun) -> None:
+    """Before anybody hears of what it writes."""
+    while run.go_on():
+        pass
+
+
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("orders", [[(TWO, ONE)], [None], [(FOUR,)], [(FOUR,), (FOUR, TWO)], [()]])
+def test_who_was_started_by_a_former_leader_keeps_nothing(
+    orders: list[tuple[int, ...] | None], down: bool
+) -> None:
+    """Its leader has it started, and is gone when the order is replaced (simulation, knot away and
+    back, seed 1): its successor knows of it by what stands in ZooKeeper alone."""
+    world = _moved_to_three()
+    _ends(world, ONE)
+    if down:
+        _ends(world, THREE)
+    for target in orders:
+        if target is None:
+            run = world.command(world.admin.cancel_reassignment(T))
+        elif target:
+            run = world.command(world.admin.reassign(T, tuple(map(BrokerId, target))))
+        else:
+            run = world.command(world.admin.delete_topic(T.topic))
+        _goes_on(run)
+        assert run.outcome is (None if target == () else Outcome.DONE)
+    assert THREE in world.view().removing
+    world.start(ONE)
+    if down:
+        world.start(THREE)
+    world.settle(2 * SETTLED)
+    assert world.view().reassigned is None
+    assert {broker for broker, _ in world.logs} == set(world.view().assigned)
+    assert THREE not in world.view().assigned
+
+
+def test_who_is_named_again_is_removing_no_more() -> None:
+    world = _moved_to_three()
+    for target in ((FOUR,), (TWO, THREE)):
+        _goes_on(world.command(world.admin.reassign(T, target)))
+    assert world.view().removing == (FOUR,)
+    world.settle(2 * SETTLED)
+    assert world.view().assigned == (TWO, THREE)
+    assert {broker for broker, _ in world.logs} == {TWO, THREE}
+
+
+def test_what_takes_a_move_back_does_not_end_the_next_one() -> None:
+    """Its write is under way when a move to 4 takes its place: both nodes are at version 0."""
+    world = _moved_to_three()
+    world.holds = lambda _broker, sent: (
+        isinstance(sent, Write) and any(isinstance(op, Delete) for op in sent.ops)
+    )
+    world.command(world.admin.cancel_reassignment(T))
+    world.settle(100)
+    assert world.view().moving_to == (ONE, TWO)
+    instead = world.command(world.admin.reassign(T, (ONE, FOUR)))
+    world.settle(100)
+    assert instead.outcome is Outcome.DONE
+    world.holds = lambda _broker, _request: False
+    world.settle(2 * SETTLED)
+    assert world.view().assigned == (ONE, FOUR)
+    assert {broker for broker, _ in world.logs} == {ONE, FOUR}
+
+
+def test_a_move_is_taken_back_without_who_is_down() -> None:
+    """2 is to be replaced for being down: a move back that waited for it would be none."""
+    world = _moved_to_three()
+    _ends(world, TWO)
+    _ends(world, THREE)
+    world.settle(SETTLED)
+    assert world.isr() == (ONE,)
+    world.command(world.admin.cancel_reassignment(T))
+    world.settle(SETTLED)
+    assert world.view().reassigned is None
+    assert world.view().assigned == (ONE, TWO)
+    assert world.leader() == ONE
 
 
 def test_a_topic_is_deleted_when_all_have_closed_it() -> None:

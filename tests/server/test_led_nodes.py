@@ -24,9 +24,12 @@ def test_they_are_where_the_document_says() -> None:
     assert nodes.queue(BrokerId(7)) == "/brokers/state/7"
 
 
-@given(ids, epochs)
-def test_what_is_written_is_read(brokers, epoch) -> None:
+@given(ids, ids, epochs)
+def test_what_is_written_is_read(brokers, others, epoch) -> None:
+    moving = nodes.encode_ids(brokers, others)
     assert nodes.decode_ids("p", nodes.encode_ids(brokers)) == brokers
+    assert nodes.decode_ids("p", moving) == brokers
+    assert nodes.decode_removing("p", moving) == others
     assert nodes.decode_isr("p", nodes.encode_isr(brokers, epoch)) == (brokers, epoch)
     for broker in brokers:
         assert nodes.decode_leader("p", nodes.encode_leader(broker, epoch)) == (broker, epoch)
@@ -48,6 +51,7 @@ def test_requests_are_read_as_they_were_put(change: Change) -> None:
         (nodes.decode_ids, b'{"replicas":["1"]}'),
         (nodes.decode_ids, b'{"replicas":1}'),
         (nodes.decode_ids, b"1,2"),
+        (nodes.decode_removing, b'{"replicas":[1],"removing_replicas":[2,2]}'),
         (nodes.decode_isr, b'{"isr":[1]'),
         (nodes.decode_isr, b'{"isr":[1],"leader_epoch":2147483647}'),
         (nodes.decode_leader, b'{"leader":true,"leader_epoch":1}'),
@@ -66,6 +70,7 @@ def test_nonsense_names_its_path(decode, data) -> None:
 def test_no_list_at_all_is_an_empty_one() -> None:
     """``/brokers/partitions_reassigned/topic/partition=""``."""
     assert nodes.decode_ids("p", b"") == ()
+    assert nodes.decode_removing("p", b"") == ()
 
 
 @pytest.mark.parametrize("name", ["", "-1", "01", "x", "1.0", "99999999999", "¹"])

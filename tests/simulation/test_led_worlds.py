@@ -51,10 +51,7 @@ FOUND = {
     "whoever has caught up is in sync after the wait": (None, 44, "DamagedLeavesIsr"),
 }
 """Of coordination: by which knot, from which seed on, as what. docs/simulation.md has them all."""
-LED_KNOTS = sorted(KNOTS.keys() - OF_CONTROLLERS - {"many commits", "away and back"})
-OPEN = pytest.mark.xfail(
-    strict=True, reason="a started replica is forgotten with its leader (docs/simulation.md, open)"
-)
+LED_KNOTS = sorted(KNOTS.keys() - OF_CONTROLLERS - {"many commits"})
 TP = TopicPartition("t", 0)
 HOME = "/brokers/topics/t/0"
 
@@ -69,7 +66,7 @@ def test_every_invariant_holds(block: int) -> None:
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("knot", [*LED_KNOTS, pytest.param("away and back", marks=OPEN)])
+@pytest.mark.parametrize("knot", LED_KNOTS)
 def test_a_knot_is_no_fault(knot: str) -> None:
     outcome = run(draw(1, knot, "leader-fenced"))
     assert outcome.violation is None, f"{outcome.violation}"
@@ -152,6 +149,21 @@ class Tree:
         assert partition is not None
         assert partition.state is not None
         return partition.state.leader
+
+
+def test_a_move_that_is_replaced_in_one_write_is_under_way_still() -> None:
+    """``replicas`` is written after it once more, as it is; it may vanish only when it is made."""
+    tree = Tree()
+    moving = f"/brokers/partitions_reassigned/{TP.topic}/{TP.partition}"
+    back, on = nodes.encode_ids([BrokerId(1), BrokerId(2)]), nodes.encode_ids([BrokerId(3)])
+    tree.write(1, [1, 2], 0)
+    tree.tree.changed([(moving, back, 0)], 2)
+    tree.tree.changed([(moving, None, -1), (moving, on, 0), (f"{HOME}/replicas", back, 1)], 3)
+    assert tree.observer.topics[TP.topic].replicas(TP.partition) is None
+    assert not tree.failures
+    tree.tree.changed([(moving, None, -1)], 4)
+    (failure,) = tree.failures
+    assert "EndedIsMoved" in str(failure)
 
 
 def test_the_tree_is_told_as_states() -> None:

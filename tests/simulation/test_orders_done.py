@@ -69,6 +69,14 @@ def test_of_a_partition_that_never_had_a_leader_nothing_is_in_sync() -> None:
     )
 
 
+def test_a_move_is_no_more_when_it_is_made() -> None:
+    orders_done.ended(TP, brokers(2, 3), brokers(2, 3))
+    with pytest.raises(
+        Violation, match=r"EndedIsMoved: t-0 is to move to \[2, 3\] no more, and is"
+    ):
+        orders_done.ended(TP, brokers(2, 3), brokers(1, 2))
+
+
 def test_a_topic_is_gone_when_none_of_its_replicas_has_it() -> None:
     orders_done.gone("t", topic(1, 2), ())
     orders_done.gone("t", topic(1, 2), [(3, TP)])  # moved away from 3, which has not heard of it

@@ -61,6 +61,9 @@ class Chaos:
         world.check_log(view.leader.broker, T)
         if world.isr() and set(world.isr()) != set(view.moving_to or view.assigned):
             raise Violation(f"the ISR never becomes whole: {view}")
+        kept = {broker for broker, tp in world.logs if tp == T}
+        if view.reassigned is None and not kept <= set(view.assigned):
+            raise Violation(f"{sorted(kept)} keep replicas: {view}")
 
     # --- actions ---------------------------------------------------------------------------------
 

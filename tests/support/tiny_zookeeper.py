@@ -118,7 +118,7 @@ class TinyZooKeeper:
         replicas, leader = get(Kind.REPLICAS), get(Kind.LEADER)
         isr, moving = get(Kind.ISR), get(Kind.REASSIGNED)
         return PartitionView(
-            replicas=replicas and Assigned(replicas=replicas.value, version=replicas.version),
+            replicas=replicas and Assigned(replicas=replicas.value[0], version=replicas.version),
             leader=leader
             and LeaderNode(
                 broker=leader.value[0],
@@ -127,7 +127,10 @@ class TinyZooKeeper:
                 version=leader.version,
             ),
             isr=isr and IsrNode(isr=isr.value[0], epoch=isr.value[1], version=isr.version),
-            reassigned=moving and Assigned(replicas=moving.value, version=moving.version),
+            reassigned=moving
+            and Assigned(
+                replicas=moving.value[0], removing=moving.value[1], version=moving.version
+            ),
         )
 
     def partitions(self, at: int) -> list[TopicPartition]:
@@ -147,7 +150,7 @@ class TinyZooKeeper:
 
     def targets(self, at: int) -> dict[TopicPartition, tuple[BrokerId, ...]]:
         return {
-            key[2]: entry.value
+            key[2]: entry.value[0]
             for key, entry in sorted(self.history[at].items(), key=str)
             if key[:2] == ("node", Kind.REASSIGNED)
         }
@@ -183,8 +186,8 @@ class _Transaction:
                 self._put(Node(Kind.LEADER, tp), (self.broker, epoch), ANY_VERSION, owner)
             case PutIsr(partition=tp, isr=isr, epoch=epoch, expected=expected):
                 self._put(Node(Kind.ISR, tp), (isr, epoch), expected)
-            case PutAssigned(node=node, replicas=replicas, expected=expected):
-                self._put(node, replicas, expected)
+            case PutAssigned(node=node, replicas=replicas, removing=removing, expected=expected):
+                self._put(node, (replicas, removing), expected)
             case Delete(node=node, expected=expected):
                 self._expect(node_key(node), expected)
                 self._remove(node_key(node))

@@ -287,14 +287,17 @@ class Admin(AdminWrites):
         return (yield from self._replace_reassigned(tp, view, target))
 
     def cancel_reassignment(self, tp: TopicPartition) -> Command:
-        """Take a reassignment back (KIP-455); the document has no such thing. CONFLICT while
-        nobody of AR is in the ISR. As printed its new replicas stay where they are."""
+        """Take a reassignment back (KIP-455), by one to AR; the document has no such thing.
+        CONFLICT while nobody of AR is in the ISR. As printed its new replicas stay where they are.
+        """
         view = yield from _view(tp)
         if view.replicas is None or not view.moving_to:
             return Outcome.UNKNOWN
         assert view.reassigned is not None
         if view.isr is None or not set(view.isr.isr) & set(view.assigned):
             return Outcome.CONFLICT
+        if self.fenced:
+            return (yield from self._replace_reassigned(tp, view, view.assigned))
         written: AdminWritten = yield AdminWrite(
             ops=(
                 Check(node=Node(Kind.ISR, tp), expected=view.isr.version),
@@ -333,11 +336,15 @@ class Admin(AdminWrites):
 
         ``replicas`` is written once more, as it is. A leader completes the move to 2 just when it
         is replaced by one to 3: the new node has version 0 as the old one had, and it would be
-        removed, and the partition be on 2.
+        removed, and the partition be on 2. By the same version nobody is missing in ``removing``
+        who was named since ``view`` was read: ``replicas`` is read before
+        ``partitions_reassigned``.
         """
         node = Node(Kind.REASSIGNED, tp)
         old = view.reassigned
-        ops: tuple[Op, ...] = (PutAssigned(node=node, replicas=target, expected=self.absent),)
+        removing = _removing(view, target) if self.fenced else ()
+        put = PutAssigned(node=node, replicas=target, removing=removing, expected=self.absent)
+        ops: tuple[Op, ...] = (put,)
         if old is not None and self.fenced:
             ops = (Delete(node=node, expected=old.version), *ops)
         if target and view.isr is not None and self.fenced:
@@ -360,7 +367,20 @@ def _view(tp: TopicPartition) -> Generator[Step, Answer, PartitionView]:
 
 def _brokers(view: PartitionView) -> Replicas:
     isr = view.isr.isr if view.isr else ()
-    return tuple(dict.fromkeys((*view.assigned, *(view.moving_to or ()), *isr)))
+    moving = (*(view.moving_to or ()), *view.removing)
+    return tuple(dict.fromkeys((*view.assigned, *moving, *isr)))
+
+
+def _removing(view: PartitionView, target: Replicas) -> Replicas:
+    """Whom RAR named, or a former one, may have been started, whatever its leader was told of that:
+    1 has 3 start a replica, the order is replaced, and 1 gives way. 3 is in neither AR nor the new
+    RAR, nor in the ISR yet: its replica would be nobody's to close.
+
+    So it is written down with what names it no more (KIP-455 has it in the same node), and not with
+    the start: 3 may have been started by its own reading of RAR, when it began.
+    """
+    named = dict.fromkeys((*view.removing, *(view.moving_to or ())))
+    return tuple(broker for broker in named if broker not in {*view.assigned, *target})
 
 
 def _request(change: Change, tp: TopicPartition) -> StateChangeRequest:

@@ -76,10 +76,6 @@ class FencedReassignment(Reassignment):
         self._drained: set[BrokerId] = set()
         """Those that start-replica went out to, and have carried out what they were sent."""
         self._look_again_at = Millis(0)
-        self._started: dict[BrokerId, None] = {}
-        """All that start-replica went out to, for any RAR since the last move was over. 3 was to
-        be moved to and has been started, and the order was replaced: in neither AR nor the new RAR,
-        nor the ISR yet, it would keep its replica for good."""
 
     def lets_in(self, isr: Replicas) -> bool:
         """Nobody of RAR joins while a request for the partition waits in its queue.
@@ -110,19 +106,14 @@ class FencedReassignment(Reassignment):
     def _has_requested(self, target: Replicas) -> None:
         """What was seen of the queues before says nothing about these requests."""
         self._requested, self._drained = target, set()
-        self._started.update(dict.fromkeys(target))
-
-    def _all_closed(self) -> None:
-        self._requested = None
-        self._started.clear()
 
     def act(self) -> bool:
         """Begin, complete, or take back."""
         if self._context.now < self._partition.retry_at:
             return False
         target = self._target
-        if target is None:
-            return self._drop_strays()
+        if target != () and target in (None, self._leading.assigned):
+            return self._take_back()
         if self._requested != target:
             return self._begin(target)
         if target and set(target) <= set(self._leading.isr):
@@ -148,8 +139,9 @@ class FencedReassignment(Reassignment):
             Change.START_REPLICA, (broker for broker in target if broker not in assigned)
         )
         if not target:
-            guard = PutAssigned(node=node, replicas=(), expected=found.version)
-            hosts = dict.fromkeys((*assigned, *self._leading.isr, *self._started))
+            removing = found.removing
+            guard = PutAssigned(node=node, replicas=(), removing=removing, expected=found.version)
+            hosts = dict.fromkeys((*assigned, *self._leading.isr, *removing))
             requests = self._requests(Change.CLOSE_REPLICA, hosts)
         if not requests:
             self._has_requested(target)
@@ -171,7 +163,8 @@ class FencedReassignment(Reassignment):
         self._partition.look()
 
     def _complete(self, target: Replicas) -> None:
-        """All of RAR are in the ISR: ISR and AR become RAR, and the old replicas are closed.
+        """All of RAR are in the ISR: ISR and AR become RAR, and the old replicas are closed, those
+        of reassignments that this one has replaced, too.
 
         Printed, the old ones are closed first, while they are in the ISR and in AR: one that is
         started again meanwhile has an empty log, and may lead by the ISR. Here they are in neither
@@ -183,7 +176,7 @@ class FencedReassignment(Reassignment):
         assert view.reassigned is not None
         me, leader = self._context.me, self._node(Kind.LEADER)
         goes = target[0] != me
-        hosts = dict.fromkeys((*view.assigned, *leading.isr, *self._started))
+        hosts = dict.fromkeys((*view.assigned, *leading.isr, *view.removing))
         old = [broker for broker in hosts if broker not in target]
         ops: tuple[Op, ...] = (
             Delete(node=leader, expected=ANY_VERSION)
@@ -203,43 +196,43 @@ class FencedReassignment(Reassignment):
 
         def written(event: Written) -> None:
             self._requested = None
-            if event.result is Result.DONE:
-                self._all_closed()
             self._failed(event)
 
         before = self._partition.give_up if goes else _nothing
         self._partition.send(self._requests(Change.CLOSE_REPLICA, old), ops, written, before)
 
-    def _drop_strays(self) -> bool:
-        """A reassignment was taken back: who is in the ISR or was started and is not assigned
-        leaves the ISR and is closed, once others are in it."""
-        leading = self._leading
-        strays = [
-            broker
-            for broker in dict.fromkeys((*leading.isr, *self._started))
-            if broker not in leading.assigned
-        ]
-        if not strays:
-            self._all_closed()
-            return False
-        kept = tuple(broker for broker in leading.isr if broker in leading.assigned)
-        if not kept:
-            return False
-        goes = self._context.me in strays
-        leader = self._node(Kind.LEADER)
+    def _take_back(self) -> bool:
+        """No reassignment is left, or one to AR, which takes back what there was: who is in the ISR
+        or removing, and is not assigned, leaves the ISR and is closed, once others are in it. For
+        who of AR is not in the ISR nobody waits: it may be down, and the move taken back for that.
 
-        def written(event: Written) -> None:
-            if event.result is Result.DONE:
-                self._all_closed()
-            self._failed(event)
-
+        Under the version of AR, which each order moves on. That of the reassignment is 0 again when
+        a move to 3 takes its place: that would be removed, and 3, by what was read before, told to
+        close what it is just being told to start.
+        """
+        leading, view = self._leading, self._leading.view
+        self._requested = None
+        hosts = dict.fromkeys((*leading.isr, *view.removing))
+        strays = [broker for broker in hosts if broker not in view.assigned]
+        kept = tuple(broker for broker in leading.isr if broker in view.assigned)
+        if not kept or (view.reassigned is None and not strays):
+            return False
         ops = self._context.variant.write_isr(
             self._partition.tp, kept, leading.epoch, leading.version
         )
+        if view.reassigned is not None and view.replicas is not None:
+            assigned, moving = self._node(Kind.REPLICAS), self._node(Kind.REASSIGNED)
+            ops += (
+                Check(node=assigned, expected=view.replicas.version),
+                Delete(node=moving, expected=view.reassigned.version),
+            )
+        goes = self._context.me in strays
         if goes:
-            ops += (Delete(node=leader, expected=ANY_VERSION),)
+            ops += (Delete(node=self._node(Kind.LEADER), expected=ANY_VERSION),)
         before = self._partition.give_up if goes else _nothing
-        self._partition.send(self._requests(Change.CLOSE_REPLICA, strays), ops, written, before)
+        self._partition.send(
+            self._requests(Change.CLOSE_REPLICA, strays), ops, self._failed, before
+        )
         return True
 
 

@@ -203,7 +203,8 @@ def _assignment(view: PartitionView) -> ReplicaAssignment:
     if not view.moving_to:
         return ReplicaAssignment(replicas=view.assigned)
     adding = tuple(b for b in view.moving_to if b not in view.assigned)
-    removing = tuple(b for b in view.assigned if b not in view.moving_to)
+    leaving = tuple(b for b in view.assigned if b not in view.moving_to)
+    removing = (*leaving, *view.removing)
     return ReplicaAssignment(
         replicas=(*view.moving_to, *removing), adding=adding, removing=removing
     )

@@ -69,14 +69,22 @@ def decode_topic_id(where: str, data: bytes) -> uuid.UUID | None:
     return znodes.decode_topic_id(where, decode(where, data)) if data else None
 
 
-def encode_ids(brokers: Sequence[BrokerId]) -> bytes:
-    """``replicas`` and ``partitions_reassigned``."""
-    return encode({"version": 1, "replicas": list(brokers)})
+def encode_ids(brokers: Sequence[BrokerId], removing: Sequence[BrokerId] = ()) -> bytes:
+    """``replicas`` and ``partitions_reassigned``. Kafka's name for who is removing, where anybody
+    is."""
+    node = {"version": 1, "replicas": list(brokers)}
+    return encode(node | {"removing_replicas": list(removing)} if removing else node)
 
 
 def decode_ids(where: str, data: bytes) -> tuple[BrokerId, ...]:
     """The inverse of :func:`encode_ids`; the document's empty list may be no JSON at all."""
     return _ids(where, decode(where, data), "replicas") if data else ()
+
+
+def decode_removing(where: str, data: bytes) -> tuple[BrokerId, ...]:
+    """Who is removing, by what :func:`encode_ids` wrote."""
+    node = decode(where, data) if data else {}
+    return _ids(where, node, "removing_replicas") if "removing_replicas" in node else ()
 
 
 def encode_leader(broker: BrokerId, epoch: LeaderEpoch) -> bytes:

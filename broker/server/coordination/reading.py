@@ -234,7 +234,9 @@ def _topic_id(path: str, node: Stored) -> uuid.UUID | None:
 def _assigned(path: str, node: Stored) -> Assigned | None:
     if node is None:
         return None
-    return Assigned(replicas=nodes.decode_ids(path, node[0]), version=ZkVersion(node[1].version))
+    data, version = node[0], ZkVersion(node[1].version)
+    removing = nodes.decode_removing(path, data)
+    return Assigned(replicas=nodes.decode_ids(path, data), version=version, removing=removing)
 
 
 def _leader(path: str, node: Stored) -> LeaderNode | None:

@@ -173,7 +173,8 @@ class Writer:
                 data = nodes.encode_isr(op.isr, op.epoch)
                 return await self._put(Node(Kind.ISR, op.partition), data, op.expected)
             case events.PutAssigned():
-                return await self._put(op.node, nodes.encode_ids(op.replicas), op.expected)
+                data = nodes.encode_ids(op.replicas, op.removing)
+                return await self._put(op.node, data, op.expected)
             case events.CreateTopic():
                 where, data = znodes.topic(op.topic), self._new_id()
                 new = op.expected == ABSENT

@@ -2,6 +2,8 @@
 
 * **MovedIsInSync**: a move is over when the ISR has left whoever it removes, who is told to delete
   what he has (KIP-455). Who was added has been in it, and may have dropped out since.
+* **EndedIsMoved**: without a controller, a reassignment is no more when the partition is where that
+  was to move it, or another one has taken its place. To take it back is another one, too (KIP-455).
 * **GoneEverywhere**: a topic is gone when all of its replicas are deleted, those on brokers that
   were down meanwhile as well (``TopicDeletionManager``). Whoever keeps one meets it again with the
   next topic of that name.
@@ -41,6 +43,13 @@ def moved(
         never = [b for b in was.adding if b in now.replicas and b not in been]
         if never:
             raise Violation("MovedIsInSync", f"{over} {never} were never in the ISR")
+
+
+def ended(tp: TopicPartition, target: tuple[int, ...], replicas: tuple[int, ...]) -> None:
+    """``partitions_reassigned`` was removed, and is not there anew. Raises Violation."""
+    if target != replicas:
+        what = f"{tp} is to move to {list(target)} no more, and is on {list(replicas)}"
+        raise Violation("EndedIsMoved", what)
 
 
 def gone(

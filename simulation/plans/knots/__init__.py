@@ -89,6 +89,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "following inside a batch": leadership.following_inside_a_batch,
     "unheard fetch": unanswered.unheard_fetch,
     "preferred and left behind": conflicts.preferred_and_left_behind,
+    "sent on": conflicts.sent_on,
 }
 """In the order of their turns."""
 
@@ -122,6 +123,7 @@ LED_TURNS: Final = (
     "too few left",
     "made again",
     "taken out",
+    "sent on",
 )
 """Knots that have more to say where there is no controller, in the order of their turns there."""
 LED_TURN_EVERY: Final = 12

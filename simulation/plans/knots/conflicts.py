@@ -1,5 +1,6 @@
-"""Knots in which two write a partition's state at the same time: the controller, who is far from
-ZooKeeper and decides by what was there, and the leader, who is near and has changed it since."""
+"""Knots in which two write a partition's state at the same time: one who is far from ZooKeeper and
+decides by what was there, the controller or a leader without one, and one who is near and has
+changed it since."""
 
 from dataclasses import replace
 from random import Random
@@ -10,6 +11,7 @@ from simulation.plans.actions import (
     ExpireSession,
     Kill,
     LosePower,
+    Reassign,
     SlowZooKeeper,
     Who,
 )
@@ -18,6 +20,7 @@ from simulation.plans.knots.producing import numbered
 from simulation.plans.knots.strands import (
     CONTROLLER,
     LEADER,
+    TOPIC,
     UNTIL_LED_MS,
     apart,
     beginning,
@@ -93,4 +96,44 @@ def preferred_and_left_behind(plan: Plan, rng: Random) -> Plan:
         ),
         brokers=4,
         run_ms=t + 9_000,
+    )
+
+
+def sent_on(plan: Plan, rng: Random) -> Plan:
+    """A partition is on its way to a broker that cannot be in the ISR, and is sent to another such
+    one, and then elsewhere. Or that is taken back and it is sent on, again and again, perhaps just
+    when its leader, far from ZooKeeper, takes it back. The last order is carried out, and nobody
+    whom a former one named keeps anything."""
+    topic = topic_of_three(plan, rng, 5, min_insync_replicas="1")
+    t, way_ms = beginning(plan, rng), rng.randint(50, 100)
+    first, second, last = topic.replicas[0]
+    one, other = (broker for broker in range(1, 6) if broker not in topic.replicas[0])
+    at = t + 12 * way_ms + rng.randint(300, 900)
+    orders: list[tuple[int, tuple[int, ...] | None]]
+    orders = [(t, (first, second, one)), (at, (first, second, other)), (at + 500, (first, last))]
+    if rng.random() < 0.5:
+        orders = [(t, (first, second, one))]
+        for beyond in (other, one, other):
+            orders.append((at, None))
+            at += rng.randint(4, 18) * way_ms
+            orders.append((at, (first, beyond, last)))
+            at += 8 * way_ms
+    return tied(
+        plan,
+        [
+            *((t + 50 * n, produce(-1, 1)) for n in range(80)),
+            *(
+                (t - 100, apart(Who(broker=each), Who(broker=first), 5_000))
+                for each in (one, other)
+            ),
+            (t - 50, SlowZooKeeper(who=Who(broker=first), delay_ms=way_ms, for_ms=10_000)),
+            *((at, Reassign(topic=TOPIC, partition=0, replicas=to)) for at, to in orders),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.lag.time.max.ms", "10000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=5,
+        run_ms=t + 13_000,
     )
