@@ -303,7 +303,10 @@ class Observer:
         self._hosted[key], self.since[key] = hosted, self._now()
         partition = self._observed(hosted)
         if partition is not None:
-            read = read_shadow(hosted.log)
+            read, config = read_shadow(hosted.log), self.configs.get(hosted.tp.topic, {})
+            if partition.checks_data and read is not None:
+                seat, now = partition.seat(broker), self._wall_ms()
+                retention.found(hosted, partition, seat, read.start, config, wall_ms=now)
             partition.hosted(broker, read, hosted.replica.high_watermark)
             if partition.checks_data and read is not None:
                 epochs.found(hosted.tp, broker, hosted.log, read, deleted=partition.given_up)
@@ -327,8 +330,10 @@ class Observer:
         if partition is None:
             return
         self._tell(broker, hosted, effects)
-        if type(event) is LogStartMoved and hosted.tp.topic != OFFSETS_TOPIC:
-            self._retired(broker, hosted, partition, event)
+        of_clients = hosted.tp.topic != OFFSETS_TOPIC
+        if type(event) is LogStartMoved and of_clients and partition.checks_data:
+            config, now = self.configs.get(hosted.tp.topic, {}), self._wall_ms()
+            retention.taken(hosted, partition.seat(broker), event.offset, config, wall_ms=now)
         if hosted.tp.topic == OFFSETS_TOPIC:
             self._commits_appended(hosted.tp.partition, effects)
         joining.stepped(broker, hosted.replica, partition, event, effects)
@@ -362,20 +367,6 @@ class Observer:
                 self.note(
                     f"broker {broker} raises the alarm: the leader of {hosted.tp} lost records"
                 )
-
-    def _retired(
-        self, broker: int, hosted: server.Partition, partition: Partition, event: LogStartMoved
-    ) -> None:
-        seat = partition.seat(broker)
-        if partition.checks_data and seat.readable:
-            retention.check(
-                hosted.tp,
-                seat.log.between(seat.log.start, event.offset),
-                self.configs.get(hosted.tp.topic, {}),
-                high_watermark=seat.high_watermark,
-                bytes_left=hosted.log.size,
-                wall_ms=self._wall_ms(),
-            )
 
     def _wall_ms(self) -> int:
         return BEGINNING_WALL_MS + int(self._now() * 1000) + self.ahead_ms

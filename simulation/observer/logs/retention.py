@@ -5,12 +5,52 @@ the rest is smaller than ``retention.bytes`` (Kafka's documentation of both). Pl
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
+from broker.server.replication.partition import Partition as Hosted
 from broker.types import TopicPartition
+from simulation.partition.invariants import Partition
+from simulation.partition.seat import Seat
 from simulation.partition.shadow import Extent
 from simulation.violation import Violation
 
 UNLIMITED = -1
+
+
+def taken(
+    hosted: Hosted, seat: Seat, start: int, config: Mapping[str, str], *, wall_ms: int
+) -> None:
+    """By a replica that has given up by itself what lies below ``start``; raises Violation."""
+    if seat.readable:
+        _check(hosted, seat, start, config, high_watermark=seat.high_watermark, wall_ms=wall_ms)
+
+
+def found(
+    hosted: Hosted, partition: Partition, seat: Seat, start: int, config: Mapping[str, str],
+    *, wall_ms: int,
+) -> None:  # fmt: skip
+    """A new life has found a log that begins at ``start``: the one before was killed right behind
+    what retention took, before its replica was told so, or was there. If that is not what it was,
+    nothing is excused."""
+    if seat.readable and partition.given_up < start <= seat.log.end:
+        committed = partition.committed_end
+        with suppress(Violation):
+            _check(hosted, seat, start, config, high_watermark=committed, wall_ms=wall_ms)
+            partition.given_up = start
+
+
+def _check(
+    hosted: Hosted, seat: Seat, start: int, config: Mapping[str, str],
+    *, high_watermark: int, wall_ms: int,
+) -> None:  # fmt: skip
+    check(
+        hosted.tp,
+        seat.log.between(seat.log.start, start),
+        config,
+        high_watermark=high_watermark,
+        bytes_left=hosted.log.size,
+        wall_ms=wall_ms,
+    )
 
 
 def check(

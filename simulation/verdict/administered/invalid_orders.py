@@ -84,10 +84,12 @@ async def check(client: Client, observer: Observer) -> None:
 
 
 def _all_there_is(observer: Observer) -> Mapping[str, Any]:
-    """In ZooKeeper: partitions with their replicas, and settings, by topic."""
+    """In ZooKeeper: partitions with their replicas, and settings, by topic. Not the one that comes
+    into being when somebody first looks for a coordinator."""
     return {
         name: (dict(topic.assignment.partitions), topic.is_doomed, observer.configs.get(name))
         for name, topic in observer.topics.items()
+        if name != OFFSETS_TOPIC
     }
 
 
