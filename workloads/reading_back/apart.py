@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from history import reader
 from history.names import PARTITIONED, Stem, parse
@@ -37,8 +37,24 @@ _CLOSINGS = "closings"
 _OF_READS = frozenset(table for table, schema in TABLES.items() if schema == READS)
 """With a row for every partition."""
 
+_S = TypeVar("_S", bound=FinalReadSpec)
 Partition = tuple[str, int]
 Row = Mapping[str, Any]
+
+
+def run(
+    spec: _S,
+    tables: Sequence[str],
+    together: Callable[[_S, float, Callable[[], bool]], None],
+    stopping: Callable[[], bool],
+) -> None:
+    """Read as the specification says, until its deadline or ``stopping``: by ``together``, or
+    apart. Raises as that, or as :meth:`Apart.run`."""
+    deadline = time.monotonic() + spec.deadline_s
+    if spec.apart:
+        Apart(spec, tables, deadline, stopping).run()
+    else:
+        together(spec, deadline, stopping)
 
 
 class Reading(NamedTuple):

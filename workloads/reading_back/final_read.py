@@ -26,7 +26,7 @@ from history.writer import PartitionedWriter, TableWriter
 from workloads.configuration import connection_of_environment
 from workloads.process import main, note_error
 from workloads.progress import Progress
-from workloads.reading_back.apart import Apart
+from workloads.reading_back import apart
 from workloads.reading_back.bounds import Bounds
 from workloads.reading_back.partition_read import PartitionRead
 from workloads.spec import FINAL_READ, Config, FinalReadSpec, SpecificationError, load
@@ -148,12 +148,7 @@ def consumer_properties(spec: FinalReadSpec) -> Config:
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Read as the specification file says."""
-    spec = load(FinalReadSpec, specification)
-    deadline = time.monotonic() + spec.deadline_s
-    if spec.apart:
-        Apart(spec, TABLES, deadline, stopping).run()
-    else:
-        read(spec, deadline, stopping)
+    apart.run(load(FinalReadSpec, specification), TABLES, read, stopping)
 
 
 def read(spec: FinalReadSpec, deadline: float, stopping: Callable[[], bool]) -> None:

@@ -19,8 +19,7 @@ from history.transactional import FETCHED, NOTHING_COMMITTED
 from history.writer import PartitionedWriter, TableWriter
 from workloads.process import main, note_error
 from workloads.progress import Progress
-from workloads.reading_back import final_read
-from workloads.reading_back.apart import Apart
+from workloads.reading_back import apart, final_read
 from workloads.reading_back.final_read import FinalReader, connection_of, consumer_properties
 from workloads.spec import FINAL_READ, SpecificationError, TopicSpec, load
 from workloads.transactions.spec import READ_TABLES, TransactionalReadSpec
@@ -38,12 +37,7 @@ class CommittedReader(FinalReader):
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Read as the specification file says."""
-    spec = load(TransactionalReadSpec, specification)
-    deadline = time.monotonic() + spec.deadline_s
-    if spec.apart:
-        Apart(spec, READ_TABLES, deadline, stopping).run()
-    else:
-        _read(spec, deadline, stopping)
+    apart.run(load(TransactionalReadSpec, specification), READ_TABLES, _read, stopping)
 
 
 def _read(spec: TransactionalReadSpec, deadline: float, stopping: Callable[[], bool]) -> None:
