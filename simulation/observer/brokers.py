@@ -24,7 +24,7 @@ from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.requests import metadata
 from broker.types import Millis, TopicPartition
 from broker.wire.messages.fetch import FetchRequest
-from simulation.loop.ownership import PROCESS, State
+from simulation.loop.ownership import PROCESS, Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Disk, Node
 from simulation.observer.coordinators import Coordinators, buried
@@ -76,6 +76,12 @@ def _replace(undo: contextlib.ExitStack, owner: Any, name: str, other: Any) -> N
     setattr(owner, name, other)
 
 
+def _living() -> Process | None:
+    """Whose step this is; nobody's, where its process was killed in the middle of it."""
+    process = PROCESS.get()
+    return None if process is None or process.is_dead else process
+
+
 def _count(
     undo: contextlib.ExitStack, owner: Any, coverage: Coverage, event_room: str, effect_room: str
 ) -> None:
@@ -113,8 +119,7 @@ def _watch_partitions(
         return effects
 
     def partition_step(self: server.Partition, event: Event) -> None:
-        process = PROCESS.get()
-        if process is None or process.state == State.DEAD:
+        if (process := _living()) is None:
             carry_out(self, event)
             return
         broker = brokers[process.host]
@@ -206,8 +211,7 @@ def _watch_groups(
 
     def made(self: GroupShard, *args: Any) -> None:
         make(self, *args)
-        process = PROCESS.get()
-        if process is not None and process.state != State.DEAD:
+        if (process := _living()) is not None:
             with observer.failing():
                 coordinators.loaded(brokers[process.host], self)
 
@@ -248,8 +252,8 @@ def _watch_checkpoints(
     original = Directory.replace_steps
 
     def replace_steps(self: Directory, name: str, content: bytes) -> Any:
-        process = PROCESS.get()
-        if name == RECOVERY_POINTS and process is not None and process.state != State.DEAD:
+        process = _living()
+        if name == RECOVERY_POINTS and process is not None:
             disk = disks[process.host]
             if isinstance(disk, MemoryDisk):
                 with observer.failing():
@@ -266,8 +270,7 @@ def _watch_beginnings(
 
     def truncate_fully(self: PartitionLog, offset: int) -> None:
         original(self, offset)
-        process = PROCESS.get()
-        disk = None if process is None or process.is_dead else disks[process.host]
+        disk = None if (process := _living()) is None else disks[process.host]
         if isinstance(disk, MemoryDisk):
             with observer.failing():
                 begun_anew.check(disk, self)
@@ -282,14 +285,12 @@ def _watch_openings(
 
     def opened(self: LogManager, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        process = PROCESS.get()
-        if process is not None and process.state != State.DEAD:
+        if (process := _living()) is not None:
             with observer.failing():
                 ends.opened(process, self)
 
     def marked(directory: Directory) -> None:
-        process = PROCESS.get()
-        if process is not None and not process.is_dead:
+        if (process := _living()) is not None:
             ends.closed(process)
         mark_clean_shutdown(directory)
 

@@ -330,10 +330,8 @@ class Observer:
         if partition is None:
             return
         self._tell(broker, hosted, effects)
-        of_clients = hosted.tp.topic != OFFSETS_TOPIC
-        if type(event) is LogStartMoved and of_clients and partition.checks_data:
-            config, now = self.configs.get(hosted.tp.topic, {}), self._wall_ms()
-            retention.taken(hosted, partition.seat(broker), event.offset, config, wall_ms=now)
+        if type(event) is LogStartMoved and hosted.tp.topic != OFFSETS_TOPIC:
+            self._retired(broker, hosted, partition, event)
         if hosted.tp.topic == OFFSETS_TOPIC:
             self._commits_appended(hosted.tp.partition, effects)
         joining.stepped(broker, hosted.replica, partition, event, effects)
@@ -367,6 +365,14 @@ class Observer:
                 self.note(
                     f"broker {broker} raises the alarm: the leader of {hosted.tp} lost records"
                 )
+
+    def _retired(
+        self, broker: int, hosted: server.Partition, partition: Partition, event: LogStartMoved
+    ) -> None:
+        seat, config = partition.seat(broker), self.configs.get(hosted.tp.topic, {})
+        if partition.checks_data and seat.readable:
+            committed, now = seat.high_watermark, self._wall_ms()
+            retention.taken(hosted, seat, event.offset, config, committed=committed, wall_ms=now)
 
     def _wall_ms(self) -> int:
         return BEGINNING_WALL_MS + int(self._now() * 1000) + self.ahead_ms

@@ -18,11 +18,18 @@ UNLIMITED = -1
 
 
 def taken(
-    hosted: Hosted, seat: Seat, start: int, config: Mapping[str, str], *, wall_ms: int
-) -> None:
+    hosted: Hosted, seat: Seat, start: int, config: Mapping[str, str],
+    *, committed: int, wall_ms: int,
+) -> None:  # fmt: skip
     """By a replica that has given up by itself what lies below ``start``; raises Violation."""
-    if seat.readable:
-        _check(hosted, seat, start, config, high_watermark=seat.high_watermark, wall_ms=wall_ms)
+    check(
+        hosted.tp,
+        seat.log.between(seat.log.start, start),
+        config,
+        high_watermark=committed,
+        bytes_left=hosted.log.size,
+        wall_ms=wall_ms,
+    )
 
 
 def found(
@@ -35,22 +42,8 @@ def found(
     if seat.readable and partition.given_up < start <= seat.log.end:
         committed = partition.committed_end
         with suppress(Violation):
-            _check(hosted, seat, start, config, high_watermark=committed, wall_ms=wall_ms)
+            taken(hosted, seat, start, config, committed=committed, wall_ms=wall_ms)
             partition.given_up = start
-
-
-def _check(
-    hosted: Hosted, seat: Seat, start: int, config: Mapping[str, str],
-    *, high_watermark: int, wall_ms: int,
-) -> None:  # fmt: skip
-    check(
-        hosted.tp,
-        seat.log.between(seat.log.start, start),
-        config,
-        high_watermark=high_watermark,
-        bytes_left=hosted.log.size,
-        wall_ms=wall_ms,
-    )
 
 
 def check(
