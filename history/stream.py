@@ -13,8 +13,9 @@ from pyarrow import ipc
 from history import storage
 from history.storage import AnyPath
 
-_WRITTEN = ipc.IpcWriteOptions(compression="lz4")
-_READ = ipc.IpcReadOptions(use_threads=False)  # batches are small: handing them over costs more
+# Batches are small: handing their columns to other threads costs more than it spares.
+_WRITTEN = ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_READ = ipc.IpcReadOptions(use_threads=False)
 
 
 def append(path: Path, size: int, batch: pa.RecordBatch) -> int:
