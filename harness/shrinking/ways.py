@@ -179,10 +179,14 @@ def _fewer_clients(document: Content) -> Iterator[Callable[[Content], None]]:
     clients = document["workload"]
     yield _set("cluster", "clients", value=1)
     yield _set("workload", "producers", value=1)
-    yield _set("workload", "readers", value=0)
+    yield _without_readers
     for number in range(len(clients["groups"])):
         others = [group for other, group in enumerate(clients["groups"]) if other != number]
         yield _set("workload", "groups", value=others)
+
+
+def _without_readers(document: Content) -> None:
+    document["workload"].update({"readers": 0, "readers.where": {}})
 
 
 def _lower_rate(document: Content) -> Iterator[Callable[[Content], None]]:

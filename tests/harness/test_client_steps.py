@@ -324,6 +324,12 @@ def test_a_group_may_be_of_some_cells_alone(campaign_file: Callable[..., Path]) 
         check(campaign_file({**cells, "workload.groups": [group], "faults": []}))
 
 
+def test_tail_readers_may_be_of_some_cells_alone(campaign_file: Callable[..., Path]) -> None:
+    changes = {"cells.acks": ["1", "all"], "cells.min~insync~replicas": 1, "workload.readers": 2}
+    file = campaign_file({**changes, "workload.readers~where": {"acks": "all"}})
+    assert told(file) == ("one cell has 1 producer; one cell has 1 producer, 2 tail readers")
+
+
 def told(file: Path) -> str:
     campaign = load(file)
     return described(campaign.workload, expand(campaign.cells))

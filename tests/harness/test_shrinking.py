@@ -225,7 +225,9 @@ def test_no_fewer_brokers_than_replicas(campaign: Campaign) -> None:
 
 def test_clients_that_it_does_not_take_go(campaign: Campaign) -> None:
     groups = tuple(GroupSpec(name=name, members=2) for name in "ab")
-    busy = campaign.workload.model_copy(update={"producers": 3, "readers": 1, "groups": groups})
+    busy = campaign.workload.model_copy(
+        update={"producers": 3, "readers": 1, "readers_where": {"acks": "all"}, "groups": groups}
+    )
     found = [
         (one.campaign.workload.producers, one.campaign.workload.readers,
          [group.name for group in one.campaign.workload.groups])

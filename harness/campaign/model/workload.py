@@ -102,6 +102,8 @@ class WorkloadSpec(Section):
     from followers, too (KIP-392): each broker stands in a rack of its own (`broker.rack`), and of
     the readers of a cell, as of the members of a group, the first stands in that of `broker-1`
     (`client.rack`), the second in that of `broker-2`, and so on in turn."""
+    readers_where: Where = {}
+    """Settings of the cells that have tail readers; all have them without it."""
     groups: tuple[GroupSpec, ...] = ()
     """The consumer groups of the cells."""
     transactions: TransactionsSpec | None = None
@@ -146,7 +148,7 @@ class WorkloadSpec(Section):
             record_bytes_max=None if smallest == largest else largest,
             keys=self.keys,
             producers=self.producers,
-            readers=self.readers,
+            readers=self.readers if holds_for(self.readers_where, cell.settings) else 0,
             groups=tuple(
                 spec.group for spec in self.groups if holds_for(spec.where, cell.settings)
             ),

@@ -1,4 +1,4 @@
-"""What is wrong with the consumer groups of a campaign, and with what its clients are called."""
+"""What is wrong with the consumers of a campaign, and with what its clients are called."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from harness.campaign.problems import coordinators
 from harness.campaign.problems.cells import NAME_MAX
 from harness.campaign.problems.draft import Draft
 from harness.campaign.problems.properties import mapping
-from history.cell import Cell
+from history.cell import Cell, Value
 from history.manifest import PlannedWriter
 from history.names import Stem
 from infra.documents import Problem
@@ -55,10 +55,21 @@ def group_problems(draft: Draft) -> Iterator[Problem]:
         topics = {cell.topic: cell for cell in expand(draft.cells) if len(cell.topic) <= NAME_MAX}
         cells = list(topics.values())
         settings = [cell.settings for cell in cells]
+        yield from _reader_problems(draft.workload, settings)
         for index, spec in enumerate(draft.workload.groups):
             yield from where_problems(f"workload.groups[{index}].where", spec.where, settings)
         yield from _name_problems(draft.workload, cells)
         yield from _file_problems(draft.workload, cells)
+
+
+def _reader_problems(
+    spec: WorkloadSpec, settings: Sequence[Mapping[str, Value]]
+) -> Iterator[Problem]:
+    field = "workload.readers.where"
+    if spec.readers_where and not spec.readers:
+        yield Problem(field=field, reason="there are no tail readers: give workload.readers")
+        return
+    yield from where_problems(field, spec.readers_where, settings)
 
 
 def _refusals(group: Group, cluster: ClusterSweep | None) -> Iterator[str]:

@@ -167,6 +167,16 @@ REFUSALS = [
         "megabytes of the brokers' disks: 25,165,824 in all, at most 16,777,216",
     ),
     (
+        {"workload.readers": 1, "workload.readers~where": {"acks": 1}},
+        "workload.readers.where",
+        "no cell has acks: 1",
+    ),
+    (
+        {"workload.readers~where": {"acks": "all"}},
+        "workload.readers.where",
+        "there are no tail readers: give workload.readers",
+    ),
+    (
         {"limits": {"recover": "160h", "collect": "160h"}},
         "limits",
         "time that steps and proofs may take: 320.1 h in all, above 168.0 h",
