@@ -166,10 +166,14 @@ def test_one_that_is_not_read_to_its_end_leaves_the_others_their_time(
     assert float(seconds) != 8, "its first turn was half of the time"
 
 
-def test_asked_to_stop_it_ends_and_says_so(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", ["its reader has just begun", "a topic is being read"])
+def test_asked_to_stop_it_ends_and_says_so(start: Start, tmp_path: Path, moment: str) -> None:
+    """Also while the reader of a topic does not listen yet."""
     nobodys = {"topic": "nobodys", "partitions": 1}
     process = start(PLAIN, apart=True, topics=[nobodys, {"topic": "sound", "partitions": 2}])
-    until("a topic is being read", (tmp_path / "progress.json").exists)
+    begun = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text
+    reads = (tmp_path / "progress.json").exists
+    until(moment, reads if moment == "a topic is being read" else begun)
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait() == 0
     told = rows(tmp_path / "history", "reads")

@@ -12,6 +12,7 @@ of a partition each. What is in one file of all of them (``reads``, ``closings``
 and written when all is read.
 """
 
+import signal
 import subprocess
 import sys
 import time
@@ -124,7 +125,10 @@ class Apart:
             self._forget(one.partitions)
             self._ended |= dict.fromkeys(one.partitions, why)
             return one.after_crash()
-        if status != 0:
+        # Told to stop before it listens, or at its very end, when Python listens no more, it ends
+        # by the signal: it has written nothing then, or all.
+        was_told = self._stopping() and status == -signal.SIGTERM
+        if status != 0 and not was_told:
             raise ClientFailed(f"the reader of {one.topic.topic} ended with status {status}")
         self._take()
         if one.again or last or all(map(self._got_to_the_end, one.partitions)):
