@@ -59,18 +59,16 @@ def note_error(error: KafkaError) -> None:
     _log.warning("%s: %s", error.name(), error.str())
 
 
-def collect_seldom() -> None:
-    """Have Python look for garbage less often. Each message that a client library hands over is an
-    object that it looks at, at full speed for a tenth of what recording takes; none of them is part
-    of a cycle."""
+def ready_for_full_speed() -> None:
+    """Have Python and the C library spend less on memory, each a tenth of what recording takes.
+
+    Python looks for garbage less often: each message that a client library hands over is an object
+    that it looks at, and none of them is part of a cycle. The C library keeps for the next arrays
+    what the last ones have let go: it gives back to the system what is large, and each page of it
+    is zeroed when it is asked for again.
+    """
     gc.freeze()
     gc.set_threshold(YOUNG_MAX, *gc.get_threshold()[1:])
-
-
-def keep_memory() -> None:
-    """Have the C library keep for the next arrays what the last ones have let go. It gives back to
-    the system what is large, and each page of it is zeroed when it is asked for again: at full
-    speed a tenth of what reading takes."""
     process = ctypes.CDLL(None)
     if hasattr(process, "mallopt"):  # musl has none
         process.mallopt(_M_MMAP_THRESHOLD, KEPT_BYTES)
@@ -79,8 +77,7 @@ def keep_memory() -> None:
 
 def main(run: Callable[[Path, Callable[[], bool]], None], arguments: Sequence[str]) -> int:
     """Run a client with the specification file that ``arguments`` name; its exit status."""
-    collect_seldom()
-    keep_memory()
+    ready_for_full_speed()
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from workloads.configuration import producer_properties, reader_properties
 from workloads.consuming import polling
 from workloads.consuming.tail_reader import TailReader
-from workloads.process import collect_seldom, keep_memory
+from workloads.process import ready_for_full_speed
 from workloads.producing import sending
 from workloads.producing.producer import CellProducer
 from workloads.producing.turns import FLAT_OUT_RECORDS, TURNS_MAX
@@ -53,8 +53,7 @@ class Stopwatch:
 
 def producer(specification: Path, records: int) -> Mapping[str, float]:
     """As a campaign's."""
-    collect_seldom()
-    keep_memory()
+    ready_for_full_speed()
     spec = load(ProducerSpec, specification)
     with sending.recording(spec) as (recorder, keep):
         client = CellProducer(spec, recorder)
@@ -88,8 +87,7 @@ def bare_producer(specification: Path, records: int) -> Mapping[str, float]:
 
 def reader(specification: Path, records: int) -> Mapping[str, float]:
     """As a campaign's."""
-    collect_seldom()
-    keep_memory()
+    ready_for_full_speed()
     spec = load(ConsumerSpec, specification)
     with polling.recording(spec) as (recorder, keep):
         client = TailReader(spec, recorder, keep)
