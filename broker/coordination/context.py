@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from broker.coordination.events import Op, ReadBrokers, WatchReassignments
+from broker.coordination.nodes import Assigned
 from broker.coordination.outbox import Outbox, Then
 from broker.coordination.settings import Settings
 from broker.coordination.variants import Variant
@@ -22,7 +23,7 @@ class Context:
     now: Millis = NEVER
     session: int = NO_SESSION
     stopping: bool = False
-    targets: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
+    orders: dict[TopicPartition, Assigned] = field(default_factory=dict)
     """``partitions_reassigned``, as last read."""
     _reading_brokers: bool = False
     _listens: bool = False

@@ -228,11 +228,11 @@ class Coordinator:
         self._context.outbox.partition_read(event)
 
     def _reassignments_read(self, event: ReassignmentsRead) -> None:
-        self._context.targets = dict(event.targets)
+        self._context.orders = dict(event.orders)
         for tp, hosted in sorted(self._hosted.items()):
             if hosted.leading is None:
                 continue
-            if event.targets.get(tp) != hosted.leading.view.moving_to:
+            if event.orders.get(tp) != hosted.leading.view.reassigned:
                 hosted.look()
 
     def _brokers_read(self, event: BrokersRead) -> None:

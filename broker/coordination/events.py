@@ -45,7 +45,7 @@ from broker.coordination.effects import (
     WatchReassignments,
     Write,
 )
-from broker.coordination.nodes import Node, PartitionView, QueuedRequest
+from broker.coordination.nodes import Assigned, Node, PartitionView, QueuedRequest
 from broker.coordination.ops import (
     Check,
     CreateLeader,
@@ -138,7 +138,7 @@ class ReassignmentsRead:
     carried out and whenever a child watch on it or on one of its topics fires
     ("Partition-reassigned listener")."""
 
-    targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
+    orders: Mapping[TopicPartition, Assigned]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,11 +80,15 @@ class Assigned:
 
     ``removing``, of ``partitions_reassigned`` (KIP-455; not in the document): whom a former RAR
     named, and neither AR nor this one does. Each may have been started.
+
+    ``created``: the transaction that made the node (``czxid``). Each order makes
+    ``partitions_reassigned`` anew: it tells two that name the same apart.
     """
 
     replicas: tuple[BrokerId, ...]
     version: ZkVersion
     removing: tuple[BrokerId, ...] = ()
+    created: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,7 +124,11 @@ def test_what_is_above_is_made_once_and_goes_with_the_last(zookeeper):
         async with connected(zookeeper) as (_session, writer, reader):
             other = Node(Kind.REASSIGNED, TopicPartition("t", 1))
             assert await wrote(writer, assigned(REASSIGNED, ONE), assigned(other, TWO)) is DONE
-            assert await reader.reassignments() == {TP: (ONE,), other.partition: (TWO,)}
+            orders = await reader.reassignments()
+            assert {tp: order.replicas for tp, order in orders.items()} == {
+                TP: (ONE,),
+                other.partition: (TWO,),
+            }
             assert await wrote(writer, assigned(REASSIGNED, TWO)) is REFUSED
             anyhow = assigned(REASSIGNED, TWO, expected=ANY_VERSION)
             assert await wrote(writer, anyhow) is DONE

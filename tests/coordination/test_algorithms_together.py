@@ -313,6 +313,24 @@ def test_who_is_named_again_is_removing_no_more() -> None:
     assert {broker for broker, _ in world.logs} == {TWO, THREE}
 
 
+def test_who_is_named_again_unseen_is_started_again() -> None:
+    """The leader sees of three orders the first and the last, which name 3; it is started again
+    when the other does not."""
+    world = _moved_to_three()
+    _ends(world, THREE)
+    world.cut_off.add(ONE)
+    _goes_on(world.command(world.admin.reassign(T, (ONE, TWO, FOUR))))
+    world.start(THREE)
+    world.settle(100)
+    assert not world.brokers[THREE].replicas
+    _goes_on(world.command(world.admin.reassign(T, (ONE, TWO, THREE))))
+    world.cut_off.clear()
+    world.settle(2 * SETTLED)
+    assert world.view().assigned == (ONE, TWO, THREE)
+    assert world.isr() == (ONE, TWO, THREE)
+    assert {broker for broker, _ in world.logs} == {ONE, TWO, THREE}
+
+
 def test_what_takes_a_move_back_does_not_end_the_next_one() -> None:
     """Its write is under way when a move to 4 takes its place: both nodes are at version 0."""
     world = _moved_to_three()

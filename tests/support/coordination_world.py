@@ -188,7 +188,7 @@ class Broker:
                 return BrokersRead(live=zookeeper.brokers(self.at))
             case WatchReassignments():
                 self.listening = True
-                return ReassignmentsRead(targets=zookeeper.targets(self.at))
+                return ReassignmentsRead(orders=zookeeper.orders(self.at))
             case RegisterBroker():
                 if ("id", self.id) in zookeeper.state:
                     self.requests.append(request)
@@ -701,7 +701,7 @@ class CommandRun:
             case admin_steps.ReadNodes(partition=tp):
                 return zookeeper.view(tp, head)
             case admin_steps.ReadReassigned():
-                return tuple(sorted({tp.topic for tp in zookeeper.targets(head)}))
+                return tuple(sorted({tp.topic for tp in zookeeper.orders(head)}))
             case admin_steps.ReadQueues(brokers=brokers):
                 return {broker: zookeeper.queue(broker, head) for broker in brokers}
             case admin_steps.AdminWrite(ops=ops):

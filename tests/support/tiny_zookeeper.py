@@ -57,9 +57,20 @@ class Entry:
     value: Any
     version: int = 0
     owner: int = 0
+    created: int = 0
 
 
 State = dict[Key, Entry]
+
+
+def _order(entry: Entry) -> Assigned:
+    replicas, removing = entry.value
+    return Assigned(
+        replicas=replicas,
+        version=ZkVersion(entry.version),
+        removing=removing,
+        created=entry.created,
+    )
 
 
 @dataclass
@@ -127,10 +138,7 @@ class TinyZooKeeper:
                 version=leader.version,
             ),
             isr=isr and IsrNode(isr=isr.value[0], epoch=isr.value[1], version=isr.version),
-            reassigned=moving
-            and Assigned(
-                replicas=moving.value[0], removing=moving.value[1], version=moving.version
-            ),
+            reassigned=moving and _order(moving),
         )
 
     def partitions(self, at: int) -> list[TopicPartition]:
@@ -148,9 +156,9 @@ class TinyZooKeeper:
     def brokers(self, at: int) -> frozenset[BrokerId]:
         return frozenset(key[1] for key in self.history[at] if key[0] == "id")
 
-    def targets(self, at: int) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    def orders(self, at: int) -> dict[TopicPartition, Assigned]:
         return {
-            key[2]: entry.value[0]
+            key[2]: _order(entry)
             for key, entry in sorted(self.history[at].items(), key=str)
             if key[:2] == ("node", Kind.REASSIGNED)
         }
@@ -245,7 +253,8 @@ class _Transaction:
         elif expected != ANY_VERSION or entry is not None:
             self._expect(key, expected)
         version = 0 if entry is None else entry.version + 1
-        self.state[key] = Entry(value, version, owner)
+        created = len(self.zookeeper.history) if entry is None else entry.created
+        self.state[key] = Entry(value, version, owner, created)
         self.versions[node] = ZkVersion(version)
         self.changed.add(key)
         if node.kind is Kind.REASSIGNED and entry is None:

@@ -92,7 +92,7 @@ class Leading:
         self._context.outbox.put(WatchProgress(partition=self.partition.tp, wanted=True))
         self._context.ask_for_brokers()
         self._context.listen_to_reassignments()
-        if self._context.targets.get(self.partition.tp) != self.view.moving_to:
+        if self._context.orders.get(self.partition.tp) != self.view.reassigned:
             self.partition.look()
 
     def _assume(self) -> None:

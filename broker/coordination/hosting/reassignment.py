@@ -4,7 +4,7 @@ how a leader moves its partition to other brokers, or has it deleted (an empty R
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.coordination.events import Check, Delete, Op, PutAssigned, PutIsr, Result, Written
 from broker.coordination.nodes import (
@@ -30,6 +30,13 @@ LOOK_AGAIN_MS = 100
 Replicas = tuple[BrokerId, ...]
 
 
+class Order(NamedTuple):
+    """RAR, and the transaction that ordered it."""
+
+    target: Replicas
+    created: int
+
+
 class Reassignment(ABC):
     """The reassignment of one partition in its leader's eyes, for one epoch."""
 
@@ -37,8 +44,6 @@ class Reassignment(ABC):
         self._leading = leading
         self._partition = leading.partition
         self._context = leading.partition.context
-        self._requested: Replicas | None = None
-        """The RAR for which start-replica or close-replica went out."""
 
     @abstractmethod
     def act(self) -> bool:
@@ -73,6 +78,8 @@ class FencedReassignment(Reassignment):
 
     def __init__(self, leading: "Leading") -> None:
         super().__init__(leading)
+        self._requested: Order | None = None
+        """That for which start-replica or close-replica went out."""
         self._drained: set[BrokerId] = set()
         """Those that start-replica went out to, and have carried out what they were sent."""
         self._look_again_at = Millis(0)
@@ -86,7 +93,7 @@ class FencedReassignment(Reassignment):
         """
         leading = self._leading
         new = set(isr).difference(leading.isr, leading.assigned)
-        if self._requested != self._target:
+        if self._requested != self._order:
             return not new
         if new <= self._drained:
             return True
@@ -96,6 +103,14 @@ class FencedReassignment(Reassignment):
                 self._look_into_queue(broker, self._drained)
         return False
 
+    @property
+    def _order(self) -> Order | None:
+        """A move to 3, then one to 4, then to 3 again, of which the leader has seen the first and
+        the last alone: 3 was started again in between, found itself named by nothing, and hosts no
+        replica. By RAR alone it would count as started."""
+        found = self._leading.view.reassigned
+        return None if found is None else Order(found.replicas, found.created)
+
     def _look_into_queue(self, broker: BrokerId, drained: set[BrokerId]) -> None:
         def listed(entries: tuple[QueuedRequest, ...]) -> None:
             if all(entry.request.partition != self._partition.tp for entry in entries):
@@ -103,9 +118,9 @@ class FencedReassignment(Reassignment):
 
         self._context.outbox.read_queue(broker, listed)
 
-    def _has_requested(self, target: Replicas) -> None:
+    def _has_requested(self, order: Order | None) -> None:
         """What was seen of the queues before says nothing about these requests."""
-        self._requested, self._drained = target, set()
+        self._requested, self._drained = order, set()
 
     def act(self) -> bool:
         """Begin, complete, or take back."""
@@ -114,7 +129,7 @@ class FencedReassignment(Reassignment):
         target = self._target
         if target != () and target in (None, self._leading.assigned):
             return self._take_back()
-        if self._requested != target:
+        if self._requested != self._order:
             return self._begin(target)
         if target and set(target) <= set(self._leading.isr):
             self._complete(target)
@@ -128,11 +143,11 @@ class FencedReassignment(Reassignment):
         raise: so the admin command knows what it waits for.
         """
         self._leading.watch_progress()
-        assigned = self._leading.assigned
+        assigned, order = self._leading.assigned, self._order
         node, found = self._node(Kind.REASSIGNED), self._leading.view.reassigned
         assert found is not None
         if not target and found.version > 0:
-            self._has_requested(target)
+            self._has_requested(order)
             return False
         guard: Op = Check(node=node, expected=found.version)
         requests = self._requests(
@@ -144,12 +159,12 @@ class FencedReassignment(Reassignment):
             hosts = dict.fromkeys((*assigned, *self._leading.isr, *removing))
             requests = self._requests(Change.CLOSE_REPLICA, hosts)
         if not requests:
-            self._has_requested(target)
+            self._has_requested(order)
             return False
 
         def sent(event: Written) -> None:
             if event.result is Result.DONE:
-                self._has_requested(target)
+                self._has_requested(order)
             else:
                 self._failed(event)
 
@@ -242,6 +257,8 @@ class PrintedReassignment(Reassignment):
 
     def __init__(self, leading: "Leading") -> None:
         super().__init__(leading)
+        self._requested: Replicas | None = None
+        """The RAR for which start-replica or close-replica went out."""
         self._sent_close = False
 
     def act(self) -> bool:

@@ -192,8 +192,8 @@ class Hands:
         self._reassigned = look
         while session == self._session.number:
             look.clear()
-            targets = await self._reader.reassignments(look.set)
-            self._put(events.ReassignmentsRead(targets=targets), session)
+            orders = await self._reader.reassignments(look.set)
+            self._put(events.ReassignmentsRead(orders=orders), session)
             await look.wait()
 
     @_carry_out.register

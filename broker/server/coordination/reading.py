@@ -110,18 +110,16 @@ class Reader:
         names = await self._session.children(nodes.REASSIGNED, watch)
         return tuple(sorted(filter(is_legal, names)))
 
-    async def reassignments(
-        self, watch: Callback | None = None
-    ) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    async def reassignments(self, watch: Callback | None = None) -> dict[TopicPartition, Assigned]:
         """All of ``/brokers/partitions_reassigned``; ``watch`` is called when there are others."""
         found = {}
         for topic in await self.reassigned_topics(watch):
             for number in await self.reassigned(topic, watch):
                 tp = TopicPartition(topic, number)
                 where = nodes.path(Node(Kind.REASSIGNED, tp))
-                target = understood(_assigned, where, await self._session.get(where))
-                if target is not None:
-                    found[tp] = target.replicas
+                order = understood(_assigned, where, await self._session.get(where))
+                if order is not None:
+                    found[tp] = order
         return found
 
     async def assigned(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[BrokerId, ...]]:
@@ -146,7 +144,8 @@ class Reader:
         # In this order: a creation that is completed between the two readings takes a partition
         # from there to here. The other way round a broker that starts just then hosts it not, nor
         # is it told to again: it had taken that out of its queue before it was killed.
-        moving = await self.reassignments()
+        orders = await self.reassignments()
+        moving = {tp: order.replicas for tp, order in orders.items()}
         assigned = await self.assigned(await self.topics())
         return frozenset(
             tp for found in (assigned, moving) for tp, ids in found.items() if broker in ids
@@ -234,9 +233,13 @@ def _topic_id(path: str, node: Stored) -> uuid.UUID | None:
 def _assigned(path: str, node: Stored) -> Assigned | None:
     if node is None:
         return None
-    data, version = node[0], ZkVersion(node[1].version)
-    removing = nodes.decode_removing(path, data)
-    return Assigned(replicas=nodes.decode_ids(path, data), version=version, removing=removing)
+    data, stat = node
+    return Assigned(
+        replicas=nodes.decode_ids(path, data),
+        version=ZkVersion(stat.version),
+        removing=nodes.decode_removing(path, data),
+        created=stat.czxid,
+    )
 
 
 def _leader(path: str, node: Stored) -> LeaderNode | None:
