@@ -45,7 +45,7 @@ from broker.coordination.queues.sending import Sender
 from broker.coordination.settings import Settings
 from broker.coordination.variants import VARIANTS, Variant
 from broker.replication.events import IsrWriteFailed
-from broker.types import Millis, TopicPartition
+from broker.types import BrokerId, Millis, TopicPartition
 
 
 class Coordinator:
@@ -103,6 +103,11 @@ class Coordinator:
     def queue_depth(self) -> int:
         """State change requests that were read and are not carried out yet."""
         return self._queue.depth
+
+    @property
+    def counting(self) -> frozenset[BrokerId]:
+        """The brokers whose queues it waits to hear the size of."""
+        return self._sender.waits_for
 
     # --- start-up -----------------------------------------------------------------------------
 

@@ -3,7 +3,9 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from broker.controller.context import Context
 from broker.controller.controller import Controller
 from broker.controller.events import AnswerShutdown
 from broker.coordination.coordinator import Coordinator
@@ -42,6 +44,8 @@ from simulation.observer.coverage import (
 from simulation.observer.logs import begun_anew, flushed
 from simulation.observer.logs.good_ends import GoodEnds
 from simulation.observer.moments import following_on, handing_over, resigning, told
+from simulation.observer.moments.counting import Counting
+from simulation.observer.moments.roles_told import RolesTold
 from simulation.observer.observer import Observer
 from simulation.observer.untold import asked
 from simulation.violation import Violation
@@ -65,6 +69,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         _watch_beginnings(undo, observer, disks)
         _watch_openings(undo, observer, nodes)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
+        _watch_counting(undo, observer)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
         _watch_groups(undo, observer, brokers)
         _watch_metadata(undo, observer)
@@ -180,16 +185,33 @@ def _watch_sessions(undo: contextlib.ExitStack, observer: Observer) -> None:
 
 def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
     original = Controller.step
+    told: WeakKeyDictionary[Context, RolesTold] = WeakKeyDictionary()
 
     def step(self: Controller, event: Any) -> Any:
         effects = original(self, event)
-        for effect in effects:
-            if type(effect) is AnswerShutdown and self.context is not None:
-                with observer.failing():
-                    handing_over.check(self.context, effect)
+        context = self.context
+        if context is None:
+            return effects
+        with observer.failing():
+            told.setdefault(context, RolesTold()).stepped(context, effects)
+            for effect in effects:
+                if type(effect) is AnswerShutdown:
+                    handing_over.check(context, effect)
         return effects
 
     _replace(undo, Controller, "step", step)
+
+
+def _watch_counting(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original, counting = Coordinator.step, Counting()
+
+    def step(self: Coordinator, event: Any, now: Millis) -> Any:
+        effects = original(self, event, now)
+        with observer.failing():
+            counting.stepped(self, event, effects)
+        return effects
+
+    _replace(undo, Coordinator, "step", step)
 
 
 def _watch_offices(undo: contextlib.ExitStack, observer: Observer) -> None:

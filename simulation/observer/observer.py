@@ -30,7 +30,7 @@ from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer.coverage import Coverage
 from simulation.observer.logs import epochs, producers, retention, times
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.moments import joining, orders_done, resigning, told, viewing
+from simulation.observer.moments import joining, orders_done, proposing, resigning, told, viewing
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
 from simulation.partition.laggards import Lag
@@ -335,6 +335,7 @@ class Observer:
         if hosted.tp.topic == OFFSETS_TOPIC:
             self._commits_appended(hosted.tp.partition, effects)
         joining.stepped(broker, hosted.replica, partition, event, effects)
+        proposing.stepped(broker, hosted.replica, partition, event, effects)
         partition.stepped(broker, hosted.replica, event, tuple(effects))
         told.stepped(broker, hosted, partition, event, changed=bool(effects))
         if effects:

@@ -49,7 +49,10 @@ class Answers(Seats):
             return
         seat.laggards.messages_max = self.lag_max.messages
         seat.laggards.stepped(replica, event)
-        if type(event) is not Tick or _proposed(seat.proposal, replica):
+        if type(event) is not Tick:
+            return
+        self._watermark_follows(broker, seat, replica, event.now)
+        if _proposed(seat.proposal, replica):
             return
         follower, lag_ms = seat.laggards.longest(event.now)
         self._require(
@@ -63,6 +66,25 @@ class Answers(Seats):
             "LaggardsLeave",
             f"broker {follower} is more than {self.lag_max.messages:g} messages behind leader "
             f"{broker} for {lag_ms} ms, and in the ISR",
+        )
+
+    def _watermark_follows(self, broker: int, seat: Seat, replica: Replica, now: int) -> None:
+        """What all have who count is committed, also when somebody ceases to count by the passing
+        of time alone.
+
+        3, out of the ISR, was level with the leader once, and is silent. When that is longer ago
+        than ``replica.lag.time.max.ms`` nobody appends, and nobody fetches: who waits for acks=all
+        would wait until his time is over.
+        """
+        counted = seat.laggards.hold_back(now, self.lag_max.ms)
+        counted.update(_proposed(seat.proposal, replica))
+        ends = [end for b, end in replica.follower_ends.items() if b in counted]
+        had = min([replica.log_end_offset, *ends])
+        self._require(
+            replica.high_watermark >= had,
+            "WatermarkFollows",
+            f"leader {broker} and {sorted(counted)}, who count, have what lies below {had}, and "
+            f"committed is what lies below {replica.high_watermark}",
         )
 
     def _nobody_waits_in_vain(

@@ -16,6 +16,8 @@ where it has one:
 * **LaggardsLeave**: and the ISR is who keeps up: one that has not for ``replica.lag.time.max.ms``
   is dropped ("Replication" in Kafka's documentation), within as much time again by half; in 0.8
   also who is ``replica.lag.max.messages`` behind, within that half.
+* **WatermarkFollows**: what all of the ISR have is committed, and all who were level with the
+  leader within ``replica.lag.time.max.ms``: at every tick, also when nobody fetches or appends.
 * **LogKept**: a killed broker has its log again, one that lost power all that it had synced.
 * **DeletedStaysDeleted**: records that were deleted are not there again after a start, unless the
   broker was killed (``log.flush.start.offset.checkpoint.interval.ms``).

@@ -3,10 +3,14 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from broker.replication.events import FollowerFetch
 from broker.replication.replica import Replica
+from broker.types import BrokerId
+
+NEVER: Final = -(2**62)
+"""Longer ago than any lag."""
 
 
 class Lag(NamedTuple):
@@ -26,6 +30,10 @@ class _Follower:
     """Since when it is too many messages behind."""
     fetched: tuple[int, int] | None = None
     """Its last fetch: when, and where the leader's log ended then."""
+    is_member: bool = True
+    """Of the ISR."""
+    fetched_level: int = NEVER
+    """When it last fetched as if it had been level: then, or at the fetch before."""
 
 
 @dataclass(slots=True)
@@ -34,7 +42,7 @@ class Laggards:
 
     messages_max: float = math.inf
     epoch: int = -1
-    _followers: dict[int, _Follower] = field(default_factory=dict)
+    _followers: dict[BrokerId, _Follower] = field(default_factory=dict)
 
     def stepped(self, replica: Replica, event: Any) -> None:
         """The leader took ``event`` in. Who is level with it now, or was at its last fetch but one,
@@ -42,30 +50,51 @@ class Laggards:
         now = getattr(event, "now", None)
         if now is None:
             return
-        if replica.leader_epoch != self.epoch or not replica.serves:
+        if replica.leader_epoch != self.epoch:
             self.epoch = replica.leader_epoch
             self._followers.clear()
         end, ends = replica.log_end_offset, replica.follower_ends
-        members = [broker for broker in replica.isr if broker in ends]
-        self._followers = {b: self._followers.get(b, _Follower(now, now)) for b in members}
+        self._followers = {b: self._known(b, now, is_member=b in replica.isr) for b in ends}
         if isinstance(event, FollowerFetch) and event.replica in self._followers:
             follower = self._followers[event.replica]
             if follower.fetched is not None and event.offset >= follower.fetched[1]:
                 follower.since = max(follower.since, follower.fetched[0])
+                follower.fetched_level = max(follower.fetched_level, follower.fetched[0])
+            if event.offset >= end:
+                follower.fetched_level = now
             follower.fetched = now, end
-        for broker in members:
-            if ends[broker] == end:
-                self._followers[broker].since = now
-            if ends[broker] < 0 or end - ends[broker] <= self.messages_max:
-                self._followers[broker].far_since = now
+        for broker, follower in self._followers.items():
+            if ends[broker] == end or not replica.serves:
+                follower.since = now
+            near = ends[broker] < 0 or end - ends[broker] <= self.messages_max
+            if near or not replica.serves:
+                follower.far_since = now
+
+    def _known(self, broker: BrokerId, now: int, *, is_member: bool) -> _Follower:
+        known, began = self._followers.get(broker), now if is_member else NEVER
+        if known is None:
+            return _Follower(began, now, is_member=is_member, fetched_level=began)
+        if is_member and not known.is_member:
+            known.since, known.far_since = now, now
+        known.is_member = is_member
+        return known
+
+    def hold_back(self, now: int, lag_max_ms: float) -> set[int]:
+        """Who may hold the watermark back, whoever is about to join the ISR apart: its members, and
+        who has been level with the leader within ``lag_max_ms`` (``maybeIncrementLeaderHW``)."""
+        return {
+            broker
+            for broker, follower in self._followers.items()
+            if follower.is_member or now - follower.fetched_level <= lag_max_ms
+        }
 
     def longest(self, now: int) -> tuple[int, int]:
         """Who lags for longest, and for how many ms; (-1, 0): nobody."""
-        return _longest({b: now - follower.since for b, follower in self._followers.items()})
+        return _longest({b: now - f.since for b, f in self._followers.items() if f.is_member})
 
     def farthest(self, now: int) -> tuple[int, int]:
         """The same of who is too many messages behind."""
-        return _longest({b: now - follower.far_since for b, follower in self._followers.items()})
+        return _longest({b: now - f.far_since for b, f in self._followers.items() if f.is_member})
 
 
 def _longest(lags: Mapping[int, int]) -> tuple[int, int]:

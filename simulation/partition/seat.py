@@ -48,6 +48,8 @@ class Seat:
     laggards: Laggards = field(default_factory=Laggards)
     proposal: WriteIsr | None = None
     """The last ISR that it proposed in this life, written or not."""
+    under_way: WriteIsr | None = None
+    """The one of which it has not heard yet."""
 
     @property
     def is_whole(self) -> bool:
@@ -65,7 +67,7 @@ class Seat:
         self.leads_from.clear()
         self.began.clear()
         self.waiting.clear()
-        self.proposal = None
+        self.proposal = self.under_way = None
         self.laggards = Laggards()
         self.readable = readable
         self.closed = False

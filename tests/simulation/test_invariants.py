@@ -297,6 +297,14 @@ def fetch(story: Story, follower: int, offset: int, now: int) -> None:
     story.step(1, event=event)
 
 
+def follows(story: Story, now: int) -> None:
+    """The leader's watermark; all have that record."""
+    story.append(2)
+    story.append(3)
+    story.waters[1] = 1
+    story.step(1, HighWatermark(offset=1), event=Tick(now=now))
+
+
 def test_a_follower_that_lags_and_is_not_dropped(story: Story) -> None:
     lagging(story)
     story.step(1, event=Tick(now=1_500))
@@ -313,6 +321,7 @@ def test_a_follower_that_is_level_or_one_fetch_behind_does_not_lag(story: Story)
     lagging(story)
     fetch(story, 2, 1, now=1_000)
     fetch(story, 3, 0, now=1_000)
+    follows(story, now=1_000)
     story.append(1, at=1)
     fetch(story, 3, 1, now=1_400)
     story.step(1, event=Tick(now=2_400))
@@ -330,8 +339,40 @@ def test_a_follower_that_is_too_many_messages_behind(story: Story) -> None:
     broken("LaggardsLeave", story.step, 1, event=Tick(now=751))
 
 
+def silent_outside_the_isr(story: Story) -> None:
+    """3 was level once, at 1000 ms, and is neither in the ISR nor heard of since; 2 has it all."""
+    story.partition.lag_max = Lag(ms=1_000)
+    story.replicated()
+    story.isr = (1, 2)
+    story.state(1, 0, story.isr)
+    fetch(story, 3, 1, now=1_000)
+    for broker in (1, 2):
+        story.append(broker, at=1)
+    fetch(story, 2, 2, now=1_000)
+
+
+def test_who_was_level_not_long_ago_holds_the_watermark_back(story: Story) -> None:
+    silent_outside_the_isr(story)
+    story.step(1, event=Tick(now=2_000))
+    broken("WatermarkFollows", story.step, 1, event=Tick(now=2_001))
+
+
+def test_a_watermark_that_follows_as_time_passes(story: Story) -> None:
+    silent_outside_the_isr(story)
+    story.step(1, event=Tick(now=2_000))
+    story.waters[1] = 2
+    story.step(1, HighWatermark(offset=2), event=Tick(now=2_001))
+
+
+def test_who_is_about_to_join_holds_the_watermark_back(story: Story) -> None:
+    silent_outside_the_isr(story)
+    story.step(1, WriteIsr(leader_epoch=0, isr=(1, 2, 3), zk_version=story.version))
+    story.step(1, event=Tick(now=2_001))
+
+
 def test_one_that_left_and_is_back_begins_anew(story: Story) -> None:
     lagging(story)
+    follows(story, now=1_000)
     for now, story.isr in ((1_400, (1,)), (1_500, (1, 2, 3))):
         story.step(1, event=Tick(now=now))
     story.step(1, event=Tick(now=3_000))

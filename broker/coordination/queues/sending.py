@@ -68,11 +68,16 @@ class Sender:
         if not brokers:
             self._write(job)
             return
-        asked = {broker for other in self._jobs for broker in other.unknown}
+        asked = self.waits_for
         self._jobs.append(job)
         for broker in brokers:
             if broker not in asked:
                 self._context.outbox.put(ReadQueueSize(broker=broker))
+
+    @property
+    def waits_for(self) -> frozenset[BrokerId]:
+        """The brokers whose queues are being counted."""
+        return frozenset(broker for job in self._jobs for broker in job.unknown)
 
     def forget(self) -> None:
         """The session is over."""

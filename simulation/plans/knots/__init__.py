@@ -90,6 +90,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "unheard fetch": unanswered.unheard_fetch,
     "preferred and left behind": conflicts.preferred_and_left_behind,
     "sent on": conflicts.sent_on,
+    "counting cut short": conflicts.counting_cut_short,
 }
 """In the order of their turns."""
 
@@ -117,6 +118,7 @@ LED_TURNS: Final = (
     "sent elsewhere",
     "away and back",
     "slow claimant",
+    "counting cut short",
     "moved and extended",
     "doomed shrink",
     "coordinator lost",

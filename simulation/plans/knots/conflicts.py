@@ -99,6 +99,32 @@ def preferred_and_left_behind(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def counting_cut_short(plan: Plan, rng: Random) -> Plan:
+    """The session of a leader without a controller, far from ZooKeeper, ends while it counts the
+    queue of the broker to which its partition is to be moved.
+
+    ZooKeeper is far: nine ways after the order the leader asks, and two later it would know.
+    """
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t, way_ms = beginning(plan, rng), rng.randint(200, 300)
+    over = t + 20 + int(rng.uniform(8.1, 9.9) * way_ms)
+    first, second, _ = topic.replicas[0]
+    spare = next(broker for broker in range(1, 5) if broker not in topic.replicas[0])
+    return tied(
+        plan,
+        [
+            *((t + 100 * n, produce(-1, 1)) for n in range(40)),
+            (t, SlowZooKeeper(who=Who(broker=first), delay_ms=way_ms, for_ms=4_000)),
+            (t + 20, Reassign(topic=TOPIC, partition=0, replicas=(first, second, spare))),
+            (over, ExpireSession(who=Who(broker=first))),
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "6000"),),
+        brokers=4,
+        run_ms=t + 8_000,
+    )
+
+
 def sent_on(plan: Plan, rng: Random) -> Plan:
     """A partition is on its way to a broker that cannot be in the ISR, and is sent to another such
     one, and then elsewhere. Or that is taken back and it is sent on, again and again, perhaps just

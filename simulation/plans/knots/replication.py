@@ -5,6 +5,7 @@ from random import Random
 
 from simulation.plans.actions import (
     DeleteTopic,
+    DeposeController,
     DropZooKeeperConnection,
     ElectPreferred,
     ExpireSession,
@@ -80,7 +81,8 @@ def bounced_unseen(plan: Plan, rng: Random) -> Plan:
 
 def joining_in_flight(plan: Plan, rng: Random) -> Plan:
     """A follower is about to be in the ISR, or is, as ZooKeeper has it; the leader has not heard
-    of that, and not of the follower for so long that it counts as lagging."""
+    of that, and not of the follower for so long that it counts as lagging. What it knows already it
+    is told once more meanwhile, by another controller."""
     topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
     leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
     back = t + rng.randint(2_500, 3_000)
@@ -94,6 +96,7 @@ def joining_in_flight(plan: Plan, rng: Random) -> Plan:
                 SlowZooKeeper(who=leader, delay_ms=rng.randint(500, 700), for_ms=6_000),
             ),
             (back + rng.randint(150, 1_300), apart(last, leader, 4_000)),
+            (back + rng.randint(250, 500), DeposeController()),
         ],
         topics=[topic],
         settings=(
@@ -216,13 +219,14 @@ def too_few_left(plan: Plan, rng: Random) -> Plan:
 
 def too_many_messages(plan: Plan, rng: Random) -> Plan:
     """In 0.8 a follower that is too many messages behind is dropped long before its time is over;
-    a producer that waits for it is answered then."""
+    a producer that waits for it is answered then. It holds the watermark until its time is over, in
+    which nobody sends any more."""
     topic, t = topic_of_three(plan, rng, min_insync_replicas="1"), beginning(plan, rng)
     leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
     return tied(
         plainly(plan),
         [
-            (t, apart(last, leader, 5_000)),
+            (t, apart(last, leader, 6_500)),
             *((t + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(40)),
         ],
         topics=[topic],

@@ -1,0 +1,122 @@
+"""Whom a controller tells who leads: somebody left out by hand, and nobody."""
+
+import pytest
+
+from broker.controller.cluster import (
+    BrokerInfo,
+    Endpoint,
+    LiveBroker,
+    PartitionState,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from broker.controller.context import Context
+from broker.controller.events import StateWrite
+from broker.controller.requests.request_batch import RequestBatch
+from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from simulation.observer.moments.roles_told import RolesTold
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+TP = TopicPartition("t", 0)
+FORMER, NEW, OTHER = BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
+
+
+class Controlled:
+    """1 leads in epoch 4, and all have been told."""
+
+    def __init__(self) -> None:
+        self.told = RolesTold()
+        self.context = Context(ControllerEpoch(1), waits_for_isr=True)
+        self.batch = RequestBatch(BrokerId(1), "PLAINTEXT")
+        assigned = ReplicaAssignment(replicas=BROKERS)
+        self.context.topics["t"] = TopicAssignment(topic_id=None, partitions={0: assigned})
+        for broker in BROKERS:
+            self.comes(broker, epoch=10)
+        self.leads(FORMER, 4, BROKERS)
+
+    def comes(self, broker: BrokerId, epoch: int) -> None:
+        endpoint = Endpoint(listener="PLAINTEXT", host="h", port=1, security_protocol="PLAINTEXT")
+        self.context.live[broker] = LiveBroker(
+            info=BrokerInfo(broker_id=broker, endpoints=(endpoint,)), epoch=epoch
+        )
+
+    def leads(self, leader: BrokerId, epoch: int, tells: tuple[BrokerId, ...]) -> None:
+        """It is written, and these are told."""
+        self.context.states[TP] = PartitionState(
+            leader=leader,
+            leader_epoch=LeaderEpoch(epoch),
+            isr=BROKERS,
+            controller_epoch=ControllerEpoch(1),
+            zk_version=ZkVersion(epoch),
+        )
+        for broker in tells:
+            self.batch.role(self.context, broker, TP, BROKERS)
+        self.steps()
+
+    def stops(self, broker: BrokerId, *, delete: bool) -> None:
+        self.batch.stop(broker, TP, LeaderEpoch(5), delete=delete)
+
+    def steps(self) -> None:
+        self.told.stepped(self.context, tuple(self.batch.drain(self.context)))
+
+
+@pytest.fixture
+def controlled() -> Controlled:
+    return Controlled()
+
+
+def test_all_are_told(controlled: Controlled) -> None:
+    controlled.leads(NEW, 5, BROKERS)
+
+
+@pytest.mark.parametrize("left_out", BROKERS)
+def test_somebody_is_left_out(controlled: Controlled, left_out: BrokerId) -> None:
+    told = tuple(broker for broker in BROKERS if broker != left_out)
+    heard = rf"broker {left_out} heard \(1, 4\)"
+    with pytest.raises(Violation, match=rf"RolesAreTold: 2 leads t-0 in epoch 5, and {heard}"):
+        controlled.leads(NEW, 5, told)
+
+
+def test_who_stops_is_told_that_it_leads_no_more(controlled: Controlled) -> None:
+    controlled.context.stopping.add(FORMER)
+    controlled.stops(FORMER, delete=False)
+    with pytest.raises(Violation, match="broker 1 heard"):
+        controlled.leads(NEW, 5, (NEW, OTHER))
+
+
+def test_who_stops_and_follows_need_not_hear_of_it(controlled: Controlled) -> None:
+    controlled.context.stopping.add(OTHER)
+    controlled.stops(OTHER, delete=False)
+    controlled.leads(NEW, 5, (FORMER, NEW))
+
+
+def test_what_is_about_to_change_is_told_later(controlled: Controlled) -> None:
+    controlled.context.writing[TP] = StateWrite(
+        partition=TP,
+        leader=OTHER,
+        leader_epoch=LeaderEpoch(6),
+        isr=BROKERS,
+        controller_epoch=ControllerEpoch(1),
+        expected=ZkVersion(5),
+        broker_epochs={},
+    )
+    controlled.leads(NEW, 5, ())
+
+
+def test_who_is_back_is_told_once_more(controlled: Controlled) -> None:
+    controlled.comes(OTHER, epoch=11)
+    with pytest.raises(Violation, match="broker 3 heard None"):
+        controlled.steps()
+
+
+def test_who_is_gone_is_not_told(controlled: Controlled) -> None:
+    del controlled.context.live[FORMER]
+    controlled.leads(NEW, 5, (NEW, OTHER))
+
+
+def test_what_was_deleted_there_is_told_once_more(controlled: Controlled) -> None:
+    controlled.stops(OTHER, delete=True)
+    with pytest.raises(Violation, match="broker 3 heard None"):
+        controlled.steps()
