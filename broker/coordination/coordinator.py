@@ -105,6 +105,11 @@ class Coordinator:
         return self._queue.depth
 
     @property
+    def suspects(self) -> frozenset[TopicPartition]:
+        """The partitions of whose replicas here the log's end may be gone."""
+        return frozenset(tp for tp, hosted in self._hosted.items() if hosted.is_suspect)
+
+    @property
     def counting(self) -> frozenset[BrokerId]:
         """The brokers whose queues it waits to hear the size of."""
         return self._sender.waits_for

@@ -9,6 +9,7 @@ from broker.controller.context import Context
 from broker.controller.controller import Controller
 from broker.controller.events import AnswerShutdown
 from broker.coordination.coordinator import Coordinator
+from broker.coordination.hosting.partition import HostedPartition
 from broker.groups.groups import Groups
 from broker.log import manager
 from broker.log.disk.checkpoints import RECOVERY_POINTS, mark_clean_shutdown
@@ -18,6 +19,7 @@ from broker.log.partition_log import PartitionLog
 from broker.replication.events import Effect, Event, Fetched
 from broker.replication.replica import Replica
 from broker.server.controller.runtime import ControllerRuntime
+from broker.server.coordination.zk_metadata import ZkMetadata
 from broker.server.groups.shard import GroupShard
 from broker.server.metrics.meters import CONSUMER
 from broker.server.replication import partition as server
@@ -43,9 +45,10 @@ from simulation.observer.coverage import (
 )
 from simulation.observer.logs import begun_anew, flushed
 from simulation.observer.logs.good_ends import GoodEnds
-from simulation.observer.moments import following_on, handing_over, resigning, told
+from simulation.observer.moments import following_on, handing_over, resigning, suspecting, told
 from simulation.observer.moments.counting import Counting
 from simulation.observer.moments.roles_told import RolesTold
+from simulation.observer.moments.suspecting import Bounced
 from simulation.observer.observer import Observer
 from simulation.observer.untold import asked
 from simulation.violation import Violation
@@ -69,10 +72,11 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         _watch_beginnings(undo, observer, disks)
         _watch_openings(undo, observer, nodes)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
-        _watch_counting(undo, observer)
+        _watch_coordinators(undo, observer)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
         _watch_groups(undo, observer, brokers)
         _watch_metadata(undo, observer)
+        _watch_views(undo, observer)
         yield
 
 
@@ -186,6 +190,7 @@ def _watch_sessions(undo: contextlib.ExitStack, observer: Observer) -> None:
 def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
     original = Controller.step
     told: WeakKeyDictionary[Context, RolesTold] = WeakKeyDictionary()
+    bounced: WeakKeyDictionary[Context, Bounced] = WeakKeyDictionary()
 
     def step(self: Controller, event: Any) -> Any:
         effects = original(self, event)
@@ -194,6 +199,7 @@ def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
             return effects
         with observer.failing():
             told.setdefault(context, RolesTold()).stepped(context, effects)
+            bounced.setdefault(context, Bounced()).stepped(context)
             for effect in effects:
                 if type(effect) is AnswerShutdown:
                     handing_over.check(context, effect)
@@ -202,15 +208,24 @@ def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
     _replace(undo, Controller, "step", step)
 
 
-def _watch_counting(undo: contextlib.ExitStack, observer: Observer) -> None:
-    original, counting = Coordinator.step, Counting()
+def _watch_coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original, counting, host = Coordinator.step, Counting(), HostedPartition.__init__
 
     def step(self: Coordinator, event: Any, now: Millis) -> Any:
+        suspects = self.suspects
         effects = original(self, event, now)
         with observer.failing():
             counting.stepped(self, event, effects)
+            suspecting.stepped(event, suspects, self.suspects)
         return effects
 
+    def hosted(self: HostedPartition, *args: Any, suspect: bool) -> None:
+        host(self, *args, suspect=suspect)
+        with observer.failing():
+            unclean = self.context.settings.unclean_start
+            suspecting.hosted(self.tp, unclean=unclean, suspect=suspect)
+
+    _replace(undo, HostedPartition, "__init__", hosted)
     _replace(undo, Coordinator, "step", step)
 
 
@@ -266,6 +281,17 @@ def _watch_metadata(undo: contextlib.ExitStack, observer: Observer) -> None:
         return answer
 
     _replace(undo, metadata, "_respond", responded)
+
+
+def _watch_views(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = ZkMetadata._read
+
+    async def read(self: ZkMetadata, topic: str) -> None:
+        await original(self, topic)
+        with observer.failing():
+            told.known(topic, self._topics.get(topic, {}), observer.ever_led)
+
+    _replace(undo, ZkMetadata, "_read", read)
 
 
 def _watch_checkpoints(

@@ -1,5 +1,6 @@
 """What clients are told, judged: by hand, each invariant broken once and kept once."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.server.groups.offsets_topic import partition_for
+from broker.server.metadata_cache import PartitionMetadata
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from simulation.clients.window import Window
@@ -16,6 +18,7 @@ from simulation.observer.consumed import Consumed
 from simulation.observer.generations import Generations
 from simulation.observer.history import Sent
 from simulation.observer.logs import retention
+from simulation.observer.moments import told
 from simulation.observer.observer import Observer, Topic
 from simulation.partition.shadow import Extent
 from simulation.verdict import numbered
@@ -274,3 +277,20 @@ def test_a_coordinator_that_did_not_run_has_not_looked_at_its_members(seen: Seen
     assert not seen.broken, "this is another life of the broker"
     hears(seen, 60.0)
     assert seen.broken == ["SessionsEnd"]
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "breaks"), [(1, 4, False), (2, 5, False), (-1, 5, False), (1, 5, True)]
+)
+def test_who_is_read_to_lead_has_led(leader: int, epoch: int, *, breaks: bool) -> None:
+    read = PartitionMetadata(
+        leader=BrokerId(leader),
+        leader_epoch=LeaderEpoch(epoch),
+        replicas=(),
+        isr=(),
+        offline_replicas=(),
+    )
+    ever = {(TopicPartition("t", 0), 1, 4), (TopicPartition("t", 0), 2, 5)}
+    judged = pytest.raises(Violation, match="LeadersHaveLed: t-0: 1") if breaks else nullcontext()
+    with judged:
+        told.known("t", {0: read}, ever)

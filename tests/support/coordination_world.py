@@ -639,7 +639,7 @@ class World:
         """Up, and no longer suspect of having lost something."""
         process = self.brokers.get(broker)
         hosted = process.coordinator._hosted.get(T) if process else None
-        return hosted is not None and not hosted._suspect
+        return hosted is not None and not hosted.is_suspect
 
     def check_deletion(self, broker: Broker, tp: TopicPartition) -> None:
         view = self.view(tp)

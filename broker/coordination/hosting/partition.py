@@ -76,7 +76,8 @@ class HostedPartition:
         """Until then the leadership is not offered to the preferred replica again."""
         self._sender = sender
         self._another = another
-        self._suspect = suspect and context.variant.leaves_isr_when_unclean
+        self.is_suspect = suspect and context.variant.leaves_isr_when_unclean
+        """Its log's end may be gone, and it may be in the ISR."""
         self._refused_until = NEVER
         """Until then it leads nothing, since its role was refused; NEVER: it was not."""
         self._known_epoch: LeaderEpoch = NO_EPOCH
@@ -160,7 +161,7 @@ class HostedPartition:
             self._another(self.tp, view)
         else:
             self._reconcile(view)
-            self.seen = self.seen or not self._suspect
+            self.seen = self.seen or not self.is_suspect
             self._go_on()
 
     def session_over(self) -> None:
@@ -220,7 +221,7 @@ class HostedPartition:
     # --- who leads -----------------------------------------------------------------------------
 
     def _reconcile(self, view: PartitionView) -> None:
-        if self._suspect and self._leave_isr(view):
+        if self.is_suspect and self._leave_isr(view):
             return
         node = view.leader
         if node is None:
@@ -385,12 +386,12 @@ class HostedPartition:
         """Whether there is an ISR to leave first."""
         ops = leaving(self.context.me, self.tp, view)
         if ops is None:
-            self._suspect = False
+            self.is_suspect = False
             return False
 
         def left(event: Written) -> None:
             if event.result is Result.DONE:
-                self._suspect = False
+                self.is_suspect = False
             self.look()
 
         self.write(ops, left)

@@ -1,12 +1,13 @@
 """What a broker would tell clients, looked at in moments at which hardly any of them asks."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from kio.schema.errors import ErrorCode
 
 from broker.replication.events import Event, LeaderAndIsr, Produce
+from broker.server.metadata_cache import PartitionMetadata
 from broker.server.replication import partition as server
 from broker.server.requests import list_offsets
 from broker.types import LATEST_TIMESTAMP, NO_EPOCH, NO_LEADER, BrokerId, TopicPartition
@@ -123,7 +124,17 @@ def leaders(answer: MetadataResponse, ever: Container[Led]) -> None:
                 said = f"{part.error_code.name} of {what}"
                 raise Violation("NoLeaderIsSaid", f"{said}, whose leader is {part.leader_id}")
             tp = TopicPartition(topic.name or "", part.partition_index)
-            told = (tp, part.leader_id, part.leader_epoch)
-            if not nobody and part.leader_epoch != NO_EPOCH and told not in ever:
-                said = f"{part.leader_id} is said to lead in epoch {part.leader_epoch}"
-                raise Violation("LeadersHaveLed", f"{what}: {said}, and never did")
+            _has_led(tp, part.leader_id, part.leader_epoch, ever)
+
+
+def known(topic: str, parts: Mapping[int, PartitionMetadata], ever: Container[Led]) -> None:
+    """The same of what a broker without a controller has read, and tells who asks in the next
+    moment. Raises Violation."""
+    for number, part in parts.items():
+        _has_led(TopicPartition(topic, number), part.leader, part.leader_epoch, ever)
+
+
+def _has_led(tp: TopicPartition, leader: int, epoch: int, ever: Container[Led]) -> None:
+    if leader != NO_LEADER and epoch != NO_EPOCH and (tp, leader, epoch) not in ever:
+        said = f"{leader} is said to lead in epoch {epoch}"
+        raise Violation("LeadersHaveLed", f"{tp}: {said}, and never did")

@@ -1,0 +1,70 @@
+"""Whose log may lack what the ISR says it has: who decides must not forget it too early.
+
+* **BouncedLeaveIsr**: where a controller has nothing to write, nobody is in the ISR of a led
+  partition who has registered anew since he was let in: he may have lost his log's end, and be
+  elected. It is in what the controller knows itself, by the broker epochs.
+* **SuspicionStays**: without a controller, a broker that ended in disorder suspects each replica
+  when it hosts it, and as long as its leaving of the ISR is not written.
+
+Whether such a replica lacks anything, and leads before it has it again, is a matter of luck.
+"""
+
+from collections.abc import Iterable
+
+from broker.controller.cluster import PartitionState
+from broker.controller.context import Context
+from broker.controller.rules.suspicion import bounced
+from broker.coordination.events import Event, Result, Written
+from broker.types import NO_LEADER, BrokerId, TopicPartition
+from simulation.violation import Violation
+
+
+class Bounced:
+    """Those of one controller in one epoch."""
+
+    def __init__(self) -> None:
+        self._known: dict[TopicPartition, PartitionState] = {}
+        self._joined: dict[tuple[TopicPartition, BrokerId], int] = {}
+        """As which incarnation somebody was seen to come into the ISR: by a leader that did not see
+        him registered yet he is let in as nobody in particular."""
+
+    def stepped(self, context: Context) -> None:
+        """Raises Violation."""
+        for tp, state in context.states.items():
+            self._note_joined(context, tp, state)
+            if tp in context.writing or context.deletes(tp.topic) or state.leader == NO_LEADER:
+                continue
+            if context.assignment(tp) is None or state.controller_epoch > context.epoch:
+                continue
+            live = context.live
+            there = [b for b in bounced(state, live) if self._joined.get((tp, b)) != live[b].epoch]
+            if there:
+                what = f"{sorted(there)}, who bounced, stay in the ISR {list(state.isr)}"
+                raise Violation("BouncedLeaveIsr", f"{tp}: {what}, and nothing is written")
+
+    def _note_joined(self, context: Context, tp: TopicPartition, state: PartitionState) -> None:
+        known, self._known[tp] = self._known.get(tp), state
+        if known is None or known is state:
+            return
+        for broker in context.live.keys() & set(state.isr) - set(known.isr):
+            if context.live[broker].epoch < state.mzxid:
+                self._joined[tp, broker] = context.live[broker].epoch
+
+
+def hosted(tp: TopicPartition, *, unclean: bool, suspect: bool) -> None:
+    """A broker begins to host a replica, after an ``unclean`` stop or not; raises Violation."""
+    if unclean and not suspect:
+        what = "is trusted from the start, though its broker ended in disorder"
+        raise Violation("SuspicionStays", f"{tp} {what}")
+
+
+def stepped(
+    event: Event, before: Iterable[TopicPartition], after: Iterable[TopicPartition]
+) -> None:
+    """A broker without a controller has taken in an event; ``before`` and ``after`` are its
+    suspects. Raises Violation."""
+    if isinstance(event, Written) and event.result is not Result.DONE:
+        trusted = sorted(set(before) - set(after))
+        if trusted:
+            said = f"of what it wrote it hears {event.result.name}"
+            raise Violation("SuspicionStays", f"{trusted[0]} is suspect no more, and {said}")

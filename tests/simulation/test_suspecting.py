@@ -1,0 +1,127 @@
+"""Whose log may lack something, forgotten too early by hand, and not."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from broker.controller.cluster import (
+    BrokerInfo,
+    Endpoint,
+    LiveBroker,
+    PartitionState,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from broker.controller.context import Context
+from broker.coordination.events import Result, Written
+from broker.types import (
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+    ZkVersion,
+)
+from simulation.observer.moments import suspecting
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+TP = TopicPartition("t", 0)
+LEADER, OTHER = BROKERS = (BrokerId(1), BrokerId(2))
+STATE = PartitionState(
+    leader=LEADER,
+    leader_epoch=LeaderEpoch(4),
+    isr=BROKERS,
+    controller_epoch=ControllerEpoch(1),
+    zk_version=ZkVersion(7),
+    broker_epochs={LEADER: 10, OTHER: 10},
+    mzxid=50,
+)
+
+
+class Controlled:
+    """1 leads, 2 is in the ISR as its tenth incarnation, and all is as it was."""
+
+    def __init__(self) -> None:
+        self.judge = suspecting.Bounced()
+        self.context = Context(ControllerEpoch(1), waits_for_isr=True)
+        assigned = ReplicaAssignment(replicas=BROKERS)
+        self.context.topics["t"] = TopicAssignment(topic_id=None, partitions={0: assigned})
+        self.context.states[TP] = STATE
+        for broker in BROKERS:
+            self.comes(broker, 10)
+        self.steps()
+
+    def comes(self, broker: BrokerId, epoch: int) -> None:
+        info = BrokerInfo(broker_id=broker, endpoints=(Endpoint(host="h", port=1),))
+        self.context.live[broker] = LiveBroker(info=info, epoch=epoch)
+
+    def reads(self, *isr: BrokerId, lives: Mapping[BrokerId, int], mzxid: int) -> None:
+        known = self.context.states[TP]
+        version = ZkVersion(known.zk_version + 1)
+        self.context.states[TP] = replace(
+            known, isr=isr, zk_version=version, broker_epochs=lives, mzxid=mzxid
+        )
+        self.steps()
+
+    def steps(self) -> None:
+        self.judge.stepped(self.context)
+
+
+@pytest.fixture
+def controlled() -> Controlled:
+    return Controlled()
+
+
+def test_who_bounced_and_stays(controlled: Controlled) -> None:
+    controlled.comes(OTHER, 60)
+    with pytest.raises(Violation, match=r"BouncedLeaveIsr: t-0: \[2\], who bounced, stay in"):
+        controlled.steps()
+
+
+def test_who_bounced_where_nobody_leads(controlled: Controlled) -> None:
+    controlled.context.states[TP] = replace(STATE, leader=NO_LEADER)
+    controlled.comes(OTHER, 60)
+    controlled.steps()
+
+
+def test_who_bounced_and_has_left(controlled: Controlled) -> None:
+    controlled.comes(OTHER, 60)
+    controlled.reads(LEADER, lives={LEADER: 10}, mzxid=61)
+
+
+def test_who_was_let_in_when_he_was_back(controlled: Controlled) -> None:
+    """By a leader that did not see him registered yet."""
+    controlled.reads(LEADER, lives={LEADER: 10}, mzxid=51)
+    controlled.comes(OTHER, 60)
+    controlled.reads(LEADER, OTHER, lives={LEADER: 10, OTHER: 0}, mzxid=61)
+
+
+def test_who_was_let_in_before_he_bounced(controlled: Controlled) -> None:
+    controlled.reads(LEADER, lives={LEADER: 10}, mzxid=51)
+    controlled.comes(OTHER, 60)
+    with pytest.raises(Violation, match="BouncedLeaveIsr"):
+        controlled.reads(LEADER, OTHER, lives={LEADER: 10, OTHER: 10}, mzxid=59)
+
+
+@pytest.mark.parametrize(("unclean", "suspect"), [(True, True), (False, False)])
+def test_what_is_hosted_is_suspect_after_disorder(*, unclean: bool, suspect: bool) -> None:
+    suspecting.hosted(TP, unclean=unclean, suspect=suspect)
+
+
+def test_what_is_hosted_is_trusted_after_disorder() -> None:
+    with pytest.raises(Violation, match="SuspicionStays: t-0 is trusted from the start"):
+        suspecting.hosted(TP, unclean=True, suspect=False)
+
+
+def test_who_has_left_the_isr_is_suspect_no_more() -> None:
+    suspecting.stepped(Written(token=1, result=Result.DONE), [TP], [])
+
+
+@pytest.mark.parametrize("result", [Result.REFUSED, Result.UNKNOWN])
+def test_who_has_not_left_the_isr_is_suspect(result: Result) -> None:
+    suspecting.stepped(Written(token=1, result=result), [TP], [TP])
+    with pytest.raises(Violation, match=f"SuspicionStays: t-0 .* it hears {result.name}"):
+        suspecting.stepped(Written(token=1, result=result), [TP], [])
