@@ -26,7 +26,8 @@ from broker.server.replication import partition as server
 from broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.requests import metadata
-from broker.types import Millis, TopicPartition
+from broker.server.zk.producer_ids import ProducerIds
+from broker.types import Millis, ProducerId, TopicPartition
 from broker.wire.messages.fetch import FetchRequest
 from simulation.loop.ownership import PROCESS, Process
 from simulation.machines.disk import MemoryDisk
@@ -60,6 +61,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
     """``nodes``: by the id of the broker there."""
     brokers = {node.host: broker for broker, node in nodes.items()}
     disks = {node.host: node.disk for node in nodes.values()}
+    observer.defaults.update({b: node.config.topic_defaults() for b, node in nodes.items()})
     with contextlib.ExitStack() as undo:
         _watch_partitions(undo, observer, brokers)
         _watch_fetches(undo, observer)
@@ -78,6 +80,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         _watch_groups(undo, observer, brokers)
         _watch_metadata(undo, observer)
         _watch_views(undo, observer)
+        _watch_producer_ids(undo, observer)
         yield
 
 
@@ -294,6 +297,25 @@ def _watch_views(undo: contextlib.ExitStack, observer: Observer) -> None:
             told.known(topic, self._topics.get(topic, {}), observer.ever_led)
 
     _replace(undo, ZkMetadata, "_read", read)
+
+
+def _watch_producer_ids(undo: contextlib.ExitStack, observer: Observer) -> None:
+    take, give = ProducerIds._take_block, ProducerIds.next
+
+    async def take_block(self: ProducerIds) -> range | None:
+        block = await take(self)
+        with observer.failing():
+            observer.producer_ids.taken(self._broker, block)
+        return block
+
+    async def given(self: ProducerIds) -> ProducerId:
+        producer = await give(self)
+        with observer.failing():
+            observer.producer_ids.given(self._broker, producer)
+        return producer
+
+    _replace(undo, ProducerIds, "_take_block", take_block)
+    _replace(undo, ProducerIds, "next", given)
 
 
 def _watch_checkpoints(

@@ -14,6 +14,9 @@ def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: LedTree | None)
 
     def tell(changes: list[tuple[int, str]], zxid: int) -> None:
         seen = [(path, *tree.peek(path)) for _, path in changes]
+        with observer.failing():
+            for path, data, _ in seen:
+                observer.producer_ids.written(path, data)
         if led is not None:
             led.changed(seen, zxid)
             return

@@ -5,7 +5,7 @@
   whoever decides for it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -77,13 +77,14 @@ async def settings(observer: Observer, hosted: Hosted) -> None:
 
 
 def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:
+    """What is not set is the broker's own: also where it was, or was of a former topic."""
     for tp, partition in observer.partitions():
         wanted = observer.configs.get(tp.topic, {})
         for broker in partition.isr:
             replica = hosted(broker, tp)
-            there = {} if replica is None else _as_written(replica, wanted)
-            if replica is not None and there != wanted:
-                yield f"{tp}: broker {broker} goes by {there}, its settings are {wanted}"
+            due = observer.defaults[broker].overridden(wanted)
+            if replica is not None and replica.config != due:
+                yield f"{tp}: broker {broker} goes by {replica.config}, its settings are {wanted}"
             elif replica is not None and not _is_told(replica):
                 yield f"{tp}: broker {broker} knows of {wanted}, and what it hosts does not"
 
@@ -93,10 +94,3 @@ def _is_told(replica: server.Partition) -> bool:
     known = [decides._config, *([decides._leader.config] if decides._leader else ())]
     min_isr = {each.min_insync_replicas for each in known}
     return replica.log.config == config.log_config() and min_isr == {config.min_insync_replicas}
-
-
-def _as_written(replica: server.Partition, names: Mapping[str, str]) -> dict[str, str]:
-    """Its settings of these names, as a client writes them."""
-    config = replica.config
-    values = {name: getattr(config, name.replace(".", "_")) for name in names}
-    return {name: str(value).lower() for name, value in values.items()}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from broker.groups.group import Group
+from broker.groups.state import GroupState
 from broker.log.partition_log import PartitionLog
 from broker.types import TopicPartition
 from broker.wire.group_records import (
@@ -94,12 +95,29 @@ def keeps(where: str, known: Mapping[str, Group], left: Mapping[str, Left]) -> N
 
 
 def _as_known(group: Group) -> tuple[object, ...]:
-    members = {member.member_id: member.assignment for member in group.members}
-    return group.generation, group.members.leader, group.protocol, members
+    members = {
+        member.member_id: (
+            member.instance_id, member.client_id, member.client_host, member.rebalance_timeout_ms,
+            member.session_timeout_ms, member.metadata(group.protocol), member.assignment,
+        )
+        for member in group.members
+    }  # fmt: skip
+    leads = group.members.leader
+    return group.state, group.generation, leads, group.protocol_type, group.protocol, members
 
 
 def _as_written(value: GroupMetadataValue | None) -> tuple[object, ...]:
+    """Its members need not notice that another one coordinates."""
     if value is None:
-        return 0, None, None, {}
-    members = {member.member_id: member.assignment for member in value.members}
-    return value.generation, value.leader, value.protocol, members
+        return GroupState.EMPTY, 0, None, None, None, {}
+    members = {
+        member.member_id: (
+            member.group_instance_id, member.client_id, member.client_host,
+            member.rebalance_timeout, member.session_timeout, member.subscription,
+            member.assignment,
+        )
+        for member in value.members
+    }  # fmt: skip
+    state = GroupState.STABLE if members else GroupState.EMPTY
+    kind = value.protocol_type or None
+    return state, value.generation, value.leader, kind, value.protocol, members
