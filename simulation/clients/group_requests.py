@@ -48,7 +48,7 @@ def join(
     instance_id: str | None = None,
     rebalance_ms: int = SESSION_MS,
 ) -> JoinGroupRequest:
-    """As a consumer that knows one way to share partitions out."""
+    """As a consumer that knows two ways to share partitions out."""
     return JoinGroupRequest(
         version=5,
         group_id=group,
@@ -57,13 +57,13 @@ def join(
         member_id=member_id,
         group_instance_id=instance_id,
         protocol_type="consumer",
-        protocols=protocols("share"),
+        protocols=protocols("share", "spare"),
     )
 
 
-def protocols(name: str) -> tuple[JoinGroupRequestProtocol, ...]:
-    """The only one that a member knows."""
-    return (JoinGroupRequestProtocol(name=name, metadata=b""),)
+def protocols(*names: str) -> tuple[JoinGroupRequestProtocol, ...]:
+    """Those that a member knows, the one that it likes best first."""
+    return tuple(JoinGroupRequestProtocol(name=name, metadata=b"") for name in names)
 
 
 def sync(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -11,7 +12,7 @@ from broker.server.network.broker_connection import Disconnected
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
 from broker.wire.message import Request, Response
-from broker.wire.messages.join_group import JoinGroupResponse
+from broker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from broker.wire.messages.leave_group import LeaveGroupRequest
 from simulation.clients import group_requests
 from simulation.clients.client import CALL_S, PAUSE_S, Client
@@ -25,6 +26,7 @@ from simulation.plans.actions import Consume
 R = TypeVar("R", bound=Response)
 
 REBALANCE_MS: Final = 4_000
+FORGET_ID: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
 ROUND_S: Final = 0.5
 """Between one read, commit and heartbeat and the next."""
 
@@ -56,6 +58,7 @@ class Member(Client):
         self._consumed = consumed
         self._generations = generations
         self._slept = not work.sleeps_ms
+        self._again_at: list[float] = []
         self._member_id = ""
         self._generation = -1
         self._coordinator: int | None = None
@@ -63,7 +66,9 @@ class Member(Client):
     async def consume(self) -> None:
         """Until its time is over."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._work.for_ms / 1000
+        begin = loop.time()
+        end = begin + self._work.for_ms / 1000
+        self._again_at = [begin + at_ms / 1000 for at_ms in self._work.again_ms]
         while loop.time() < end:
             try:
                 await self._round_after_round(end)
@@ -86,6 +91,15 @@ class Member(Client):
             await self._commit(positions)
             await self._heartbeat()
             await asyncio.sleep(ROUND_S)
+            if self._again_at and loop.time() >= self._again_at[0]:
+                positions = await self._come_again()
+
+    async def _come_again(self) -> dict[TopicPartition, int]:
+        """The next time by the other of both ways."""
+        del self._again_at[0]
+        if len(self._again_at) % 2 == 0:
+            self._member_id = ""
+        return await self._join()
 
     async def takes_over(self, end: float) -> Place | None:
         """Its place once it is given all partitions, since nobody else is in the group; None: it is
@@ -136,34 +150,46 @@ class Member(Client):
 
     async def _join(self) -> dict[TopicPartition, int]:
         """Where to read from, by partition."""
-        request = group_requests.join(self._work.group, self._member_id, rebalance_ms=REBALANCE_MS)
+        request = self._join_request()
         before, now = self._before(), asyncio.get_running_loop().time()
         joined = await self._ask_coordinator(request, CALL_S + REBALANCE_MS / 1000)
         if joined.error_code is ErrorCode.member_id_required:
             self._member_id = joined.member_id
-        elif joined.error_code is ErrorCode.unknown_member_id:
+        elif joined.error_code in FORGET_ID:
             self._member_id = ""
         if joined.error_code is not ErrorCode.none:
             raise Rejoin(joined.error_code.name)
         self._member_id, self._generation = joined.member_id, joined.generation_id
         self._was_heard(before, now)
         self.history.count("group: joined")
-        members = frozenset(member.member_id for member in joined.members)
+        shown = () if joined.skip_assignment else joined.members
+        members = frozenset(member.member_id for member in shown)
         self._generations.joined(self._work.group, self._generation, members, before)
         return await self._committed(await self._sync(joined))
+
+    def _join_request(self) -> JoinGroupRequest:
+        """A static member speaks a newer version, and another dialect than the others."""
+        group, instance = self._work.group, self._work.instance
+        request = group_requests.join(group, self._member_id, rebalance_ms=REBALANCE_MS)
+        if instance is None:
+            return request
+        known = group_requests.protocols("spare", "share")
+        return replace(request, version=9, group_instance_id=instance, protocols=known)
 
     def _before(self) -> Before:
         assert self._coordinator is not None
         return self._generations.before(self._work.group, self._coordinator, self._member_id)
 
     async def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
-        shares: dict[str, list[int]] = {member.member_id: [] for member in joined.members}
-        members = sorted(shares)
+        members = sorted(() if joined.skip_assignment else (m.member_id for m in joined.members))
+        shares: dict[str, list[int]] = {member: [] for member in members}
         for number in range(self._partitions(self._work.topic) if members else 0):
             shares[members[number % len(members)]].append(number)
         before, now = self._before(), asyncio.get_running_loop().time()
         assignments = {member: json.dumps(shares[member]).encode() for member in members}
-        synced = await self._ask_coordinator(group_requests.sync(self._place, assignments))
+        synced = await self._ask_coordinator(
+            group_requests.sync(self._place, assignments, self._work.instance)
+        )
         self._believe(synced.error_code)
         self._was_heard(before, now)
         self._generations.synced(self._work.group, self._generation)
@@ -171,7 +197,7 @@ class Member(Client):
         return [TopicPartition(self._work.topic, number) for number in numbers]
 
     def _believe(self, error: ErrorCode) -> None:
-        if error is ErrorCode.unknown_member_id:
+        if error in FORGET_ID:
             self._member_id = ""
         if error is not ErrorCode.none:
             raise Rejoin(error.name)
@@ -227,7 +253,9 @@ class Member(Client):
         self.history.commits.extend(commits)
         before = self._before()
         offsets = {commit.tp.partition: commit.offset for commit in commits}
-        request = group_requests.commit(self._place, self._work.topic, offsets)
+        request = group_requests.commit(
+            self._place, self._work.topic, offsets, "", self._work.instance
+        )
         response = await self._ask_coordinator(request, CALL_S + 2)
         errors = {p.partition_index: p.error_code for t in response.topics for p in t.partitions}
         for commit in commits:
@@ -240,7 +268,7 @@ class Member(Client):
         self._was_heard(before, now)
 
     async def _heartbeat(self) -> None:
-        request = group_requests.heartbeat(self._place)
+        request = group_requests.heartbeat(self._place, self._work.instance)
         before, now = self._before(), asyncio.get_running_loop().time()
         self._believe((await self._ask_coordinator(request)).error_code)
         self._was_heard(before, now)

@@ -362,6 +362,11 @@ class Consume:
     leaves: bool
     sleeps_ms: int = 0
     """How long it is silent once, between reading and committing: a garbage collection, say."""
+    instance: str | None = None
+    """Under which it is a static member (KIP-345)."""
+    again_ms: tuple[int, ...] = ()
+    """When it joins again: as one that was restarted and has forgotten its id, and by turns as one
+    whose topics have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,7 @@ from simulation.plans.variations import (
     queues_unheard,
     retained,
     slow_meanwhile,
+    static_members,
     unanswered,
     unclean_meanwhile,
 )
@@ -84,6 +85,7 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     else:
         plan = tie(plan, stream(seed, "knots"), knot, led=led)
     plan = indexed(plan, stream(seed, "indexes"))
+    plan = static_members(plan, stream(seed, "static members"))
     if not led:
         return plan
     plan = queues_unheard(plan, stream(seed, "queues"))

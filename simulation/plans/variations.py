@@ -8,6 +8,7 @@ from typing import Final
 from broker.replication.replica_selector import RACK_AWARE
 from simulation.plans.actions import (
     AlterTopic,
+    Consume,
     LoseAnswer,
     LosePowerAfter,
     Produce,
@@ -29,6 +30,8 @@ MID_STEP: Final = 0.3
 """Of plans that power fails in the middle of steps."""
 UNANSWERED: Final = 0.2
 """Of plans that ZooKeeper's answers to some writes are lost."""
+STATIC: Final = 0.4
+"""Of plans that members of groups may be static, and join again meanwhile."""
 WRITTEN: Final = (
     "/controller",
     "/brokers/ids",
@@ -151,6 +154,27 @@ def unanswered(plan: Plan, rng: Random) -> Plan:
         for _ in range(rng.randint(2, 8))
     )
     return plan.with_more(lost)
+
+
+def static_members(plan: Plan, rng: Random) -> Plan:
+    """The same, or with members of groups that are restarted under another id, and keep their
+    place; or whose topics change."""
+    if rng.random() >= STATIC:
+        return plan
+    return plan.with_actions(
+        tuple(
+            replace(timed, action=_static(timed.action, f"static-{number}", rng))
+            if isinstance(timed.action, Consume)
+            else timed
+            for number, timed in enumerate(plan.actions)
+        )
+    )
+
+
+def _static(work: Consume, instance: str, rng: Random) -> Consume:
+    again = sorted(rng.randrange(max(work.for_ms, 1)) for _ in range(rng.randint(1, 3)))
+    is_static = rng.random() < 0.7
+    return replace(work, instance=instance if is_static else None, again_ms=tuple(again))
 
 
 def queues_unheard(plan: Plan, rng: Random) -> Plan:

@@ -16,6 +16,7 @@ from simulation.verdict import waiting
 from simulation.verdict.administered import altering, invalid_orders, taking_back, unclean
 from simulation.verdict.led import of_clients
 from simulation.verdict.promised import (
+    contested_groups,
     deleted_groups,
     deleted_topics,
     deleting,
@@ -129,3 +130,4 @@ async def _static_members(client: Client, observer: Observer) -> None:
     if OFFSETS_TOPIC in observer.topics and tp is not None:
         await of_members.static_member_stays(client, tp)
         await slow_members.check(client)
+        await contested_groups.check(client, tp)

@@ -239,7 +239,7 @@ def test_what_is_loaded_is_what_is_left_in_the_log() -> None:
     offsets = {TP: SimpleNamespace(value=SimpleNamespace(offset=7), stored_at=3)}
     group: Any = SimpleNamespace(
         offsets=SimpleNamespace(committed=offsets), generation=0, protocol=None,
-        members=Nobody(),
+        protocol_type=None, state=GroupState.EMPTY, since_ms=None, members=Nobody(),
     )  # fmt: skip
     logs.check("here", {GROUP: group}, {GROUP: logs.Left({TP: (7, 3)})})
     for strange in ({}, {GROUP: logs.Left({TP: (8, 3)})}, {GROUP: logs.Left({TP: (7, 4)})}):

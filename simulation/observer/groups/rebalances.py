@@ -141,6 +141,10 @@ def _is_whole(step: Step) -> None:
         step.require(bool(missing), "GenerationsFollow", "all have joined, and still wait")
     if isinstance(step.event, Tick) and after.ends is not None:
         step.require(after.ends > step.now, "GenerationsFollow", "time is over, and nothing ends")
+    over = step.before.ends is not None and step.before.ends <= step.now
+    if isinstance(step.event, Tick) and over and _goes_on(step):
+        silent = [name for name, seen in members.items() if seen.sync is None]
+        step.require(not silent, "GenerationsFollow", f"{silent} are waited for for ever")
 
 
 def _goes_on(step: Step) -> bool:
@@ -240,6 +244,9 @@ def _heard(step: Step) -> set[str]:
 
 def _generations_follow(step: Step) -> None:
     before, after = step.before, step.after
+    changes = (before.state, before.generation) != (after.state, after.generation)
+    since = step.event.at.wall_ms if changes else before.since_ms
+    step.require(after.since_ms == since, "GenerationsFollow", f"it is so since {since}")
     if after.generation == before.generation:
         change = before.state, after.state
         goes = change in SETTLED or change == (EMPTY, PREPARING) or change[0] is change[1]
@@ -283,10 +290,8 @@ def _is_due(step: Step) -> None:
     step.require(
         after.ends == step.now + after.timeout_ms, "GenerationsFollow", f"it ends at {after.ends}"
     )
-    votes = _votes(after)
-    most = max(votes.values(), default=0)
-    voted = f"{after.protocol} was chosen of {votes}"
-    step.require(votes.get(after.protocol or "", 0) == most, "GenerationsFollow", voted)
+    voted = f"{after.protocol} was chosen of {_votes(after)}"
+    step.require(_is_liked(step), "GenerationsFollow", voted)
 
 
 def _votes(after: View) -> dict[str, int]:
@@ -331,13 +336,28 @@ def _all_are_called(step: Step) -> None:
         due = (delay, delay) if first else (after.timeout_ms, max(latest, after.timeout_ms))
         lasts = (after.ends or 0) - step.now  # some who had longer may be gone by the same word
         step.require(due[0] <= lasts <= due[1], "AllAreCalled", f"for {lasts} ms, not {due}")
-        step.require(_must_call(step) or _failed(step), "AllAreCalled", "for nothing")
+        called_for = _must_call(step) or _failed(step) or _may_change(step)
+        step.require(called_for, "AllAreCalled", "for nothing")
         more = max(after.timeout_ms - delay, 0) if first else None
         step.require(after.extendable == more, "AllAreCalled", f"or {after.extendable} more")
         waits = [name for name, seen in after.members.items() if seen.sync is not None]
         step.require(not waits, "AllAreCalled", f"{waits} wait for assignments that never come")
     if _goes_on(step):
         step.require(not _must_call(step), "AllAreCalled", "and nobody is called")
+
+
+def _is_liked(step: Step) -> bool:
+    """The present protocol, as well as any."""
+    votes = _votes(step.after)
+    return votes.get((step.after if step.begins else step.before).protocol or "", -1) == max(
+        votes.values(), default=0
+    )
+
+
+def _may_change(step: Step) -> bool:
+    """As many would have another protocol, since a member comes again."""
+    votes = sorted(_votes(step.after).values())
+    return bool(step.renamed) and len(votes) > 1 and votes[-1] == votes[-2]
 
 
 def _must_call(step: Step) -> bool:
@@ -347,7 +367,7 @@ def _must_call(step: Step) -> bool:
     if not isinstance(event, Join) or not step.is_taken:
         return False
     if step.renamed:
-        return before.state is not STABLE
+        return before.state is not STABLE or not _is_liked(step)
     known = before.members[event.member_id]
     leads = before.leader == event.member_id and before.state is STABLE
     return leads or known.protocols != event.protocols

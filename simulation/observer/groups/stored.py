@@ -90,9 +90,14 @@ def _is_as_known(step: Step, value: GroupMetadataValue) -> None:
         )
         for each in value.members
     }  # fmt: skip
-    is_so = (value.generation, value.protocol, value.leader, value.protocol_type, written) == (
-        after.generation, after.protocol, after.leader, after.protocol_type or "", members,
+    known = (
+        after.generation, after.protocol_type or "", after.protocol, after.leader, after.since_ms
     )  # fmt: skip
+    said = (
+        value.generation, value.protocol_type, value.protocol, value.leader,
+        value.current_state_timestamp,
+    )  # fmt: skip
+    is_so = (said, written) == (known, members)
     step.require(is_so, "StoredAsKnown", f"{value} is stored")
 
 

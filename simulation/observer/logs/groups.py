@@ -103,13 +103,14 @@ def _as_known(group: Group) -> tuple[object, ...]:
         for member in group.members
     }  # fmt: skip
     leads = group.members.leader
-    return group.state, group.generation, leads, group.protocol_type, group.protocol, members
+    kind, since = group.protocol_type, group.since_ms
+    return group.state, since, group.generation, leads, kind, group.protocol, members
 
 
 def _as_written(value: GroupMetadataValue | None) -> tuple[object, ...]:
     """Its members need not notice that another one coordinates."""
     if value is None:
-        return GroupState.EMPTY, 0, None, None, None, {}
+        return GroupState.EMPTY, None, 0, None, None, None, {}
     members = {
         member.member_id: (
             member.group_instance_id, member.client_id, member.client_host,
@@ -119,5 +120,5 @@ def _as_written(value: GroupMetadataValue | None) -> tuple[object, ...]:
         for member in value.members
     }  # fmt: skip
     state = GroupState.STABLE if members else GroupState.EMPTY
-    kind = value.protocol_type or None
-    return state, value.generation, value.leader, kind, value.protocol, members
+    kind, since = value.protocol_type or None, value.current_state_timestamp
+    return state, since, value.generation, value.leader, kind, value.protocol, members

@@ -1,7 +1,8 @@
 """What administrators ask of groups: that they, and offsets of theirs, are deleted for good.
 
 * **DeletedGroupsStay**: what was deleted is not there, here and where the next coordinator has
-  loaded it; what was not is (KIP-229, KIP-496).
+  loaded it; what was not is (KIP-229, KIP-496), and so are members
+  (:mod:`simulation.verdict.promised.of_members`).
 * **PreferredLeads**: a preferred replica that is in sync leads when somebody has asked for that
   (KIP-183), which is how another coordinator gets to load the groups.
 
@@ -30,10 +31,11 @@ from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, Reassign
 from simulation.verdict import patience
 from simulation.verdict.led import of_clients
+from simulation.verdict.promised import of_members
 from simulation.violation import Violation
 
 INVARIANT: Final = "DeletedGroupsStay"
-DOOMED, PRUNED, KEPT = "doomed", "pruned", "kept"
+DOOMED, PRUNED, KEPT, PAIRED = "doomed", "pruned", "kept", "paired"
 OFFSET: Final = 7
 NOTHING: Final = -1
 PATIENCE_S: Final = 30.0
@@ -61,9 +63,11 @@ async def check(client: Client, administrator: Administrator, observer: Observer
     await _is_listed(client, groups)
     replicas = home.replicas(number)
     if replicas is not None and len(replicas) > 1:
+        pair = await of_members.paired(client, _beside(PAIRED, number, len(home.partitions)))
         told = asyncio.ensure_future(_is_told_by(client, groups[KEPT], tp, replicas[1]))
         await _leads_next(administrator, observer, number, (*replicas[1:], replicas[0]))
         await told
+        await of_members.called_again(client, pair, replicas[1])
         await _are_so(client, expected, tp)
         await _is_listed(client, groups)
 

@@ -1,6 +1,7 @@
 """What members of a group may count on, which those of a plan do not come to ask for.
 
-* **LeaderCallsAgain**: a leader that joins again has all others join (topics may have changed).
+* **LeaderCallsAgain**: a leader that joins again has all others join (topics may have changed);
+  also one that is not the first of the members, after another coordinator has loaded them.
 * **StaticMembersStay**: a static member that was restarted has its place and its partitions again,
   and nobody else has noticed; who is still there under its former id is shut out (KIP-345).
 """
@@ -9,13 +10,13 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from broker.types import TopicPartition
 from broker.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from simulation.clients.client import PAUSE_S, Client
+from simulation.clients.client import PAUSE_S, Client, beside
 from simulation.clients.group_requests import Place, commit, find_coordinator, heartbeat, join, sync
 from simulation.verdict.refused.words import Word, answered, is_refused, of_parts, of_whole
 from simulation.violation import Violation
@@ -23,6 +24,12 @@ from simulation.violation import Violation
 STATIC: Final = "StaticMembersStay"
 GROUP, INSTANCE = "static", "instance"
 PART: Final = b"what it is to read"
+CALLS: Final = "LeaderCallsAgain"
+LEADER, OTHER = "leader", "other"
+PAIRED_MS: Final = 60_000
+"""Their session: another coordinator needs some seconds."""
+CALLED_S: Final = 0.35
+"""Within which who joins is known to."""
 ATTEMPTS_MAX: Final = 30
 ASK_AGAIN: Final = frozenset(
     {
@@ -39,7 +46,7 @@ async def leader_calls_again(client: Client, place: Place) -> None:
     told = (answer.error_code, answer.generation_id)
     if told != (ErrorCode.none, place.generation + 1):
         what = f"{told[0].name}, generation {told[1]}, to its leader that joins again"
-        raise Violation("LeaderCallsAgain", f"group {place.group}: {what} in {place.generation}")
+        raise Violation(CALLS, f"group {place.group}: {what} in {place.generation}")
 
 
 async def static_member_stays(client: Client, tp: TopicPartition) -> None:
@@ -94,6 +101,57 @@ async def _has_its_part(client: Client, place: Place, assigned: bytes) -> None:
     answer = await answered(client, place.coordinator, request)
     if answer.error_code is not ErrorCode.none or answer.assignment != PART:
         raise Violation(STATIC, f"{answer.error_code.name}, {answer.assignment!r} to {place}")
+
+
+class Pair(NamedTuple):
+    """Of static members: who leads was restarted, and stands behind the other one."""
+
+    leader: Place
+    other: Place
+
+
+async def paired(client: Client, group: str) -> Pair:
+    """In a group of their own; raises Violation."""
+    first = await _joins_pair(client, group, LEADER)
+    async with beside(client) as another:
+        joining = asyncio.ensure_future(_joins_pair(another, group, OTHER))
+        await asyncio.sleep(CALLED_S)
+        first = await _joins_pair(client, group, LEADER, first.member_id)
+        other = await joining
+    parts = {first.member_id: PART, other.member_id: PART}
+    for place, instance, assigned in ((first, LEADER, parts), (other, OTHER, {})):
+        request = sync(place, assigned, instance)
+        await is_refused(client, _taken("a SyncGroup", place, request), CALLS)
+    return Pair(await _joins_pair(client, group, LEADER), other)
+
+
+async def called_again(client: Client, pair: Pair, coordinator: int) -> None:
+    """By whoever leads, once that broker has loaded their group; raises Violation."""
+    leader, other = (place._replace(coordinator=coordinator) for place in pair)
+    for place, instance in ((leader, LEADER), (other, OTHER)):
+        request = heartbeat(place, instance)
+        await is_refused(client, _taken("a Heartbeat", place, request), CALLS)
+    async with beside(client) as another:
+        calling = asyncio.ensure_future(
+            _joins_pair(another, leader.group, LEADER, leader.member_id)
+        )
+        await asyncio.sleep(CALLED_S)
+        called, request = ErrorCode.rebalance_in_progress, heartbeat(other, OTHER)
+        await is_refused(client, _word("a Heartbeat", other, request, of_whole, called), CALLS)
+        again = await _joins_pair(client, other.group, OTHER, other.member_id)
+        await calling
+    await leaves(client, again, LEADER, OTHER, invariant=CALLS)
+
+
+async def _joins_pair(client: Client, group: str, instance: str, member_id: str = "") -> Place:
+    return await joins(
+        client, group, instance, member_id=member_id,
+        session_timeout_ms=PAIRED_MS, rebalance_timeout_ms=PAIRED_MS,
+    )  # fmt: skip
+
+
+def _taken(what: str, place: Place, request: Any) -> Word:
+    return _word(what, place, request, of_whole, ErrorCode.none)
 
 
 def _fenced(former: Place, tp: TopicPartition) -> Iterator[Word]:

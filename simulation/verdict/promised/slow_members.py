@@ -1,4 +1,5 @@
-"""**JoinersStay**: a member that has joined in time is one, however long it waited for the others.
+"""**JoinersStay**: a member that has joined in time is one, however long it waited for the others;
+and it is none any more if it has not asked for its part in the time that a rebalance may take.
 
 A rebalance may take as long as the slowest member wants (``max.poll.interval.ms``, five minutes in
 Kafka's clients), a session is shorter by far; who waits says nothing meanwhile. In plans sessions
@@ -49,6 +50,15 @@ async def check(client: Client) -> None:
     await asyncio.sleep(EVERY_S)
     await _is_told(client, "a SyncGroup", quick, sync(quick, {quick.member_id: b""}, QUICK))
     await leaves(client, quick, QUICK, SLOW, invariant=INVARIANT)
+    await _silent_ones_go(client)
+
+
+async def _silent_ones_go(client: Client) -> None:
+    timeouts = {"session_timeout_ms": REBALANCE_MS, "rebalance_timeout_ms": SESSION_MS}
+    silent = await joins(client, GROUP, SLOW, **timeouts)
+    await asyncio.sleep(2 * SESSION_MS / 1000)
+    gone = ErrorCode.unknown_member_id
+    await _is_told(client, "a Heartbeat", silent, heartbeat(silent, SLOW), gone)
 
 
 def _join(place: Place, instance_id: str, member_id: str | None = None) -> Any:
