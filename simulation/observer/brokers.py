@@ -44,7 +44,7 @@ from simulation.observer.coverage import (
     REPLICA_EVENT,
     Coverage,
 )
-from simulation.observer.groups import steps
+from simulation.observer.groups import watch
 from simulation.observer.logs import begun_anew, flushed
 from simulation.observer.logs.good_ends import GoodEnds
 from simulation.observer.moments import following_on, handing_over, resigning, suspecting, told
@@ -263,10 +263,10 @@ def _watch_groups(
             coordinators.closed(self, waiting)
 
     def step(self: Groups, event: Any) -> Any:
-        before, known = coordinators.stable(self, event), steps.before(self, event)
+        before, known = coordinators.stable(self, event), watch.before(self, event)
         effects = decide(self, event)
         with observer.failing():
-            steps.check(self, event, effects, known)
+            watch.check(self, event, effects, known)
             coordinators.stepped(self, event, effects, before)
         observer.group_ends.update(buried(effects))
         return effects

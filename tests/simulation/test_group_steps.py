@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from group_steps import looked_at
 from group_world import RANGE, SESSION_MS, TP, World
 from kio.schema.errors import ErrorCode
 
 from broker.groups.config import GroupConfig
 from broker.groups.events import Heartbeat, Protocol
 from broker.groups.group import Group
-from broker.groups.groups import Groups
 from broker.groups.members import Members
 from broker.groups.offsets import Offsets
 from broker.groups.pending import PendingAssignments, PendingCommit
@@ -21,7 +21,6 @@ from broker.groups.table import AFTER, STEPS
 from broker.server.zk.znodes import encode_producer_ids
 from broker.types import BrokerId
 from simulation.mutations.swap import Mutation, Swap
-from simulation.observer.groups import steps
 from simulation.observer.moments.producer_ids import PATH, ProducerIdBlocks
 from simulation.violation import Violation
 
@@ -33,15 +32,7 @@ ANOTHER = (Protocol("other", b""),)
 @pytest.fixture
 def world() -> Iterator[Any]:
     """Each of its steps is looked at."""
-    decide = Groups.step
-
-    def checked(self: Groups, event: Any) -> Any:
-        known = steps.before(self, event)
-        effects = decide(self, event)
-        steps.check(self, event, effects, known)
-        return effects
-
-    with Mutation(Swap(Groups, "step", checked)).active():
+    with looked_at():
         config = GroupConfig(
             max_size=3, offsets_retention_ms=60_000, initial_rebalance_delay_ms=1_000
         )

@@ -2,122 +2,36 @@
 
 * **OneLeads**: whoever leads is a member; who is told the members is told all of them; and who has
   led and comes again leads on, under his new id as well.
-* **MembersStay**: a member goes when it leaves, when its session is over, or when it has not come
-  in the time that a rebalance leaves it; a static one only by the first two. Until then it is
-  whoever it was.
-* **SessionsAreTouched**: a session runs anew from whatever a member says that is taken, and from
-  nothing else.
 * **GenerationsFollow**: a generation begins when all have joined, or when the time for it is over;
   all who have are in it, and hear of it. What its leader assigns is what is given out.
 * **AllAreCalled**: who comes, goes, or wants something else has all others join again.
 """
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.config import GroupConfig
 from broker.groups.events import (
     NO_MEMBER_ID,
-    Answer,
-    Commit,
-    Event,
-    Heartbeat,
     Join,
     JoinAnswer,
     JoinedMember,
     Leave,
     Stored,
-    Sync,
     SyncAnswer,
     Tick,
 )
-from broker.groups.pending import PendingAssignments, PendingReturn
-from broker.groups.state import GroupState
-from simulation.observer.groups.view import Seen, View, part
-from simulation.violation import Violation
+from broker.groups.pending import PendingAssignments
+from simulation.observer.groups.step import COMPLETING, EMPTY, PREPARING, STABLE, Step
+from simulation.observer.groups.view import View, part
 
-EMPTY, PREPARING = GroupState.EMPTY, GroupState.PREPARING_REBALANCE
-COMPLETING, STABLE = GroupState.COMPLETING_REBALANCE, GroupState.STABLE
-NEWCOMER_MS: Final = 300_000
-"""How long one may wait for its first generation, before it has a session."""
 SETTLED: Final = frozenset({(COMPLETING, STABLE), (COMPLETING, PREPARING), (STABLE, PREPARING)})
 """How a state changes within a generation, but for who calls an empty group."""
-
-
-class Step(NamedTuple):
-    """What happened to a group."""
-
-    name: str
-    config: GroupConfig
-    before: View
-    after: View
-    event: Event
-    error: ErrorCode
-    """With which ``event`` was refused, if it was."""
-    told: Mapping[int, Answer]
-
-    @property
-    def now(self) -> float:
-        return self.event.at.now
-
-    @property
-    def begins(self) -> bool:
-        """A generation, with whoever is in it."""
-        return self.after.generation > self.before.generation and self.after.state is COMPLETING
-
-    @property
-    def begins_and_ends(self) -> bool:
-        """A generation, of which some went who were in it, at once."""
-        ended = self.after.state in (PREPARING, STABLE)
-        return self.after.generation > self.before.generation and ended
-
-    @property
-    def is_taken(self) -> bool:
-        """Nothing was refused."""
-        return self.error is ErrorCode.none
-
-    @property
-    def renamed(self) -> Mapping[str, str]:
-        """Static members that have another id now: who comes without one has a new one, which is
-        taken back if it cannot be stored."""
-        event, members = self.event, self.before.members
-        if isinstance(event, Join) and self.is_taken and not event.member_id:
-            old = self.before.statics.get(event.instance_id or "")
-            return {} if old is None else {old: event.new_member_id}
-        if isinstance(event, Stored) and event.error is not ErrorCode.none:
-            pending = self.before.storing.get(event.token)
-            if isinstance(pending, PendingReturn) and self.before.state is STABLE:
-                new = pending.event.member_id
-                if new in members and members[new].join == pending.event.request:
-                    return {new: pending.before.member_id}
-        return {}
-
-    @property
-    def joining(self) -> str | None:
-        """Whose JoinGroup this is, under the id that it has now."""
-        if isinstance(self.event, Join) and self.is_taken:
-            return self.event.member_id or self.event.new_member_id
-        return None
-
-    def has_joined(self, member_id: str) -> bool:
-        """A member that is there now, for the next generation."""
-        seen = self.before.members.get(member_id)
-        return member_id == self.joining or (seen is not None and seen.join is not None)
-
-    def require(self, condition: bool, invariant: str, what: str) -> None:
-        """Raises Violation unless that is so."""
-        if not condition:
-            why = f"{what}; {type(self.event).__name__} made {self.before} {self.after}"
-            raise Violation(invariant, f"group {self.name}: {why}")
 
 
 def check(step: Step) -> None:
     """Raises Violation."""
     _is_whole(step)
-    _members_stay(step)
-    _sessions_are_touched(step)
     _generations_follow(step)
     _all_are_called(step)
     _assignments_are_the_leaders(step)
@@ -128,11 +42,6 @@ def _is_whole(step: Step) -> None:
     after, members = step.after, step.after.members
     leads = after.leader in members if members else after.leader is None
     step.require(leads, "OneLeads", f"{after.leader} leads {sorted(members)}")
-    named = [seen.instance_id for seen in members.values() if seen.instance_id is not None]
-    step.require(len(named) == len(set(named)), "MembersStay", f"{sorted(named)} are there twice")
-    is_there = bool(members) or after.state in (EMPTY, PREPARING)
-    step.require(is_there, "MembersStay", f"{after.state.value} without members")
-    step.require(after.state is not EMPTY or not members, "MembersStay", "empty, with members")
     if after.state in (COMPLETING, STABLE):
         knows = all(any(p.name == after.protocol for p in s.protocols) for s in members.values())
         step.require(knows, "GenerationsFollow", f"{after.protocol} is not all members' protocol")
@@ -141,105 +50,9 @@ def _is_whole(step: Step) -> None:
         step.require(bool(missing), "GenerationsFollow", "all have joined, and still wait")
     if isinstance(step.event, Tick) and after.ends is not None:
         step.require(after.ends > step.now, "GenerationsFollow", "time is over, and nothing ends")
-    over = step.before.ends is not None and step.before.ends <= step.now
-    if isinstance(step.event, Tick) and over and _goes_on(step):
-        silent = [name for name, seen in members.items() if seen.sync is None]
+    if isinstance(step.event, Tick) and step.is_over and step.goes_on:
+        silent = [name for name, seen in members.items() if not seen.synced]
         step.require(not silent, "GenerationsFollow", f"{silent} are waited for for ever")
-
-
-def _goes_on(step: Step) -> bool:
-    """With the generation that there was."""
-    state = step.after.state
-    return step.after.generation == step.before.generation and state in (COMPLETING, STABLE)
-
-
-# --- members --------------------------------------------------------------------------------------
-
-
-def _members_stay(step: Step) -> None:
-    before, after, renamed = step.before, step.after, step.renamed
-    for name, seen in before.members.items():
-        now = after.members.get(renamed.get(name, name))
-        if now is None:
-            step.require(_may_go(step, name, seen), "MembersStay", f"{name} is gone")
-        elif renamed.get(name, name) != step.joining and name not in renamed:
-            step.require(now.wants == seen.wants, "MembersStay", f"{name} is another one")
-    came = after.members.keys() - {renamed.get(name, name) for name in before.members}
-    step.require(came <= {step.joining}, "MembersStay", f"{sorted(came)} have not joined")
-    if isinstance(step.event, Join) and step.is_taken:
-        seen_now = after.members.get(step.joining or "")
-        step.require(seen_now is not None, "MembersStay", f"{step.joining} has joined, and is not")
-        assert seen_now is not None
-        asked = step.event
-        due: tuple[object, ...] = (
-            asked.instance_id, asked.session_timeout_ms, asked.rebalance_timeout_ms, asked.protocols
-        )  # fmt: skip
-        if _goes_on(step) and not renamed:
-            due = before.members[asked.member_id].wants
-        step.require(seen_now.wants == due, "MembersStay", f"{step.joining} wants {due}")
-    if isinstance(step.event, Tick):
-        over = [n for n, seen in after.members.items() if _is_over(step, seen)]
-        step.require(not over, "MembersStay", f"the sessions of {over} are over")
-        late = [n for n, until in after.given.items() if until <= step.now]
-        step.require(not late, "MembersStay", f"{late} are waited for, who were only given ids")
-
-
-def _is_over(step: Step, seen: Seen) -> bool:
-    """Who waits for the coordinator is alive, but for who has not been in a generation yet."""
-    waits = seen.join is not None or seen.sync is not None
-    return not waits and seen.deadline <= step.now
-
-
-def _may_go(step: Step, name: str, seen: Seen) -> bool:
-    before, event = step.before, step.event
-    if isinstance(event, Leave):
-        named = {
-            each.member_id or before.statics.get(each.instance_id or "") for each in event.leaving
-        }
-        if name in named:
-            return True
-    waits = not seen.is_new and (seen.join is not None or seen.sync is not None)
-    if isinstance(event, Tick) and seen.deadline <= step.now and not waits:
-        return True
-    over = before.ends is not None and before.ends <= step.now
-    if before.state is COMPLETING:
-        return over and isinstance(event, Tick) and seen.sync is None
-    static = seen.instance_id is not None
-    return before.state is PREPARING and over and seen.join is None and not static
-
-
-def _sessions_are_touched(step: Step) -> None:
-    """Exactly, in ms: each begins when something is taken."""
-    if step.begins_and_ends:
-        return
-    heard, renamed = _heard(step), {new: old for old, new in step.renamed.items()}
-    for name, seen in step.after.members.items():
-        former = step.before.members.get(renamed.get(name, name))
-        due = step.now + seen.session_ms
-        if not (step.begins or name in heard):
-            due = step.now + NEWCOMER_MS if former is None else former.deadline
-        what = f"the session of {name} ends at {seen.deadline}, not at {due}"
-        step.require(seen.deadline == due, "SessionsAreTouched", what)
-
-
-def _heard(step: Step) -> set[str]:
-    event, before = step.event, step.before
-    match event:
-        case Heartbeat() if step.error in (ErrorCode.none, ErrorCode.rebalance_in_progress):
-            return {event.member_id}
-        case Sync() if step.is_taken and before.state is STABLE:
-            return {event.member_id}
-        case Commit() if step.is_taken:
-            return {event.member_id}
-        case Join():
-            return set(step.renamed.values())
-        case Stored() if (before.state, step.after.state) == (COMPLETING, STABLE):
-            return {name for name, seen in before.members.items() if seen.sync is not None}
-        case _:
-            return set()
-
-
-# --- generations ----------------------------------------------------------------------------------
 
 
 def _generations_follow(step: Step) -> None:
@@ -274,7 +87,7 @@ def _leads_on(step: Step) -> None:
 def _is_due(step: Step) -> None:
     before, after = step.before, step.after
     waits = before.extendable is not None
-    over = before.ends is not None and before.ends <= step.now
+    over = step.is_over
     if before.state is not PREPARING:  # called by this very word
         waits = before.state is EMPTY
         over = waits and step.config.initial_rebalance_delay_ms == 0
@@ -342,7 +155,7 @@ def _all_are_called(step: Step) -> None:
         step.require(after.extendable == more, "AllAreCalled", f"or {after.extendable} more")
         waits = [name for name, seen in after.members.items() if seen.sync is not None]
         step.require(not waits, "AllAreCalled", f"{waits} wait for assignments that never come")
-    if _goes_on(step):
+    if step.goes_on:
         step.require(not _must_call(step), "AllAreCalled", "and nobody is called")
 
 
@@ -403,7 +216,7 @@ def _assignments_are_the_leaders(step: Step) -> None:
                 )
                 told = step.told.get(asked)
                 step.require(told == answer, "GenerationsFollow", f"{name} is told {told}")
-    elif _goes_on(step) or after.generation == before.generation:
+    elif step.goes_on or after.generation == before.generation:
         old = {new: former for former, new in step.renamed.items()}
         for name, seen in after.members.items():
             former = before.members.get(old.get(name, name))

@@ -41,7 +41,7 @@ from broker.wire.group_records import (
     OffsetCommitValue,
     Value,
 )
-from simulation.observer.groups.rebalances import Step
+from simulation.observer.groups.step import Step
 from simulation.observer.groups.view import View, asker, part, subscribed
 
 OFFSETS: Final = "OffsetsAreStored"

@@ -26,6 +26,8 @@ class Seen(NamedTuple):
     join: int | None
     sync: int | None
     is_new: bool
+    synced: bool
+    """It has asked for its part of this generation."""
 
     @property
     def wants(self) -> tuple[object, ...]:
@@ -106,7 +108,7 @@ def _seen(member: Member) -> Seen:
     return Seen(
         member.instance_id, member.session_timeout_ms, member.rebalance_timeout_ms,
         member.protocols, member.assignment, member.deadline, member.join, member.sync,
-        member.is_new,
+        member.is_new, member.synced,
     )  # fmt: skip
 
 

@@ -19,8 +19,8 @@ from broker.groups.events import (
 from broker.groups.group import Group
 from broker.groups.groups import Groups, Records
 from broker.groups.state import GroupState
-from simulation.observer.groups import rebalances, refusals, stored
-from simulation.observer.groups.rebalances import Step
+from simulation.observer.groups import members, rebalances, refusals, stored
+from simulation.observer.groups.step import Step
 from simulation.observer.groups.view import View, of
 
 
@@ -85,6 +85,7 @@ def _check(groups: Groups, event: Event, effects: Sequence[Effect], was: _Was) -
         return
     step = Step(was.name, config, was.view, after, event, error, told)
     if after.state is not GroupState.DEAD:
+        members.check(step)
         rebalances.check(step)
     is_gone = there is not group or group is None
     stored.check(step, stores, was.records, is_gone=is_gone)

@@ -1,0 +1,24 @@
+"""Each step of a group is held against what its members may count on, as in the simulator."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from broker.groups.groups import Groups
+from simulation.mutations.swap import Mutation, Swap
+from simulation.observer.groups import watch
+
+
+@contextmanager
+def looked_at() -> Iterator[None]:
+    """Within, a step that does what it must not raises Violation."""
+    decide = Groups.step
+
+    def checked(self: Groups, event: Any) -> Any:
+        known = watch.before(self, event)
+        effects = decide(self, event)
+        watch.check(self, event, effects, known)
+        return effects
+
+    with Mutation(Swap(Groups, "step", checked)).active():
+        yield
