@@ -25,7 +25,8 @@ from broker.server.metrics.meters import CONSUMER
 from broker.server.replication import partition as server
 from broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
 from broker.server.replication.replica_manager import ReplicaManager
-from broker.server.requests import metadata
+from broker.server.requests import describe_groups, metadata
+from broker.server.requests.context import Context
 from broker.server.zk.producer_ids import ProducerIds
 from broker.types import Millis, ProducerId, TopicPartition
 from broker.wire.messages.fetch import FetchRequest
@@ -44,7 +45,7 @@ from simulation.observer.coverage import (
     REPLICA_EVENT,
     Coverage,
 )
-from simulation.observer.groups import watch
+from simulation.observer.groups import described, view, watch
 from simulation.observer.logs import begun_anew, flushed
 from simulation.observer.logs.good_ends import GoodEnds
 from simulation.observer.moments import following_on, handing_over, resigning, suspecting, told
@@ -80,6 +81,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         _watch_groups(undo, observer, brokers)
         _watch_metadata(undo, observer)
         _watch_views(undo, observer)
+        _watch_descriptions(undo, observer)
         _watch_producer_ids(undo, observer)
         yield
 
@@ -297,6 +299,20 @@ def _watch_views(undo: contextlib.ExitStack, observer: Observer) -> None:
             told.known(topic, self._topics.get(topic, {}), observer.ever_led)
 
     _replace(undo, ZkMetadata, "_read", read)
+
+
+def _watch_descriptions(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = describe_groups._describe
+
+    def describe(group_id: str, context: Context) -> Any:
+        answer, shard = original(group_id, context), context.groups.shard(group_id)
+        if isinstance(shard, GroupShard):
+            group = shard.groups.by_id.get(group_id)
+            with observer.failing():
+                described.check(answer, None if group is None else view.of(group))
+        return answer
+
+    _replace(undo, describe_groups, "_describe", describe)
 
 
 def _watch_producer_ids(undo: contextlib.ExitStack, observer: Observer) -> None:
