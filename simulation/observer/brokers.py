@@ -62,7 +62,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
     """``nodes``: by the id of the broker there."""
     brokers = {node.host: broker for broker, node in nodes.items()}
     disks = {node.host: node.disk for node in nodes.values()}
-    observer.defaults.update({b: node.config.topic_defaults() for b, node in nodes.items()})
+    observer.settings.properties.update({b: node.config for b, node in nodes.items()})
     with contextlib.ExitStack() as undo:
         _watch_partitions(undo, observer, brokers)
         _watch_fetches(undo, observer)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakSet
 
-from broker.config import TopicConfig
 from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.replication.events import (
     Append,
@@ -32,6 +31,7 @@ from simulation.observer.coverage import Coverage
 from simulation.observer.logs import epochs, producers, retention, times
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.moments import joining, orders_done, proposing, resigning, told, viewing
+from simulation.observer.moments.broker_settings import BrokerSettings
 from simulation.observer.moments.producer_ids import ProducerIdBlocks
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
@@ -80,7 +80,7 @@ class Observer:
         """What happened, for the story."""
         self.topics: dict[str, Topic] = {}
         self.configs: dict[str, dict[str, str]] = {}
-        self.defaults: dict[int, TopicConfig] = {}  # by broker
+        self.settings = BrokerSettings()
         self.producer_ids = ProducerIdBlocks()
         """Settings by topic, as last written."""
         self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)

@@ -17,6 +17,7 @@ def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: LedTree | None)
         with observer.failing():
             for path, data, _ in seen:
                 observer.producer_ids.written(path, data)
+                observer.settings.written(path, data)
         if led is not None:
             led.changed(seen, zxid)
             return

@@ -82,7 +82,7 @@ def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:
         wanted = observer.configs.get(tp.topic, {})
         for broker in partition.isr:
             replica = hosted(broker, tp)
-            due = observer.defaults[broker].overridden(wanted)
+            due = observer.settings.defaults(broker).overridden(wanted)
             if replica is not None and replica.config != due:
                 yield f"{tp}: broker {broker} goes by {replica.config}, its settings are {wanted}"
             elif replica is not None and not _is_told(replica):

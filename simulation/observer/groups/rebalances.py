@@ -7,6 +7,7 @@
 * **AllAreCalled**: who comes, goes, or wants something else has all others join again.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -21,7 +22,7 @@ from broker.groups.events import (
     SyncAnswer,
     Tick,
 )
-from broker.groups.pending import PendingAssignments
+from broker.groups.pending import PendingAssignments, PendingReturn
 from simulation.observer.groups.step import COMPLETING, EMPTY, PREPARING, STABLE, Step
 from simulation.observer.groups.view import View, part
 
@@ -33,6 +34,7 @@ def check(step: Step) -> None:
     """Raises Violation."""
     _is_whole(step)
     _generations_follow(step)
+    _who_comes_back_is_told(step)
     _all_are_called(step)
     _assignments_are_the_leaders(step)
 
@@ -118,25 +120,51 @@ def _votes(after: View) -> dict[str, int]:
 def _all_are_told(step: Step) -> None:
     """Of the generation, and of who leads it; the leader of all of them."""
     after, event = step.after, step.event
-    shown = tuple(
-        JoinedMember(name, seen.instance_id, part(seen, after.protocol))
-        for name, seen in after.members.items()
-    )
     for name in after.members:
         asked = step.before.members.get(name)
         number = event.request if isinstance(event, Join) and name == step.joining else None
         number = asked.join if number is None and asked is not None else number
         if number is None:
             continue  # a static one that has not come
-        due = JoinAnswer(
-            member_id=name, generation=after.generation, protocol_type=after.protocol_type,
-            protocol=after.protocol, leader=after.leader or NO_MEMBER_ID,
-            members=shown if name == after.leader else (),
-        )  # fmt: skip
+        due = _place(after, name)
         told = step.told.get(number)
         step.require(told == due, "OneLeads", f"{name} is told {told}, due is {due}")
     empty = all(not seen.assignment for seen in after.members.values())
     step.require(empty, "GenerationsFollow", "something is assigned already")
+
+
+def _place(after: View, name: str) -> JoinAnswer:
+    """What a member is told when it has joined."""
+    leads = name == after.leader
+    shown = (
+        JoinedMember(each, seen.instance_id, part(seen, after.protocol))
+        for each, seen in after.members.items()
+    )
+    return JoinAnswer(
+        member_id=name, generation=after.generation, protocol_type=after.protocol_type,
+        protocol=after.protocol, leader=after.leader or NO_MEMBER_ID,
+        members=tuple(shown) if leads else (),
+    )  # fmt: skip
+
+
+def _who_comes_back_is_told(step: Step) -> None:
+    """Of the generation that goes on: that it leads, where it does, and need not assign (KIP-814);
+    one that does not know of that takes another one for its leader, and just asks for its part."""
+    after, event = step.after, step.event
+    pending = step.before.storing.get(event.token) if isinstance(event, Stored) else None
+    if not step.goes_on or step.renamed:
+        return
+    if isinstance(event, Join) and event.request in step.told and step.is_taken:
+        told, due = step.told[event.request], _place(after, event.member_id)
+        step.require(told == due, "OneLeads", f"{event.member_id} is told {told}, due is {due}")
+    if isinstance(pending, PendingReturn) and pending.event.request in step.told:
+        told, due = step.told[pending.event.request], _place(after, pending.event.member_id)
+        leads = pending.event.member_id == after.leader
+        if pending.event.supports_skipping_assignment:
+            due = replace(due, skip_assignment=leads)
+        else:
+            due = replace(due, leader=pending.leader, members=())
+        step.require(told == due, "OneLeads", f"{pending.event.member_id} is told {told}, {due}")
 
 
 def _all_are_called(step: Step) -> None:

@@ -2,7 +2,8 @@
 
 What was set and is not named stays with the one (KIP-339) and goes with the other, which is why
 there are two; what is taken back has its default again. And what it is can be asked for
-(DescribeConfigs), of every broker, and is what its replicas go by (SettingsAgree). Who changes
+(DescribeConfigs), of every broker, and is what its replicas go by (SettingsAgree); so with what is
+set of brokers. Who changes
 something at the same time as somebody else undoes nothing of it.
 """
 
@@ -18,8 +19,9 @@ from broker.wire.messages import incremental_alter_configs as single
 from broker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client, beside
+from simulation.observer.moments.broker_settings import ALL
 from simulation.verdict import agreeing, patience
-from simulation.verdict.administered.invalid_settings import SET, TOPIC
+from simulation.verdict.administered.invalid_settings import BROKER, SET, TOPIC
 from simulation.verdict.refused.words import answered
 from simulation.verdict.settings.asked_topics import PATIENCE_S, made
 from simulation.verdict.settling import Cluster
@@ -31,7 +33,11 @@ DELETE: Final = 1
 OF_TOPIC: Final = 1
 """Where a value comes from: the topic itself."""
 
+RETENTION: Final = "log.retention.ms"
+
 Settings = Mapping[str, str]
+Resource = tuple[int, str]
+"""Its kind and name."""
 
 
 async def check(client: Client, administrator: Administrator, world: Cluster) -> None:
@@ -59,6 +65,43 @@ async def check(client: Client, administrator: Administrator, world: Cluster) ->
         await _are_described(client, expected)
         await agreeing.settings(world.observer, world.hosted)
     await _two_at_once(client, world)
+    await _of_brokers(client, world)
+
+
+async def _of_brokers(client: Client, world: Cluster) -> None:
+    """Of all of them, then of one, and taken back (KIP-226): of a topic that says nothing of its
+    own, and of others where they say nothing."""
+    one = client.brokers[-1]
+    day, longer = "86400003", "86400004"
+    whole, own = {RETENTION: day}, {RETENTION: longer}
+    given = world.observer.settings.properties[one].log_retention_ms
+    static = None if given is None else str(given)
+    for name, operation, value, expected in (
+        (ALL, SET, day, {ALL: whole}),
+        (str(one), SET, longer, {ALL: whole, str(one): own}),
+        (ALL, DELETE, None, {str(one): own}),
+        (str(one), DELETE, None, {}),
+    ):
+        entity = "" if name == ALL else name
+        request = _single(operation, RETENTION, value, (BROKER, entity))
+        answer = await answered(client, one, request)
+        error, there = answer.responses[0].error_code, world.observer.settings.dynamic
+        left = {each: dict(settings) for each, settings in there.items() if settings}
+        if error is not ErrorCode.none or left != expected:
+            told = f"{error.name} to {value} of {name}, and they have {left}, not {expected}"
+            raise Violation(INVARIANT, f"brokers: {told}")
+        await agreeing.settings(world.observer, world.hosted)
+        due = longer if str(one) in expected else expected.get(ALL, {}).get(RETENTION, static)
+        described = await _described_broker(client, one)
+        if described != due:
+            what = f"broker {one} tells {described}, and {RETENTION} is {due}"
+            raise Violation(INVARIANT, what)
+
+
+async def _described_broker(client: Client, broker: int) -> str | None:
+    answer = await answered(client, broker, _describe((BROKER, str(broker))))
+    told = (each.value for each in answer.results[0].configs if each.name == RETENTION)
+    return next(told, None)
 
 
 async def _two_at_once(client: Client, world: Cluster) -> None:
@@ -102,17 +145,18 @@ async def _are_described(client: Client, expected: Settings) -> None:
     await patience.wait(INVARIANT, PATIENCE_S, why)
 
 
-def _describe() -> DescribeConfigsRequest:
+def _describe(of: Resource = (TOPIC, NAME)) -> DescribeConfigsRequest:
+    kind, name = of
     resource = DescribeConfigsResource(
-        resource_type=TOPIC, resource_name=NAME, configuration_keys=None
+        resource_type=kind, resource_name=name, configuration_keys=None
     )
     return DescribeConfigsRequest(version=1, resources=(resource,), include_synonyms=False)
 
 
-def _single(operation: int, name: str, value: str | None) -> Any:
+def _single(operation: int, name: str, value: str | None, of: Resource = (TOPIC, NAME)) -> Any:
     config = single.AlterableConfig(name=name, config_operation=operation, value=value)
     resource = single.AlterConfigsResource(
-        resource_type=TOPIC, resource_name=NAME, configs=(config,)
+        resource_type=of[0], resource_name=of[1], configs=(config,)
     )
     return single.IncrementalAlterConfigsRequest(
         version=0, resources=(resource,), validate_only=False

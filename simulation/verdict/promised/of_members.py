@@ -159,6 +159,12 @@ def _fenced(former: Place, tp: TopicPartition) -> Iterator[Word]:
     yield _word("a Heartbeat", former, heartbeat(former, INSTANCE), of_whole, fenced)
     request = commit(former, tp.topic, {tp.partition: 1}, None, INSTANCE)
     yield _word("an OffsetCommit", former, request, of_parts, fenced)
+    yield _word("a SyncGroup", former, sync(former, {}, INSTANCE), of_whole, fenced)
+    known = join(former.group, former.member_id, instance_id=INSTANCE)
+    yield _word("a JoinGroup", former, known, of_whole, fenced)
+    leaver = MemberIdentity(member_id=former.member_id, group_instance_id=INSTANCE)
+    left = LeaveGroupRequest(version=3, group_id=former.group, members=(leaver,))
+    yield _word("a LeaveGroup", former, left, _of_each, fenced)
 
 
 def _word(what: str, place: Place, request: Any, refusals: Any, expected: ErrorCode) -> Word:
@@ -169,6 +175,10 @@ def leave_group(group: str, *instance_ids: str) -> LeaveGroupRequest:
     """Of static members, as an administrator asks for it."""
     members = tuple(MemberIdentity(member_id="", group_instance_id=each) for each in instance_ids)
     return LeaveGroupRequest(version=3, group_id=group, members=members)
+
+
+def _of_each(answer: Any) -> Iterator[ErrorCode]:
+    return (member.error_code for member in answer.members)
 
 
 def of_leavers(answer: Any) -> Iterator[ErrorCode]:
