@@ -211,7 +211,7 @@ def looks_for_no_deletion() -> Swap:
     [
         (order_goes_first, "half deleted", 3, "Settles"),
         (flushes_outlive_cuts, "cut while flushing", 6, "FlushedIsSynced"),
-        (gives_out_what_was_assigned_before, "assignments overtaken", 8, "AnsweredIsStored"),
+        (gives_out_what_was_assigned_before, "assignments overtaken", 8, "GenerationsFollow"),
         (waiting_producers_are_not_told, "leaderless", 0, "WaitingAreTold"),
         (producers_outlive_their_log, "far behind", 0, "ProducersAreLog"),
         (told_once_is_told_for_ever, "passed over", 0, "UntoldIsKnown"),
