@@ -28,6 +28,8 @@ CALLS: Final = "LeaderCallsAgain"
 LEADER, OTHER = "leader", "other"
 PAIRED_MS: Final = 60_000
 """Their session: another coordinator needs some seconds."""
+SKIPS_SINCE: Final = 9
+"""Who leads and comes back is told that it need not assign, and who does not lead is not."""
 CALLED_S: Final = 0.35
 """Within which who joins is known to."""
 ATTEMPTS_MAX: Final = 30
@@ -120,8 +122,10 @@ async def paired(client: Client, group: str) -> Pair:
         other = await joining
     parts = {first.member_id: PART, other.member_id: PART}
     for place, instance, assigned in ((first, LEADER, parts), (other, OTHER, {})):
-        request = sync(place, assigned, instance)
+        beat, request = heartbeat(place, instance), sync(place, assigned, instance)
+        await is_refused(client, _taken("a Heartbeat", place, beat), CALLS)
         await is_refused(client, _taken("a SyncGroup", place, request), CALLS)
+    other = await _joins_pair(client, group, OTHER, version=SKIPS_SINCE)
     return Pair(await _joins_pair(client, group, LEADER), other)
 
 
@@ -143,9 +147,11 @@ async def called_again(client: Client, pair: Pair, coordinator: int) -> None:
     await leaves(client, again, LEADER, OTHER, invariant=CALLS)
 
 
-async def _joins_pair(client: Client, group: str, instance: str, member_id: str = "") -> Place:
+async def _joins_pair(
+    client: Client, group: str, instance: str, member_id: str = "", version: int = 5
+) -> Place:
     return await joins(
-        client, group, instance, member_id=member_id,
+        client, group, instance, member_id=member_id, version=version,
         session_timeout_ms=PAIRED_MS, rebalance_timeout_ms=PAIRED_MS,
     )  # fmt: skip
 
