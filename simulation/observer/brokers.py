@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from broker.controller.context import Context
+from broker.controller.context import Context as ControllerContext
 from broker.controller.controller import Controller
 from broker.controller.events import AnswerShutdown
 from broker.coordination.coordinator import Coordinator
@@ -195,8 +195,8 @@ def _watch_sessions(undo: contextlib.ExitStack, observer: Observer) -> None:
 
 def _watch_answers(undo: contextlib.ExitStack, observer: Observer) -> None:
     original = Controller.step
-    told: WeakKeyDictionary[Context, RolesTold] = WeakKeyDictionary()
-    bounced: WeakKeyDictionary[Context, Bounced] = WeakKeyDictionary()
+    told: WeakKeyDictionary[ControllerContext, RolesTold] = WeakKeyDictionary()
+    bounced: WeakKeyDictionary[ControllerContext, Bounced] = WeakKeyDictionary()
 
     def step(self: Controller, event: Any) -> Any:
         effects = original(self, event)
