@@ -21,8 +21,9 @@ class Probing(Producer):
 
     async def numbers_count(self, tp: TopicPartition) -> None:
         """**RepetitionsKnown**: the oldest of the batches that are remembered, sent again, is
-        answered with the offset that it has. **GapsRefused**: one that is further ahead than the
-        next number is not taken. Raises Violation."""
+        answered with the offset that it has; one that begins with its number and is longer is none
+        of it. **GapsRefused**: one that is further ahead than the next number is not taken. Raises
+        Violation."""
         if not await self._begin_anew():
             return
         flights = [self._numbered(tp, number) for number in range(REMEMBERED)]
@@ -34,6 +35,10 @@ class Probing(Producer):
         error = await self._send((oldest, batch))
         if error in LOST_PRODUCER or oldest.offset != offset:
             what = f"{tp}: {error}, offset {oldest.offset}, for what was acked at {offset}"
+            raise Violation("RepetitionsKnown", what)
+        longer = self._flight(tp, ACKS_ALL, 2, (*self._producer, 0))
+        if await self._send(longer) is ErrorCode.none:
+            what = f"{tp}: numbers 0 and 1 in a batch were taken for what number 0 alone was"
             raise Violation("RepetitionsKnown", what)
         ahead = self._numbered(tp, REMEMBERED + 1)
         if await self._send(ahead) is ErrorCode.none:

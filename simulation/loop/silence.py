@@ -1,6 +1,7 @@
-"""Nothing is logged for a while."""
+"""Nothing is said for a while."""
 
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,3 +15,12 @@ def silence() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Brokers log what they suffer; here that is the plan. What a killed one was about to start
+    was never awaited."""
+    with silence(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+        yield

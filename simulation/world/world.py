@@ -1,12 +1,11 @@
 """One world: built of a plan, run, judged. The same plan gives the same history, step for step."""
 
 import asyncio
-import contextlib
 import hashlib
 import struct
-import warnings
-from collections.abc import Iterator
+import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from broker.controller.context import Context
@@ -18,9 +17,10 @@ from simulation.clients.client import Client
 from simulation.clients.committing import Committer
 from simulation.clients.members import Member
 from simulation.clients.producers import Producer
-from simulation.loop.loop import SimulatedLoop
+from simulation.loop.endless import EndlessStep, steps_end
+from simulation.loop.loop import OutOfSteps, SimulatedLoop
 from simulation.loop.ownership import NOBODY, Process
-from simulation.loop.silence import silence
+from simulation.loop.silence import quiet
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Node, Surroundings
 from simulation.network.network import Network
@@ -54,7 +54,7 @@ from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
 from simulation.zookeeper.ensemble import ZooKeeper
 from simulation.zookeeper.shell import ZkShell
 
-STEPS_MAX: Final = 20_000_000
+STEPS_MAX: Final = 2_000_000  # ten times what long runs take
 TICK_MS: Final = 500
 ADMINISTRATOR: Final = "administrator"
 JUDGE: Final = "judge"
@@ -88,17 +88,8 @@ class Outcome:
 
 def run(plan: Plan, *, with_digest: bool = False) -> Outcome:
     """Runs a plan to its end, or to the first violation."""
-    with _quiet():
+    with quiet():
         return Simulation(plan, with_digest=with_digest).run()
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Brokers log what they suffer; here that is the plan. What a killed one was about to start
-    was never awaited."""
-    with silence(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-        yield
 
 
 class Simulation:
@@ -157,13 +148,17 @@ class Simulation:
     def run(self) -> Outcome:
         """Once."""
         violation: Violation | None = None
-        with watching(self.observer, self.nodes):
+        with watching(self.observer, self.nodes), steps_end(self.loop):
             if self._digest is not None:
                 self.loop.observer = self._digested
             try:
                 self._phases()
             except Violation as found:
                 violation = found
+            except (OutOfSteps, EndlessStep) as endless:
+                violation = Violation("StepsEnd", str(endless))
+            except Exception as error:  # noqa: BLE001  nor is a search to die of what it is told
+                violation = Violation("NothingUnhandled", _where(error))
             finally:
                 self.loop.observer = None
                 at = self.loop.time()
@@ -397,3 +392,9 @@ async def _and_close(client: Client, work: Any) -> None:
         await work
     finally:
         await client.close()
+
+
+def _where(error: Exception) -> str:
+    """What a client, or who judges, did not expect to be told."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"{error!r} in {last.name}, line {last.lineno} of {Path(last.filename).name}"

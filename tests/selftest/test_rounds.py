@@ -121,6 +121,23 @@ def test_a_longer_search_is_for_what_a_shorter_one_has_not_found(tmp_path: Path)
     assert not hour.has_done(attempt(NOTHING))
 
 
+DIES_IN_ITS_SECOND_SEED = """
+import json, pathlib, sys
+summary = {"seeds": 1, "steps": 9, "processor_s": 0.1, "failures": []}
+pathlib.Path(sys.argv[sys.argv.index("--summary") + 1]).write_text(json.dumps(summary))
+raise ValueError("a word that nobody expected")
+"""
+
+
+def test_a_search_that_dies_has_not_found_nothing(tmp_path: Path) -> None:
+    (tmp_path / "simulation").mkdir()
+    (tmp_path / "simulation" / "__main__.py").write_text(DIES_IN_ITS_SECOND_SEED)
+    finding = Simulator(Children(), tmp_path, 1, 1).look(tmp_path, tmp_path / "place")
+    assert finding.outcome is Outcome.INCONCLUSIVE
+    assert "status 1: " in finding.why
+    assert "a word that nobody expected" in finding.why
+
+
 @pytest.mark.parametrize(
     ("sound", "quiet", "status", "words"),
     [

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import gc
+import time
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
+from simulation.loop.endless import EndlessStep, steps_end
 from simulation.loop.loop import OutOfSteps, SimulatedLoop, Stalled
 from simulation.loop.ownership import Process
 
@@ -113,6 +115,30 @@ def test_a_run_that_cannot_end_ends(loop: SimulatedLoop) -> None:
 
     with pytest.raises(OutOfSteps):
         loop.run_until_complete(spin())
+
+
+def test_a_step_that_goes_round_in_circles_ends_the_run(loop: SimulatedLoop) -> None:
+    def turn() -> None:
+        while True:
+            with contextlib.suppress(Exception):
+                list(range(100))
+
+    async def broken() -> None:
+        turn()
+
+    with steps_end(loop, 0.05), pytest.raises(EndlessStep, match=r"a step .* in .*turn"):
+        loop.run_until_complete(broken())
+
+
+def test_a_run_of_short_steps_may_take_longer_than_any(loop: SimulatedLoop) -> None:
+    async def work() -> None:
+        ends = time.process_time() + 0.3
+        while time.process_time() < ends:
+            sum(range(10_000))
+            await asyncio.sleep(0)
+
+    with steps_end(loop, 0.05):
+        loop.run_until_complete(work())
 
 
 def test_a_failing_callback_is_trouble_and_nothing_more(loop: SimulatedLoop) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker.types import TopicPartition
-from broker.wire.batch import RecordBatch, parse_batches
+from broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
 from broker.wire.messages.fetch import PartitionData
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client, beside
@@ -211,7 +211,12 @@ def _is_gone(told: Iterable[PartitionData]) -> bool:
 
 
 def _batches(part: PartitionData) -> list[RecordBatch]:
-    return list(parse_batches(part.records or b""))
+    try:
+        return list(parse_batches(part.records or b""))
+    except CorruptBatch as error:
+        raise Violation(
+            LIMITS, f"what is told of {part.partition_index} is cut: {error}"
+        ) from error
 
 
 def _all(told: Iterable[PartitionData]) -> list[RecordBatch]:
