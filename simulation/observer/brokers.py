@@ -12,8 +12,9 @@ from broker.coordination.coordinator import Coordinator
 from broker.coordination.hosting.partition import HostedPartition
 from broker.groups.groups import Groups
 from broker.log import manager
-from broker.log.disk.checkpoints import RECOVERY_POINTS, mark_clean_shutdown
+from broker.log.disk.checkpoints import RECOVERY_POINTS, mark_clean_shutdown, offsets_in
 from broker.log.disk.files import Directory
+from broker.log.flushing import Flushing
 from broker.log.manager import LogManager
 from broker.log.partition_log import PartitionLog
 from broker.replication.events import Effect, Event, Fetched
@@ -46,8 +47,9 @@ from simulation.observer.coverage import (
     Coverage,
 )
 from simulation.observer.groups import described, view, watch
-from simulation.observer.logs import begun_anew, flushed
+from simulation.observer.logs import begun_anew, epochs, flushed
 from simulation.observer.logs.good_ends import GoodEnds
+from simulation.observer.logs.unflushed import Unflushed
 from simulation.observer.moments import following_on, handing_over, resigning, suspecting, told
 from simulation.observer.moments.counting import Counting
 from simulation.observer.moments.roles_told import RolesTold
@@ -56,6 +58,9 @@ from simulation.observer.observer import Observer
 from simulation.observer.untold import asked
 from simulation.violation import Violation
 
+Opened = WeakKeyDictionary[Process, LogManager]
+"""The logs of each life of a broker."""
+
 
 @contextlib.contextmanager
 def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
@@ -63,6 +68,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
     brokers = {node.host: broker for broker, node in nodes.items()}
     disks = {node.host: node.disk for node in nodes.values()}
     observer.settings.properties.update({b: node.config for b, node in nodes.items()})
+    opened_by: Opened = WeakKeyDictionary()
     with contextlib.ExitStack() as undo:
         _watch_partitions(undo, observer, brokers)
         _watch_fetches(undo, observer)
@@ -72,9 +78,10 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
         _watch_answers(undo, observer)
         _watch_offices(undo, observer)
-        _watch_checkpoints(undo, observer, disks)
+        _watch_checkpoints(undo, observer, disks, opened_by)
         _watch_beginnings(undo, observer, disks)
-        _watch_openings(undo, observer, nodes)
+        _watch_flushes(undo, observer)
+        _watch_openings(undo, observer, nodes, opened_by)
         _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _watch_coordinators(undo, observer)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
@@ -335,17 +342,21 @@ def _watch_producer_ids(undo: contextlib.ExitStack, observer: Observer) -> None:
 
 
 def _watch_checkpoints(
-    undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]
+    undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk], opened: Opened
 ) -> None:
     original = Directory.replace_steps
 
     def replace_steps(self: Directory, name: str, content: bytes) -> Any:
         process = _living()
         if name == RECOVERY_POINTS and process is not None:
-            disk = disks[process.host]
+            disk, logs = disks[process.host], opened.get(process)
             if isinstance(disk, MemoryDisk):
                 with observer.failing():
                     flushed.check(disk, self.path, content)
+                    for tp, offset in offsets_in(content, self.path / name).items():
+                        log = None if logs is None else logs.get(tp)
+                        if log is not None:
+                            epochs.noted(disk, log, offset)
         return original(self, name, content)
 
     _replace(undo, Directory, "replace_steps", replace_steps)
@@ -366,8 +377,28 @@ def _watch_beginnings(
     _replace(undo, PartitionLog, "truncate_fully", truncate_fully)
 
 
+def _watch_flushes(undo: contextlib.ExitStack, observer: Observer) -> None:
+    unflushed, append, look = Unflushed(), PartitionLog.append, LogManager.flush_if_due
+
+    def appended(self: PartitionLog, batches: Any, base: int, epoch: Any, now_ms: int) -> None:
+        begin = self.log_end_offset
+        append(self, batches, base, epoch, now_ms)
+        with observer.failing():
+            unflushed.appended(self, begin, now_ms)
+
+    def looked(self: LogManager, now_ms: int) -> None:
+        look(self, now_ms)
+        with observer.failing():
+            for log in self.logs.values():
+                unflushed.looked(log, now_ms)
+
+    _replace(undo, PartitionLog, "append", appended)
+    _replace(undo, LogManager, "flush_if_due", looked)
+    _replace(undo, Flushing, "steps", unflushed.counted(Flushing.steps))
+
+
 def _watch_openings(
-    undo: contextlib.ExitStack, observer: Observer, nodes: Mapping[int, Node]
+    undo: contextlib.ExitStack, observer: Observer, nodes: Mapping[int, Node], opened_by: Opened
 ) -> None:
     original, ends = LogManager.__init__, GoodEnds({node.host: node for node in nodes.values()})
 
@@ -376,10 +407,12 @@ def _watch_openings(
         if (process := _living()) is not None:
             with observer.failing():
                 ends.opened(process, self)
+            opened_by[process] = self
 
     def marked(directory: Directory) -> None:
         if (process := _living()) is not None:
-            ends.closed(process)
+            with observer.failing():
+                ends.closed(process, opened_by.get(process), directory.path)
         mark_clean_shutdown(directory)
 
     _replace(undo, LogManager, "__init__", opened)

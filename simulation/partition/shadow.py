@@ -21,6 +21,9 @@ class Extent(NamedTuple):
     """Its greatest one, in ms since 1970."""
     producer: int = -1
     """The idempotent producer that sent it."""
+    producer_epoch: int = -1
+    sequence: int = -1
+    """Of its first record."""
 
     @classmethod
     def of(cls, batch: RecordBatch) -> "Extent":
@@ -32,6 +35,8 @@ class Extent(NamedTuple):
             batch.leader_epoch,
             batch.max_timestamp,
             batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
         )
 
     def __str__(self) -> str:
@@ -70,9 +75,7 @@ class Shadow:
             if effect.leader_epoch is None:
                 base = batch.base_offset
             epoch = batch.leader_epoch if effect.leader_epoch is None else effect.leader_epoch
-            extent = Extent(
-                base, base + size, batch.crc, int(epoch), batch.max_timestamp, batch.producer_id
-            )
+            extent = Extent.of(batch)._replace(base=base, next=base + size, epoch=int(epoch))
             self._extents.append(extent)
             self._bases.append(base)
             base += size

@@ -46,6 +46,7 @@ from simulation.plans.knots import OF_CONTROLLERS, alone, led_turn, tie
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan, Settings, stream
 from simulation.plans.variations import (
     failing_mid_step,
+    flushed_in_time,
     in_racks,
     indexed,
     pipelined,
@@ -86,6 +87,7 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
         plan = tie(plan, stream(seed, "knots"), knot, led=led)
     plan = indexed(plan, stream(seed, "indexes"))
     plan = static_members(plan, stream(seed, "static members"))
+    plan = flushed_in_time(plan, stream(seed, "flush.ms"))
     if not led:
         return plan
     plan = queues_unheard(plan, stream(seed, "queues"))

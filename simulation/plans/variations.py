@@ -44,6 +44,8 @@ WRITTEN: Final = (
 """Where those are."""
 QUEUES: Final = "/brokers/state"
 """Where they are without a controller."""
+FLUSHED: Final = 0.25
+"""Of plans that ``flush.ms`` is set."""
 IN_RACKS: Final = 0.85
 """Of plans that brokers are in racks."""
 
@@ -196,6 +198,17 @@ def queues_unheard(plan: Plan, rng: Random) -> Plan:
         for carried_out in (False, True)
     )
     return plan.with_more(lost)
+
+
+def flushed_in_time(plan: Plan, rng: Random) -> Plan:
+    """The same, or with logs that are flushed in the background when records have waited long
+    enough, whether anything follows them or not."""
+    if rng.random() >= FLUSHED:
+        return plan
+    flush_ms = ("flush.ms", rng.choice(("100", "500", "2000")))
+    topics = (replace(topic, config=(*topic.config, flush_ms)) for topic in plan.topics)
+    looked = ("log.flush.scheduler.interval.ms", "100")
+    return replace(plan, topics=tuple(topics), settings=(*plan.settings, looked))
 
 
 def in_racks(plan: Plan, rng: Random) -> Plan:

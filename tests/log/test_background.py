@@ -329,6 +329,39 @@ def test_flush_ms_is_kept_in_the_background(disk: MemoryDisk, later: Later) -> N
     assert log.recovery_point == 3
 
 
+def test_what_follows_a_full_segment_is_flushed_in_time_too(disk: MemoryDisk, later: Later) -> None:
+    config = LogConfig(segment_bytes=batch().size, flush_ms=500)
+    log = opened(disk, later, config).create(TP)
+    append(log, 2)
+    later.carry_out()
+    assert log.recovery_point == 1, "the second segment is not full"
+    log.flush_if_due(NOW_MS + 500)
+    later.carry_out()
+    assert log.recovery_point == 2
+
+
+@pytest.mark.parametrize("parts", range(4))
+def test_a_sync_that_fails_is_heard_of_though_another_flush_was_faster(
+    disk: MemoryDisk, later: Later, parts: int
+) -> None:
+    """What came behind that one it may have dropped, and the next sync would be content."""
+    log = opened(disk, later, LogConfig(flush_ms=500)).create(TP)
+    append(log, 2)
+    log.flush_if_due(NOW_MS + 500)
+    (steps,) = later.tasks
+    for _, work in zip(range(parts), steps, strict=False):
+        work()
+    work = next(steps)
+    log.flush()
+    append(log, 1)
+    disk.fail([SYNC, "sync_directory"])
+    with pytest.raises(OSError, match="Input/output error"):
+        carry_on(steps, work)
+    disk.fail([])
+    with pytest.raises(OSError, match="an earlier operation failed"):
+        log.flush()
+
+
 def test_a_sync_that_fails_in_the_background_is_heard_of_and_the_log_takes_no_more(
     disk: MemoryDisk, later: Later
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from broker.log import manager
 from broker.log.disk.checkpoints import CLEAN_SHUTDOWN
 from broker.log.disk.files import Directory
+from broker.log.manager import LogManager
 from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import CreateTopic, Kill, Stop, Timed, Who
 from simulation.plans.plan import Plan
@@ -30,6 +31,7 @@ def plan(*ends: Kill | Stop) -> Plan:
     )
 
 
+CLOSE = LogManager.close
 STOP, KILL = Stop(who=ALONE, down_ms=200), Kill(who=ALONE, down_ms=200)
 
 
@@ -54,6 +56,18 @@ def taken_and_not_synced() -> Swap:
     return Swap(manager, "take_clean_shutdown", take)
 
 
+def marked_too_early() -> Swap:
+    """Before the checkpoints are written."""
+
+    def close(self: LogManager, clean: bool = True) -> None:
+        if clean:
+            for directory in self._directories:
+                manager.mark_clean_shutdown(directory)
+        CLOSE(self, clean)
+
+    return Swap(LogManager, "close", close)
+
+
 @pytest.mark.parametrize("ends", [(STOP, STOP), (STOP, KILL, STOP), (KILL, KILL)])
 def test_the_broker_says_what_was(ends: tuple[Kill | Stop, ...]) -> None:
     assert run(plan(*ends)).violation is None
@@ -64,6 +78,7 @@ def test_the_broker_says_what_was(ends: tuple[Kill | Stop, ...]) -> None:
     [
         (left_there, (STOP, KILL), "and it was none"),
         (taken_and_not_synced, (STOP,), "may still say"),
+        (marked_too_early, (STOP,), "has None of t0-0, and not 0"),
     ],
 )
 def test_a_marker_that_is_not_taken_away_for_good_is_found(

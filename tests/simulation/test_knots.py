@@ -56,7 +56,7 @@ FOUND = {
     "epoch start ignored when joining": ("short watermark", "JoinersHaveAll"),
     "ISR change in flight ignored": ("joining in flight", "StrongIsr"),
     "an ISR change of unknown outcome is given up": ("unheard of", "StrongIsr"),
-    "one round of truncation": ("to and fro", "WeakIsr"),
+    "one round of truncation": ("to and fro", "EpochsAreLog"),
     "neither fence against earlier rounds": ("to and fro", "StrongIsr"),
     "the ISR is too small by the time of the answer": ("too few left", "EnoughInSync"),
     "nobody is dropped from the ISR": ("too few left", "LaggardsLeave"),

@@ -1,5 +1,6 @@
-"""What is watched of logs and of the controller's answers, broken by hand."""
+"""What is watched of logs, broken by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -7,28 +8,23 @@ from typing import Any
 
 import pytest
 from batches import batch
-from kio.schema.errors import ErrorCode
 
-from broker.controller.cluster import BrokerInfo, LiveBroker, PartitionState
-from broker.controller.context import Context
-from broker.controller.events import AnswerShutdown
 from broker.log.config import LogConfig
 from broker.log.disk.checkpoints import offsets_content
+from broker.log.disk.steps import carry_out
 from broker.log.idempotence.producer_state import Producer, ProducerState
 from broker.log.partition_log import PartitionLog
 from broker.replication.events import Fetched, Truncate, TruncateFully
 from broker.types import (
-    BrokerId,
-    ControllerEpoch,
     LeaderEpoch,
     Offset,
+    ProducerId,
     TopicPartition,
-    ZkVersion,
 )
 from simulation.machines.disk import MemoryDisk
 from simulation.observer.logs import begun_anew, epochs, flushed, producers, times
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.moments import following_on, handing_over, viewing
+from simulation.observer.moments import following_on, viewing
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -69,6 +65,12 @@ def test_what_is_damaged_is_no_log(log: PartitionLog, disk: MemoryDisk) -> None:
 def test_nor_is_what_is_missing(log: PartitionLog) -> None:
     log._end = Offset(9)
     with pytest.raises(Violation, match=r"LogKept: t-0: at 6 of 9 there is nothing to be read"):
+        read_shadow(log)
+
+
+def test_nor_is_what_has_a_hole(log: PartitionLog) -> None:
+    del log._segments[1]
+    with pytest.raises(Violation, match=r"LogKept: t-0: behind . of 6 nothing is there up to ."):
         read_shadow(log)
 
 
@@ -127,6 +129,24 @@ def test_a_replica_goes_by_its_logs_epochs(log: PartitionLog) -> None:
     log.epochs.truncate_from_end(4)
     with pytest.raises(Violation, match="EpochsAreLog"):
         epochs.kept(TP, 1, log, replica)
+
+
+def test_epochs_are_on_disk_when_it_is_noted_that_their_batches_are(
+    disk: MemoryDisk, log: PartitionLog
+) -> None:
+    epochs.noted(disk, log, 0)
+    log.flush()
+    epochs.noted(disk, log, 6)
+    log.advance_log_start(3)
+    log.append([batch((b"v" * 50,))], 6, 3, 0)
+    log.flush()
+    epochs.noted(disk, log, 7)
+    log.append([batch((b"v" * 50,))], 7, 4, 0)
+    log.epochs._written = log.epochs.history
+    log.flush()
+    epochs.noted(disk, log, 7)
+    with pytest.raises(Violation, match=r"EpochsAreLog: .*below 8 .* offset 7 is of epoch 3"):
+        epochs.noted(disk, log, 8)
 
 
 # --- what replicas believe -----------------------------------------------------------------------
@@ -205,7 +225,7 @@ def test_producers_outlive_their_batches(written: PartitionLog) -> None:
 def test_a_batch_that_is_not_remembered_is_missed(written: PartitionLog) -> None:
     for forgetful in ProducerState(), without_last(written, 7), without_last(written, 8):
         written.producers.state = forgetful
-        with pytest.raises(Violation, match=r"ProducersAreLog: .*wrote .* last"):
+        with pytest.raises(Violation, match=r"ProducersAreLog: .*, in the log is epoch 0, 0 to"):
             look_for_producers(written)
 
 
@@ -214,8 +234,41 @@ def test_a_batch_that_was_cut_off_is_not_remembered(written: PartitionLog) -> No
     for offset in 12, 10, 8:
         written.truncate_to(offset)
         written.producers.state = remembered
-        with pytest.raises(Violation, match=r"ProducersAreLog: .*no such batch"):
+        with pytest.raises(Violation, match=r"ProducersAreLog: .*is remembered epoch 0, 0 to"):
             look_for_producers(written)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"last_sequence": 6},
+        {"base_sequence": 3, "last_sequence": 4},
+        {"last_offset": Offset(12)},
+        {"timestamp": 0},
+    ],
+)
+def test_what_is_remembered_is_what_was_sent(written: PartitionLog, other: dict[str, Any]) -> None:
+    known = written.producers.state.producers[ProducerId(7)]
+    spoilt = Producer(known.epoch, (*known.batches[:-1], replace(known.last, **other)))
+    written.producers.state._producers[ProducerId(7)] = spoilt
+    with pytest.raises(Violation, match=r"ProducersAreLog: .* of producer 7 "):
+        look_for_producers(written)
+
+
+def test_snapshots_are_what_the_log_was_up_to_there(written: PartitionLog) -> None:
+    written.producers.snapshot(14)
+    look_for_producers(written)
+    written.truncate_to(12)
+    look_for_producers(written)
+    carry_out(written.producers.snapshot_steps(8, written.producers.encoded()))
+    with pytest.raises(Violation, match=r"ProducersAreLog: .*, 8.snapshot: of producer 7 "):
+        look_for_producers(written)
+
+
+def test_of_what_the_log_has_not_there_is_no_snapshot(written: PartitionLog) -> None:
+    carry_out(written.producers.snapshot_steps(15, written.producers.encoded()))
+    with pytest.raises(Violation, match=r"15.snapshot: the log ends at 14"):
+        look_for_producers(written)
 
 
 def test_nothing_is_remembered_of_what_was_thrown_away(written: PartitionLog) -> None:
@@ -310,48 +363,3 @@ def test_what_was_cut_and_written_anew_is_not_synced(disk: MemoryDisk, log: Part
 
 def test_of_a_log_that_is_gone_nothing_is_asked(disk: MemoryDisk) -> None:
     note(disk, 5)
-
-
-# --- HandsOver -----------------------------------------------------------------------------------
-
-
-def context(isr: tuple[int, ...], *, live: tuple[int, ...], stopping: tuple[int, ...]) -> Context:
-    """Broker 1 leads."""
-    made = Context(ControllerEpoch(1), waits_for_isr=False)
-    made.live = {
-        BrokerId(b): LiveBroker(info=BrokerInfo(broker_id=BrokerId(b), endpoints=()), epoch=1)
-        for b in live
-    }
-    made.stopping = {BrokerId(b) for b in stopping}
-    made.states[TP] = PartitionState(
-        leader=BrokerId(1),
-        leader_epoch=LeaderEpoch(0),
-        isr=tuple(BrokerId(b) for b in isr),
-        controller_epoch=ControllerEpoch(1),
-        zk_version=ZkVersion(0),
-        mzxid=5,
-    )
-    return made
-
-
-REMAINS = AnswerShutdown(token=1, error=ErrorCode.none, remaining=(TP,))
-
-
-@pytest.mark.parametrize(
-    ("isr", "live", "stopping"),
-    [
-        ((1,), (1, 2, 3), (1,)),  # nobody else is in sync
-        ((1, 2), (1, 3), (1,)),  # who is, is away
-        ((1, 2), (1, 2), (1, 2)),  # or stops, too
-    ],
-)
-def test_where_nobody_can_lead_a_leadership_remains(isr: Any, live: Any, stopping: Any) -> None:
-    handing_over.check(context(isr, live=live, stopping=stopping), REMAINS)
-
-
-def test_where_another_can_lead_none_remains() -> None:
-    for stopping in ((1,), ()):
-        found = context((1, 2), live=(1, 2), stopping=stopping)
-        with pytest.raises(Violation, match=r"HandsOver: broker 1 keeps leading .*\[2\] could"):
-            handing_over.check(found, REMAINS)
-        handing_over.check(found, AnswerShutdown(token=1, error=ErrorCode.none))

@@ -6,9 +6,12 @@ A follower asks its leader by its latest epoch, and cuts by where epochs began i
 that keeps those of records it has cut asks for an epoch that it has nothing of.
 """
 
+from broker.log.epochs import FILE_NAME
 from broker.log.partition_log import PartitionLog
 from broker.replication.replica import Replica
 from broker.types import TopicPartition
+from simulation.machines.disk import MemoryDisk
+from simulation.observer.logs.on_disk import certain_batches
 from simulation.partition.shadow import Shadow
 from simulation.violation import Violation
 
@@ -30,6 +33,24 @@ def found(
                 "EpochsAreLog",
                 f"{tp}, broker {broker}: by {log.epochs.entries} offset {offset} is of epoch "
                 f"{epoch}, in the log is {extent}",
+            )
+
+
+def noted(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
+    """The broker is about to note that everything below ``offset`` is on disk: a start will not
+    look there for epochs, and go by those in the checkpoint. Raises Violation."""
+    path = log.directory / FILE_NAME
+    lines = disk.certain(path).decode().splitlines()[2:] if disk.must_stay(path) else []
+    begin = {int(start): int(epoch) for epoch, start in map(str.split, lines)}
+    for batch in certain_batches(disk, log.directory, offset):
+        at = max(batch.base_offset, log.log_start_offset)
+        epoch = begin.get(max((start for start in begin if start <= at), default=-1))
+        if at < batch.next_offset and epoch != batch.leader_epoch:
+            raise Violation(
+                "EpochsAreLog",
+                f"{log.directory.name}: everything below {offset} is noted to be on disk; by its "
+                f"epochs {begin} offset {at} is of epoch {epoch}, in the log of "
+                f"{batch.leader_epoch}",
             )
 
 

@@ -2,13 +2,21 @@
 
 Whoever finds the marker at a start looks at no log ("CleanShutdownFile", ``LogManager``): what the
 end tore would be served. So a life that lost its power, was killed or whose disk failed must leave
-none, and of the one that a life has found a power failure must bring nothing back.
+none, and of the one that a life has found a power failure must bring nothing back. And where it is
+left the checkpoints must be on disk: the next start believes them.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from broker.log.disk.checkpoints import CLEAN_SHUTDOWN
+from broker.log.disk.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    offsets_in,
+)
 from broker.log.manager import LogManager
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
@@ -55,9 +63,26 @@ class GoodEnds:
                     "still say that the end before was orderly",
                 )
 
-    def closed(self, process: Process) -> None:
-        """A life has closed its logs, and is about to say so."""
+    def closed(self, process: Process, logs: LogManager | None, directory: Path) -> None:
+        """A life has closed its logs, and says so in this log directory. Raises Violation."""
         self._closed[process.host] = self._life(process)
+        disk = self._nodes[process.host].disk
+        if logs is None or not isinstance(disk, MemoryDisk):
+            return
+        for tp, log in logs.logs.items():
+            for name, offset in (
+                (RECOVERY_POINTS, log.log_end_offset),
+                (LOG_STARTS, log.log_start_offset),
+                (HIGH_WATERMARKS, logs.high_watermark(tp)),
+            ):
+                path = directory / name
+                noted = offsets_in(disk.certain(path), path) if disk.must_stay(path) else {}
+                if log.directory.parent == directory and noted.get(tp) != offset:
+                    raise Violation(
+                        "GoodEndIsTrue",
+                        f"{process.host} says that its end is orderly; {name} has "
+                        f"{noted.get(tp)} of {tp}, and not {offset}",
+                    )
 
     def _ended_well(self, node: Node) -> bool:
         """Whether the last life that had opened the logs closed them with a disk that had kept

@@ -1,9 +1,12 @@
 """What lies in a log when a broker opens it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from broker.log.partition_log import PartitionLog
+from broker.log.segment import LOG_SUFFIX
 from broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
+from simulation.machines.disk import MemoryDisk
 from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation
 
@@ -34,5 +37,20 @@ def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
             raise Violation("LogKept", what) from error
         if not read or read[-1].next_offset <= at:
             raise Violation("LogKept", f"{name}: at {at} of {end} there is nothing to be read")
-        yield from read
-        at = read[-1].next_offset
+        for batch in read:
+            if log.log_start_offset < at != batch.base_offset:
+                what = f"{name}: behind {at} of {end} nothing is there up to {batch.base_offset}"
+                raise Violation("LogKept", what)
+            yield batch
+            at = batch.next_offset
+
+
+def certain_batches(disk: MemoryDisk, log: Path, end: int) -> Iterator[RecordBatch]:
+    """Those below ``end`` that no power failure takes; none of a log that was deleted just now."""
+    names = disk.names(log) if disk.is_directory(log) else []
+    for name in sorted(name for name in names if name.endswith(LOG_SUFFIX)):
+        data = disk.certain(log / name)
+        for batch in parse_batches(data, verify_crc=False, partial_tail=True):
+            if batch.next_offset > end:
+                return
+            yield batch

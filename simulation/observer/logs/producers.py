@@ -1,50 +1,91 @@
 """**ProducersAreLog**: what a log remembers of idempotent producers is what stands in it.
 
-It is remembered apart, in memory and in snapshots (KIP-98). A batch that was cut off and is
-remembered all the same is answered when it comes again, and stands nowhere; one that stands there
-and is not remembered is appended again.
+It is remembered apart, in memory and in snapshots (KIP-98), both of which must be what the batches
+say up to there: the last five of each producer, with their numbers, offsets and times. A batch
+that was cut off and is remembered all the same is answered when it comes again, and stands nowhere;
+one that stands there and is not remembered is appended again.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Final
 
+from broker.log.idempotence.producer_snapshots import CorruptSnapshot
+from broker.log.idempotence.producer_state import Appended, Producer, ProducerState
 from broker.log.partition_log import PartitionLog
 from broker.replication.events import Effect, Truncate, TruncateFully
-from broker.types import ProducerId, TopicPartition
+from broker.types import Offset, ProducerId, TopicPartition
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.partition.shadow import Shadow
+from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation
 
-NOBODY = -1
+NOBODY: Final = -1
+REMEMBERED: Final = 5
 
 
 def check(tp: TopicPartition, broker: int, log: PartitionLog, read: Shadow) -> None:
-    """At a start and in the end, of what is ``read`` in the log; raises Violation.
+    """At a start, after a cut and in the end, of what is ``read`` in the log; raises Violation.
 
     Of batches that were deleted from it nothing is said: producers outlive them.
     """
-    known = log.producers.state.producers
-    for producer, of_producer in known.items():
-        for batch in of_producer.batches:
-            if batch.base_offset < log.log_start_offset:
-                continue
-            remembered = (batch.base_offset, batch.next_offset)
-            there = read.between(*remembered)
-            if [(extent.base, extent.next) for extent in there] != [remembered]:
-                raise Violation(
-                    "ProducersAreLog",
-                    f"{tp}, broker {broker}: of producer {producer} offsets {batch.base_offset} to "
-                    f"{batch.last_offset} are remembered, and no such batch is in the log",
-                )
-    extents = read.between(log.log_start_offset, log.log_end_offset)
-    newest = {extent.producer: extent for extent in extents if extent.producer != NOBODY}
-    for number, extent in newest.items():
-        found = known.get(ProducerId(number))
-        if found is None or found.last.base_offset != extent.base:
-            raise Violation(
-                "ProducersAreLog",
-                f"{tp}, broker {broker}: producer {number} wrote {extent} last, remembered is "
-                f"{found and found.last}",
-            )
+    start = log.log_start_offset
+    _agree(f"{tp}, broker {broker}", log.producers.state, read, start, log.log_end_offset)
+    snapshots = log.producers._snapshots
+    for offset in snapshots.offsets:
+        where = f"{tp}, broker {broker}, {offset}.snapshot"
+        if offset > log.log_end_offset:
+            raise Violation("ProducersAreLog", f"{where}: the log ends at {log.log_end_offset}")
+        with contextlib.suppress(CorruptSnapshot, OSError):
+            _agree(where, snapshots.read(offset), read, start, offset)
+
+
+def _agree(where: str, state: ProducerState, read: Shadow, start: int, end: int) -> None:
+    """What is remembered at ``end``."""
+    written = _written(read.between(start, end), start)
+    remembered = {
+        producer: Producer(known.epoch, kept)
+        for producer, known in state.producers.items()
+        if (kept := tuple(sent for sent in known.batches if sent.base_offset >= start))
+    }
+    for producer in sorted(written.keys() | remembered.keys()):
+        known, in_log = remembered.get(producer), written.get(producer)
+        if known != in_log:
+            what = f"of producer {producer} is remembered {_told(known)}, in the log is"
+            raise Violation("ProducersAreLog", f"{where}: {what} {_told(in_log)}")
+
+
+def _told(producer: Producer | None) -> str:
+    if producer is None:
+        return "nothing"
+    sent = (
+        f"{each.base_sequence} to {each.last_sequence} at {each.base_offset} ({each.timestamp} ms)"
+        for each in producer.batches
+    )
+    return f"epoch {producer.epoch}, {', '.join(sent)}"
+
+
+def _written(extents: Iterable[Extent], start: int) -> Mapping[ProducerId, Producer]:
+    """Each producer's last five batches of its last epoch (KIP-98)."""
+    found: dict[ProducerId, Producer] = {}
+    for extent in extents:
+        if extent.producer == NOBODY or extent.base < start:
+            continue
+        producer = ProducerId(extent.producer)
+        before = found.get(producer)
+        goes_on = before is not None and before.epoch == extent.producer_epoch
+        kept = before.batches if before is not None and goes_on else ()
+        found[producer] = Producer(extent.producer_epoch, (*kept, _sent(extent))[-REMEMBERED:])
+    return found
+
+
+def _sent(extent: Extent) -> Appended:
+    return Appended(
+        base_sequence=extent.sequence,
+        last_sequence=(extent.sequence + extent.next - extent.base - 1) % 2**31,
+        base_offset=Offset(extent.base),
+        last_offset=Offset(extent.next - 1),
+        timestamp=extent.timestamp,
+    )
 
 
 def kept(tp: TopicPartition, broker: int, log: PartitionLog, effects: Iterable[Effect]) -> None:

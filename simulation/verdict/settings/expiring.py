@@ -5,7 +5,8 @@
   with members only what nobody subscribes to any more; and whatever is younger is there (KIP-211,
   ``GroupMetadata.removeExpiredOffsets``).
 * **ProducersExpire**: a producer whose last batch is ``producer.id.expiration.ms`` old is unknown,
-  and may go on with any number; one that is younger is not (``ProducerStateManager``).
+  and may go on with any number; one that is younger is not, however old what it sent before is
+  (``ProducerStateManager``).
 
 No plan takes so long. So the clocks of all brokers are put forward, by which both are measured.
 """
@@ -53,12 +54,13 @@ Offsets = Mapping[tuple[str, TopicPartition], int]
 
 
 class _Producers(NamedTuple):
-    """Two ids with their epochs, both of which have sent number 0."""
+    """Two ids with their epochs."""
 
     led: Led
     silent: tuple[int, int]
+    """Has sent number 0."""
     young: tuple[int, int]
-    """Its record is of a time that is still to come."""
+    """As well, and number 1, which is of a time that is still to come."""
 
 
 async def check(client: Client, world: Cluster, settings: Mapping[str, str]) -> None:
@@ -150,15 +152,15 @@ async def _is_gone(client: Client, group: str) -> None:
 async def _produce(client: Client, world: Cluster, young_ms: int) -> _Producers:
     led = await of_topic(world, TopicPartition(limits.LARGE, 0))
     now, ids = wall_ms(), []
-    for timestamp in (now, now + young_ms):
+    for times_ms in ((now,), (now, now + young_ms)):
         given = await answered(client, led.broker, new_producer_id())
         producer = (given.producer_id, given.producer_epoch)
-        part = await asked_to_append(
-            client, led, encoded([b"v"], (*producer, 0), times_ms=[timestamp])
-        )
-        if ErrorCode.none is not given.error_code or part.error_code is not ErrorCode.none:
-            what = f"{given.error_code.name}, {part.error_code.name} to a new producer"
-            raise Violation(PRODUCERS, f"{led.tp}: {what}")
+        for number, timestamp in enumerate(times_ms):
+            batch = encoded([b"v"], (*producer, number), times_ms=[timestamp])
+            part = await asked_to_append(client, led, batch)
+            if ErrorCode.none is not given.error_code or part.error_code is not ErrorCode.none:
+                what = f"{given.error_code.name}, {part.error_code.name} to a new producer"
+                raise Violation(PRODUCERS, f"{led.tp}: {what}")
         ids.append(producer)
     return _Producers(led, *ids)
 
