@@ -205,8 +205,11 @@ def flushed_in_time(plan: Plan, rng: Random) -> Plan:
     enough, whether anything follows them or not."""
     if rng.random() >= FLUSHED:
         return plan
-    flush_ms = ("flush.ms", rng.choice(("100", "500", "2000")))
-    topics = (replace(topic, config=(*topic.config, flush_ms)) for topic in plan.topics)
+    flush_ms = {"flush.ms": rng.choice(("100", "500", "2000"))}
+    topics = (
+        replace(topic, config=tuple((flush_ms | dict(topic.config)).items()))
+        for topic in plan.topics
+    )
     looked = ("log.flush.scheduler.interval.ms", "100")
     return replace(plan, topics=tuple(topics), settings=(*plan.settings, looked))
 

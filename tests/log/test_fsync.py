@@ -143,7 +143,15 @@ def test_the_marker_of_a_good_end_is_gone_for_good(disk: Watched, tmp_path: Path
     disk.synced()
     assert take_clean_shutdown(directory)
     assert disk.synced() == [tmp_path.name]
+
+
+def test_a_marker_that_is_gone_was_perhaps_not_taken_away_for_good(
+    disk: Watched, tmp_path: Path
+) -> None:
+    """Taken away by a life that was killed before the sync, it may be there again."""
+    directory = Directory(tmp_path, disk)
     assert not take_clean_shutdown(directory)
+    assert disk.synced() == [tmp_path.name]
 
 
 def test_a_log_that_was_not_closed_well_is_durable_as_far_as_was_said(

@@ -110,10 +110,12 @@ def take_clean_shutdown(directory: Directory) -> bool:
     there, it would vouch for a log that the next crash tears, and nobody look for the tear."""
     try:
         directory.files.remove(directory.path / CLEAN_SHUTDOWN)
+        orderly = True
     except FileNotFoundError:
-        return False
+        orderly = False
+    # Also where there is none: who took it away may have died before this.
     directory.sync()
-    return True
+    return orderly
 
 
 def mark_clean_shutdown(directory: Directory) -> None:

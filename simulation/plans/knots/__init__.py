@@ -90,6 +90,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "unheard fetch": unanswered.unheard_fetch,
     "preferred and left behind": conflicts.preferred_and_left_behind,
     "sent on": conflicts.sent_on,
+    "failed while handing over": disks.failed_while_handing_over,
     "counting cut short": conflicts.counting_cut_short,
 }
 """In the order of their turns."""
@@ -99,6 +100,7 @@ OF_CONTROLLERS: Final = frozenset(
     {
         "bounced unseen",
         "deleted and moved",
+        "failed while handing over",
         "former controller",
         "given-up order",
         "half deleted",

@@ -7,8 +7,10 @@ from random import Random
 
 from simulation.plans.actions import (
     Action,
+    BreakDisk,
     DeleteRecords,
     ElectPreferred,
+    Isolate,
     LosePowerAfter,
     Produce,
     SlowDisk,
@@ -85,6 +87,42 @@ def ended_and_begun(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def failed_while_handing_over(plan: Plan, rng: Random) -> Plan:
+    """A broker is to end and does not reach the controller. While it waits its disk refuses to
+    sync, and when its logs are closed it works again: what was refused was written in the
+    background, so that no log knows of it."""
+    topic, t = topic_of_three(plan, rng, min_insync_replicas="1"), beginning(plan, rng)
+    who = Who(broker=rng.choice(topic.replicas[0]))
+    unheard = Isolate(
+        who=who,
+        peer=Who(role="controller"),
+        direction="both",
+        clients=False,
+        zookeeper=False,
+        for_ms=800,
+    )
+    ends: list[tuple[float, Action]] = []
+    for at in (t, t + 4_000):
+        fails_ms = rng.randint(200, 400)
+        broken = BreakDisk(who=who, operation="fsync", for_ms=fails_ms)
+        ends += [
+            (at - 10, unheard),
+            (at, Stop(who=who, down_ms=500)),
+            (at + rng.randint(50, 300), broken),
+        ]
+    return tied(
+        plan,
+        [(t - 400, burst(40, 50)), *ends, (t + 4_000, burst(40, 50))],
+        topics=[topic],
+        settings=(
+            ("replica.high.watermark.checkpoint.interval.ms", "100"),
+            ("zookeeper.session.timeout.ms", "2000"),
+        ),
+        brokers=3,
+        run_ms=t + 8_000,
+    )
+
+
 def _failing(who: Who, rng: Random, for_ms: int) -> LosePowerAfter:
     return LosePowerAfter(
         who=who,
@@ -97,7 +135,8 @@ def _failing(who: Who, rng: Random, for_ms: int) -> LosePowerAfter:
 
 def cut_while_flushing(plan: Plan, rng: Random) -> Plan:
     """As in to and fro, and what the second broker is to give up is being flushed: of small
-    segments each full one is, in the background, on a disk that is slow by then.
+    segments each full one is, in the background, on a disk that is slow by then, and now and then
+    whatever has waited for 100 ms.
 
     What such a flush says to be durable when it is over is not what has come in the place of what
     it began with; nor are the producers that were remembered with it. That is less, and too little
@@ -106,7 +145,6 @@ def cut_while_flushing(plan: Plan, rng: Random) -> Plan:
     plan = to_and_fro(plan, rng)
     *others, topic = plan.topics
     unflushed = {name: value for name, value in topic.config if name != "flush.messages"}
-    config = (*unflushed.items(), ("segment.bytes", "400"))
     begins = min(t.at_ms for t in plan.actions if isinstance(t.action, ElectPreferred))
     ends = max(t.at_ms for t in plan.actions if isinstance(t.action, ElectPreferred))
     slow = SlowDisk(
@@ -115,13 +153,19 @@ def cut_while_flushing(plan: Plan, rng: Random) -> Plan:
         for_ms=plan.run_ms,
     )
     kept = (_few(timed, begins) for timed in plan.actions if not _is_late(timed, ends))
+    slow_from = rng.choice((0, begins + rng.randint(800, 1_200)))
+    in_time = (("flush.ms", "100"),) if rng.random() < 0.5 else ()
+    config = (*unflushed.items(), ("segment.bytes", "400"), *in_time)
     return tied(
         replace(plan, topics=(*others, replace(topic, config=config))).with_actions(tuple(kept)),
         [
-            (rng.choice((0, begins + rng.randint(800, 1_200))), slow),
+            (slow_from, slow),
             *((begins + 500 + 60 * n, produce(1, 3)) for n in range(13)),
         ],
-        settings=(("log.flush.offset.checkpoint.interval.ms", "500"),),
+        settings=(
+            ("log.flush.offset.checkpoint.interval.ms", "500"),
+            ("log.flush.scheduler.interval.ms", "100"),
+        ),
     )
 
 

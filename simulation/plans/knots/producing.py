@@ -177,15 +177,15 @@ def torn_segments(plan: Plan, rng: Random) -> Plan:
     t = beginning(plan, rng)
     who = Who(broker=rng.choice(topic.replicas[0]))
     ends: tuple[Action, ...] = (Stop(who=who, down_ms=300), Kill(who=who, down_ms=50))
-    cuts = (t + rng.randint(1_000, 2_000) + 1_800 * n for n in range(3))
+    cuts = (t + rng.randint(1_000, 2_000) + 2_700 * n for n in range(5))
     beside, large = len(plan.producers), replace(produce(1, 1), records=rng.choice((1, 10)))
     plan = numbered(plan)
     return tied(
         replace(plan, producers=(*plan.producers, False)),
         [
-            (t - 400, burst(120, 50)),
-            *((t + 60 * n, replace(large, producer=beside)) for n in range(100)),
-            (0, SlowDisk(who=who, delay_ms=rng.choice((300, 1_000, 3_000)), for_ms=t + 8_000)),
+            (t - 400, burst(250, 50)),
+            *((t + 100 * n, replace(large, producer=beside)) for n in range(120)),
+            (0, SlowDisk(who=who, delay_ms=rng.choice((300, 1_000, 3_000)), for_ms=t + 14_000)),
             (t, rng.choice(ends)),
             *((at, LosePower(who=who, down_ms=rng.choice((50, 400)))) for at in cuts),
         ],
@@ -196,5 +196,5 @@ def torn_segments(plan: Plan, rng: Random) -> Plan:
             ("zookeeper.session.timeout.ms", "2000"),
         ),
         brokers=3,
-        run_ms=t + 12_000,
+        run_ms=t + 18_000,
     )
