@@ -134,8 +134,8 @@ class Flushing:
                 self.recovery_point = Offset(max(self.recovery_point, end))
                 self._vouched_for = max(self._vouched_for, end)
                 self._turn = None
-            elif self._since is None:
-                self._since = since
+            elif self.recovery_point < end and since is not None:
+                self._since = since  # whatever has come behind a cut meanwhile
         except OSError:
             # Overtaken or not: a sync of 0 to 40 that fails may drop what has come behind 40, too,
             # and the next one would be content.

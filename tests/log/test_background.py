@@ -340,6 +340,21 @@ def test_what_follows_a_full_segment_is_flushed_in_time_too(disk: MemoryDisk, la
     assert log.recovery_point == 2
 
 
+def test_what_a_cut_leaves_has_waited_since_it_was_appended(disk: MemoryDisk, later: Later) -> None:
+    log = opened(disk, later, LogConfig(flush_ms=500)).create(TP)
+    append(log, 2)
+    log.flush_if_due(NOW_MS + 500)
+    (steps,) = later.tasks
+    work = next(steps)
+    log.truncate_to(1)
+    log.append([batch()], 1, 0, NOW_MS + 600)
+    later.tasks.clear()
+    carry_on(steps, work)
+    log.flush_if_due(NOW_MS + 600)
+    later.carry_out()
+    assert log.recovery_point == 2
+
+
 @pytest.mark.parametrize("parts", range(4))
 def test_a_sync_that_fails_is_heard_of_though_another_flush_was_faster(
     disk: MemoryDisk, later: Later, parts: int

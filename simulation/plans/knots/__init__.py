@@ -91,6 +91,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "preferred and left behind": conflicts.preferred_and_left_behind,
     "sent on": conflicts.sent_on,
     "failed while handing over": disks.failed_while_handing_over,
+    "cut while flushed in time": disks.cut_while_flushed_in_time,
     "counting cut short": conflicts.counting_cut_short,
 }
 """In the order of their turns."""

@@ -169,6 +169,24 @@ def cut_while_flushing(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def cut_while_flushed_in_time(plan: Plan, rng: Random) -> Plan:
+    """As in to and fro, and what the second broker is to give up is being flushed because what lies
+    before it has waited for ``flush.ms``: that has to wait no longer than it takes to find out that
+    this flush counts no more."""
+    plan = to_and_fro(plan, rng)
+    *others, topic = plan.topics
+    begins = min(t.at_ms for t in plan.actions if isinstance(t.action, ElectPreferred))
+    ends = max(t.at_ms for t in plan.actions if isinstance(t.action, ElectPreferred))
+    kept = tuple(timed for timed in plan.actions if not _is_late(timed, ends))
+    slow = SlowDisk(who=Who(broker=topic.replicas[0][1]), delay_ms=1_000, for_ms=plan.run_ms)
+    in_time = replace(topic, config=(("flush.ms", "2500"), ("min.insync.replicas", "1")))
+    return tied(
+        replace(plan, topics=(*others, in_time)).with_actions(kept),
+        [(begins + 700, slow)],
+        settings=(("log.flush.scheduler.interval.ms", "100"),),
+    )
+
+
 def _few(timed: Timed, before_ms: int) -> Timed:
     """What the first leader appends is little."""
     action = timed.action
