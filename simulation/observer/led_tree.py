@@ -23,8 +23,9 @@ from broker.types import (
     TopicPartition,
     ZkVersion,
 )
-from simulation.observer.moments import orders_done
-from simulation.observer.observer import Observer, Topic
+from simulation.observer.leadership import orders_done
+from simulation.observer.observer import Observer
+from simulation.partition.topic import Topic
 
 NO_CONTROLLER = ControllerEpoch(0)
 

@@ -9,10 +9,9 @@ run (``fail``), since an exception inside a broker would be handled by it.
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from weakref import WeakSet
 
-from broker.controller.cluster import PartitionState, TopicAssignment
+from broker.controller.cluster import PartitionState
 from broker.replication.events import (
     Append,
     Effect,
@@ -28,31 +27,17 @@ from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer.coverage import Coverage
+from simulation.observer.leadership import joining, orders_done, proposing, resigning
 from simulation.observer.logs import epochs, producers, retention, times
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.moments import joining, orders_done, proposing, resigning, told, viewing
+from simulation.observer.moments import told, viewing
 from simulation.observer.moments.broker_settings import BrokerSettings
 from simulation.observer.moments.producer_ids import ProducerIdBlocks
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
 from simulation.partition.laggards import Lag
+from simulation.partition.topic import Topic
 from simulation.violation import Violation
-
-
-@dataclass(slots=True)
-class Topic:
-    """A topic as ZooKeeper has it."""
-
-    topic_id: object
-    assignment: TopicAssignment
-    partitions: dict[int, Partition] = field(default_factory=dict)
-    is_doomed: bool = False
-    """It is being deleted: nothing is promised any more."""
-
-    def replicas(self, number: int) -> tuple[int, ...] | None:
-        """Of a partition; None while they are being moved."""
-        assignment = self.assignment.partitions[number]
-        return None if assignment.adding or assignment.removing else assignment.replicas
 
 
 class Observer:
@@ -80,9 +65,9 @@ class Observer:
         """What happened, for the story."""
         self.topics: dict[str, Topic] = {}
         self.configs: dict[str, dict[str, str]] = {}
+        """Settings by topic, as last written."""
         self.settings = BrokerSettings()
         self.producer_ids = ProducerIdBlocks()
-        """Settings by topic, as last written."""
         self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)
         """By partition of ``__consumer_offsets``."""
         self.ever_led: set[told.Led] = set()

@@ -31,8 +31,9 @@ from broker.types import NO_EPOCH, Millis, TopicPartition
 from broker.wire.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.coordinators import Coordinators
+from simulation.observer.leadership import resigning
 from simulation.observer.logs import groups as logs
-from simulation.observer.moments import resigning, told
+from simulation.observer.moments import told
 from simulation.verdict import agreeing, settling, waiting
 from simulation.violation import Violation
 

@@ -7,7 +7,7 @@ import pytest
 from broker.coordination.coordinator import Coordinator
 from broker.coordination.events import Event, QueueSizeRead, ReadQueueSize, SessionExpired
 from broker.types import BrokerId
-from simulation.observer.moments.counting import Counting
+from simulation.observer.leadership.counting import Counting
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation

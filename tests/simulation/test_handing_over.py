@@ -9,7 +9,7 @@ from broker.controller.cluster import BrokerInfo, LiveBroker, PartitionState
 from broker.controller.context import Context
 from broker.controller.events import AnswerShutdown
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from simulation.observer.moments import handing_over
+from simulation.observer.leadership import handing_over
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation

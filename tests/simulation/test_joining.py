@@ -10,7 +10,7 @@ from broker.controller.cluster import PartitionState
 from broker.replication.events import Event, LeaderAndIsr, Tick, WriteIsr
 from broker.replication.replica import Role
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, ZkVersion
-from simulation.observer.moments import joining
+from simulation.observer.leadership import joining
 from simulation.partition.invariants import Partition
 from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation

@@ -7,7 +7,7 @@ import pytest
 
 from broker.controller.cluster import PartitionState, ReplicaAssignment, TopicAssignment
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from simulation.observer.moments import orders_done
+from simulation.observer.leadership import orders_done
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation

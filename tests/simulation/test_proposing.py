@@ -17,7 +17,7 @@ from broker.replication.events import (
 )
 from broker.replication.replica import Role
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, Offset, ZkVersion
-from simulation.observer.moments import proposing
+from simulation.observer.leadership import proposing
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
 

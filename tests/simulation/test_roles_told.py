@@ -14,7 +14,7 @@ from broker.controller.context import Context
 from broker.controller.events import StateWrite
 from broker.controller.requests.request_batch import RequestBatch
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from simulation.observer.moments.roles_told import RolesTold
+from simulation.observer.leadership.roles_told import RolesTold
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation

@@ -23,7 +23,7 @@ from broker.types import (
     TopicPartition,
     ZkVersion,
 )
-from simulation.observer.moments import suspecting
+from simulation.observer.leadership import suspecting
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation

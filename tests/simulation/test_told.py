@@ -19,8 +19,9 @@ from simulation.observer.generations import Generations
 from simulation.observer.history import Sent
 from simulation.observer.logs import retention
 from simulation.observer.moments import told
-from simulation.observer.observer import Observer, Topic
+from simulation.observer.observer import Observer
 from simulation.partition.shadow import Extent
+from simulation.partition.topic import Topic
 from simulation.verdict import numbered
 from simulation.violation import Violation
 

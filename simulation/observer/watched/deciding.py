@@ -1,0 +1,72 @@
+"""What those do who decide who leads: controllers, and coordinators where there is none."""
+
+import contextlib
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from broker.controller.context import Context as ControllerContext
+from broker.controller.controller import Controller
+from broker.controller.events import AnswerShutdown
+from broker.coordination.coordinator import Coordinator
+from broker.coordination.hosting.partition import HostedPartition
+from broker.server.controller.runtime import ControllerRuntime
+from broker.types import Millis
+from simulation.observer.leadership import handing_over, resigning, suspecting
+from simulation.observer.leadership.counting import Counting
+from simulation.observer.leadership.roles_told import RolesTold
+from simulation.observer.leadership.suspecting import Bounced
+from simulation.observer.observer import Observer
+from simulation.observer.watched.wrapping import replace
+
+
+def answers(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = Controller.step
+    told: WeakKeyDictionary[ControllerContext, RolesTold] = WeakKeyDictionary()
+    bounced: WeakKeyDictionary[ControllerContext, Bounced] = WeakKeyDictionary()
+
+    def step(self: Controller, event: Any) -> Any:
+        effects = original(self, event)
+        context = self.context
+        if context is None:
+            return effects
+        with observer.failing():
+            told.setdefault(context, RolesTold()).stepped(context, effects)
+            bounced.setdefault(context, Bounced()).stepped(context)
+            for effect in effects:
+                if type(effect) is AnswerShutdown:
+                    handing_over.check(context, effect)
+        return effects
+
+    replace(undo, Controller, "step", step)
+
+
+def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original, counting, host = Coordinator.step, Counting(), HostedPartition.__init__
+
+    def step(self: Coordinator, event: Any, now: Millis) -> Any:
+        suspects = self.suspects
+        effects = original(self, event, now)
+        with observer.failing():
+            counting.stepped(self, event, effects)
+            suspecting.stepped(event, suspects, self.suspects)
+        return effects
+
+    def hosted(self: HostedPartition, *args: Any, suspect: bool) -> None:
+        host(self, *args, suspect=suspect)
+        with observer.failing():
+            unclean = self.context.settings.unclean_start
+            suspecting.hosted(self.tp, unclean=unclean, suspect=suspect)
+
+    replace(undo, HostedPartition, "__init__", hosted)
+    replace(undo, Coordinator, "step", step)
+
+
+def offices(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = ControllerRuntime._resign
+
+    def resign(self: ControllerRuntime) -> None:
+        original(self)
+        with observer.failing():
+            resigning.of_office(self._config.id, self._questions.values())
+
+    replace(undo, ControllerRuntime, "_resign", resign)

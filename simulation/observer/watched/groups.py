@@ -1,0 +1,58 @@
+"""What coordinators of groups do, and what they tell of a group."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from broker.groups.groups import Groups
+from broker.server.groups.shard import GroupShard
+from broker.server.requests import describe_groups
+from broker.server.requests.context import Context
+from simulation.observer.coordinators import Coordinators, buried
+from simulation.observer.groups import described, view, watch
+from simulation.observer.observer import Observer
+from simulation.observer.watched.wrapping import living, replace
+
+
+def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str, int]) -> None:
+    coordinators = Coordinators()
+    make, close, decide = GroupShard.__init__, GroupShard.close, Groups.step
+
+    def made(self: GroupShard, *args: Any) -> None:
+        make(self, *args)
+        if (process := living()) is not None:
+            with observer.failing():
+                coordinators.loaded(brokers[process.host], self)
+
+    def closed(self: GroupShard) -> None:
+        waiting = [future for _, future in self._waiting.values()]
+        close(self)
+        with observer.failing():
+            coordinators.closed(self, waiting)
+
+    def step(self: Groups, event: Any) -> Any:
+        before, known = coordinators.stable(self, event), watch.before(self, event)
+        effects = decide(self, event)
+        with observer.failing():
+            watch.check(self, event, effects, known)
+            coordinators.stepped(self, event, effects, before)
+        observer.group_ends.update(buried(effects))
+        return effects
+
+    replace(undo, GroupShard, "__init__", made)
+    replace(undo, GroupShard, "close", closed)
+    replace(undo, Groups, "step", step)
+
+
+def descriptions(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = describe_groups._describe
+
+    def describe(group_id: str, context: Context) -> Any:
+        answer, shard = original(group_id, context), context.groups.shard(group_id)
+        if isinstance(shard, GroupShard):
+            group = shard.groups.by_id.get(group_id)
+            with observer.failing():
+                described.check(answer, None if group is None else view.of(group))
+        return answer
+
+    replace(undo, describe_groups, "_describe", describe)

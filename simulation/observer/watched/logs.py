@@ -1,0 +1,100 @@
+"""What is written to logs and checkpoints, and when they are opened."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from broker.log import manager
+from broker.log.disk.checkpoints import RECOVERY_POINTS, mark_clean_shutdown, offsets_in
+from broker.log.disk.files import Directory
+from broker.log.flushing import Flushing
+from broker.log.manager import LogManager
+from broker.log.partition_log import PartitionLog
+from simulation.loop.ownership import Process
+from simulation.machines.disk import MemoryDisk
+from simulation.machines.node import Disk, Node
+from simulation.observer.logs import begun_anew, epochs, flushed
+from simulation.observer.logs.good_ends import GoodEnds
+from simulation.observer.logs.unflushed import Unflushed
+from simulation.observer.observer import Observer
+from simulation.observer.watched.wrapping import living, replace
+
+Opened = WeakKeyDictionary[Process, LogManager]
+"""The logs of each life of a broker."""
+
+
+def checkpoints(
+    undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk], opened: Opened
+) -> None:
+    original = Directory.replace_steps
+
+    def replace_steps(self: Directory, name: str, content: bytes) -> Any:
+        process = living()
+        if name == RECOVERY_POINTS and process is not None:
+            disk, logs = disks[process.host], opened.get(process)
+            if isinstance(disk, MemoryDisk):
+                with observer.failing():
+                    flushed.check(disk, self.path, content)
+                    for tp, offset in offsets_in(content, self.path / name).items():
+                        log = None if logs is None else logs.get(tp)
+                        if log is not None:
+                            epochs.noted(disk, log, offset)
+        return original(self, name, content)
+
+    replace(undo, Directory, "replace_steps", replace_steps)
+
+
+def beginnings(undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]) -> None:
+    original = PartitionLog.truncate_fully
+
+    def truncate_fully(self: PartitionLog, offset: int) -> None:
+        original(self, offset)
+        disk = None if (process := living()) is None else disks[process.host]
+        if isinstance(disk, MemoryDisk):
+            with observer.failing():
+                begun_anew.check(disk, self)
+
+    replace(undo, PartitionLog, "truncate_fully", truncate_fully)
+
+
+def flushes(undo: contextlib.ExitStack, observer: Observer) -> None:
+    unflushed, append, look = Unflushed(), PartitionLog.append, LogManager.flush_if_due
+
+    def appended(self: PartitionLog, batches: Any, base: int, epoch: Any, now_ms: int) -> None:
+        begin = self.log_end_offset
+        append(self, batches, base, epoch, now_ms)
+        with observer.failing():
+            unflushed.appended(self, begin, now_ms)
+
+    def looked(self: LogManager, now_ms: int) -> None:
+        look(self, now_ms)
+        with observer.failing():
+            for log in self.logs.values():
+                unflushed.looked(log, now_ms)
+
+    replace(undo, PartitionLog, "append", appended)
+    replace(undo, LogManager, "flush_if_due", looked)
+    replace(undo, Flushing, "steps", unflushed.counted(Flushing.steps))
+
+
+def openings(
+    undo: contextlib.ExitStack, observer: Observer, nodes: Mapping[int, Node], opened_by: Opened
+) -> None:
+    original, ends = LogManager.__init__, GoodEnds({node.host: node for node in nodes.values()})
+
+    def opened(self: LogManager, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if (process := living()) is not None:
+            with observer.failing():
+                ends.opened(process, self)
+            opened_by[process] = self
+
+    def marked(directory: Directory) -> None:
+        if (process := living()) is not None:
+            with observer.failing():
+                ends.closed(process, opened_by.get(process), directory.path)
+        mark_clean_shutdown(directory)
+
+    replace(undo, LogManager, "__init__", opened)
+    replace(undo, manager, "mark_clean_shutdown", marked)
