@@ -427,7 +427,7 @@ def has_nothing_before_it_has_loaded() -> Swap:
         (tells_members_what_producers_are_told, "UnavailableIsSaid"),
         (has_nothing_before_it_has_loaded, "DeletedGroupsStay"),
         (decides_by_former_settings, "SettingsAgree"),
-        (answers_with_the_first, "Serves"),  # asks what is not known yet, and hangs up
+        (answers_with_the_first, "AnsweredTogether"),
         (describes_nobody, "DescribedAsItIs"),
         (tells_that_all_moves, "DescribedAsItIs"),
         (measures_nothing, "DescribedAsItIs"),
