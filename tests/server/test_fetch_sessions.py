@@ -133,6 +133,29 @@ def test_a_request_names_what_changed_and_an_answer_what_is_new() -> None:
     assert list(leader.answer(fetch_requests.fetch(CONFIG, ask)).news) == [PARTITIONS[4]]
 
 
+def test_what_was_passed_over_is_named_again_and_all_told_anew() -> None:
+    leader, follower = Leader(), Follower()
+    follower.fetch(leader, is_lost=False)
+    refused = PARTITIONS[4]
+    leader.watermarks[refused] = 3
+    follower.session.answered(
+        leader.answer(fetch_requests.fetch(CONFIG, follower.session.ask(wanted(follower.ends))))
+    )
+    follower.session.passed_over(refused)
+    ask = follower.session.ask(wanted(follower.ends))
+    assert (list(ask.changed), ask.forgotten) == ([refused], ())
+    assert leader.answer(fetch_requests.fetch(CONFIG, ask)).news == {refused: (0, 3)}
+
+
+def test_or_forgotten_where_it_is_not_asked_for_now() -> None:
+    leader, follower = Leader(), Follower()
+    follower.fetch(leader, is_lost=False)
+    refused, *others = PARTITIONS
+    follower.session.passed_over(refused)
+    ask = follower.session.ask(wanted(dict.fromkeys(others, 0)))
+    assert (ask.changed, ask.forgotten) == ({}, (refused,))
+
+
 # --- the leader's end alone -------------------------------------------------------------------
 
 

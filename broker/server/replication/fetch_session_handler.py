@@ -36,7 +36,7 @@ class FetchSessionHandler:
     def __init__(self) -> None:
         self._id = INVALID_SESSION_ID
         self._epoch = INITIAL_EPOCH
-        self._requested: dict[NamedPartition, FetchFrom] = {}
+        self._requested: dict[NamedPartition, FetchFrom | None] = {}
         self._by_id = False
 
     def ask(self, wanted: Mapping[NamedPartition, FetchFrom]) -> FetchAsk:
@@ -67,6 +67,13 @@ class FetchSessionHandler:
         else:
             self._id = response.session_id
             self._epoch = epoch_after(self._epoch)
+
+    def passed_over(self, name: NamedPartition) -> None:
+        """What was answered of it was not taken: it is named again, and all told anew.
+
+        A damaged batch came with a watermark of 41: the leader would leave 41 out from then on.
+        """
+        self._requested[name] = None
 
     def interrupted(self) -> None:
         """Nobody knows what the leader heard: it is told everything anew, and closes the old."""

@@ -172,19 +172,22 @@ class Fetcher:
                     raise Disconnected(f"an answer for {name}, which nobody asked for")
                 if answer.error_code is ErrorCode.offset_out_of_range:
                     out_of_range[tp] = asked[tp]
-                elif self._accepted(tp, asked, answer.error_code):
-                    self._take(*asked[tp], answer)
+                elif self._accepted(tp, asked, answer.error_code) and not self._take(
+                    *asked[tp], answer
+                ):
+                    self._session.passed_over(name)
         if out_of_range:
             await self._ask_range(out_of_range)
 
-    def _take(self, partition: Partition, todo: FetchFrom, answer: PartitionData) -> None:
+    def _take(self, partition: Partition, todo: FetchFrom, answer: PartitionData) -> bool:
+        """Whether it could be read."""
         tp = partition.tp
         try:
             batches = parse_batches(answer.records or b"")
         except CorruptBatch as error:
             logger.error("Broker %d sent a corrupt batch of %s: %s", self._leader, tp, error)
             self._delay(tp)
-            return
+            return False
         if batches and tp in self._partitions:  # those behind it come first next time
             self._partitions[tp] = self._partitions.pop(tp)
         self._step(
@@ -197,6 +200,7 @@ class Fetcher:
                 log_start_offset=answer.log_start_offset,
             ),
         )
+        return True
 
     async def _ask_range(self, asked: Asked[FetchFrom]) -> None:
         wanted = {tp: todo for tp, (_, todo) in asked.items()}
