@@ -6,9 +6,12 @@
 """
 
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import partial
 from typing import Any, Final
 
+from broker.config import TopicConfig
+from broker.log.config import MAX_LONG, LogConfig
 from broker.server.replication import partition as server
 from broker.types import TopicPartition
 from broker.wire.messages.metadata import MetadataRequest
@@ -20,6 +23,8 @@ from simulation.verdict.led import Hosted
 
 AGREE_S: Final = 30.0
 """Within which the last change has come to everybody: a controller hears of new ISRs in batches."""
+BOTH_WAYS: Final = ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms")
+"""Where they are not set, ``message.timestamp.difference.max.ms`` counts (KIP-937)."""
 
 
 async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...]) -> None:
@@ -93,4 +98,13 @@ def _is_told(replica: server.Partition) -> bool:
     config, decides = replica.config, replica.replica
     known = [decides._config, *([decides._leader.config] if decides._leader else ())]
     min_isr = {each.min_insync_replicas for each in known}
-    return replica.log.config == config.log_config() and min_isr == {config.min_insync_replicas}
+    return replica.log.config == _of_log(config) and min_isr == {config.min_insync_replicas}
+
+
+def _of_log(config: TopicConfig) -> LogConfig:
+    """Each by its name, and not as the broker makes it (``TopicConfig.log_config``)."""
+    settings = {field.name: getattr(config, field.name) for field in fields(LogConfig)}
+    for limit in BOTH_WAYS:
+        if settings[limit] == MAX_LONG:
+            settings[limit] = config.message_timestamp_difference_max_ms
+    return LogConfig(**settings)
