@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 from broker.log.disk.file_system import Bytes
+from broker.wire.batch import HEADER_BYTES
 from simulation.machines.inodes import MemoryDirectory, MemoryFile, Node
 
 PLENTY = 2**40
@@ -33,6 +34,9 @@ class MemoryDisk:
             read, make_directory, rename, remove, sync_directory.
         capacity: bytes that files may have in all.
         failures: how often it has not kept what it was to keep.
+        garbles: whether what is read of a file is another byte than what is there, the first behind
+            what may be the header of a batch. No longer than its process lives: recovery would
+            rightly cut a log there.
     """
 
     def __init__(self, random: Random, short: Random | None = None, capacity: int = PLENTY) -> None:
@@ -46,6 +50,7 @@ class MemoryDisk:
         self.watch: Callable[[str], None] | None = None
         self.capacity = capacity
         self.failures = 0
+        self.garbles = False
         self._random = random
         self._short = short
         self._root = MemoryDirectory()
@@ -142,7 +147,10 @@ class MemoryDisk:
     def pread(self, descriptor: int, size: int, position: int, /) -> bytes:
         if self.watch is not None:
             self.watch(READ)
-        return bytes(self._node(descriptor).data[position : position + size])
+        data = self._node(descriptor).data[position : position + size]
+        if self.garbles and len(data) > HEADER_BYTES:
+            data[HEADER_BYTES] ^= 0xFF
+        return bytes(data)
 
     def truncate(self, descriptor: int, size: int, /) -> None:
         self._watched("truncate")
@@ -258,6 +266,7 @@ class MemoryDisk:
     # ---------------------------------------------------------------------------------------
 
     def _disown(self) -> None:
+        self.garbles = False
         self._open.clear()
         self._first.clear()
         self._dead = self._descriptors

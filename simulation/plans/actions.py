@@ -191,11 +191,12 @@ class FillDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakDisk:
-    """``operation`` fails with EIO for a while on the disk of ``who``."""
+    """``operation`` fails with EIO for a while on the disk of ``who``; or (garble) what is read is
+    not what is there."""
 
     kind: Literal["break-disk"] = "break-disk"
     who: Who
-    operation: Literal["read", "write", "fsync"]
+    operation: Literal["read", "write", "fsync", "garble"]
     for_ms: int
 
 

@@ -12,7 +12,7 @@ from simulation.clients.group_requests import Place
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, ExpireSession, Who
 from simulation.plans.plan import Plan
-from simulation.verdict import waiting
+from simulation.verdict import garbled, waiting
 from simulation.verdict.administered import altering, invalid_orders, taking_back, unclean
 from simulation.verdict.led import of_clients
 from simulation.verdict.promised import (
@@ -105,6 +105,7 @@ async def _what_is_set(
     await follower_reads.check(client, world, settings)
     await laggards.check(client, administrator, world, settings)
     await together.check(client, administrator, world)
+    await garbled.check(client, administrator, world)
     await altering.check(client, administrator, world)
     await append_time.check(client, administrator, world)
     await limits.check(client, administrator, world)

@@ -26,6 +26,7 @@ DISK_KINDS: Final = {
     "read": ("read",),
     "write": ("write", "truncate"),
     "fsync": ("sync", "sync_directory"),
+    "garble": (),
 }
 
 
@@ -308,6 +309,7 @@ class Striker:
         disk: Any = node.disk
         self._note(node, f"has a disk on which {action.operation} fails")
         disk.fail(DISK_KINDS[action.operation])
+        disk.garbles = action.operation == "garble"
         self._bad_disks[node.id] = action.operation
         self._bad_for(node, action.for_ms)
 
@@ -353,6 +355,7 @@ class Striker:
         if disk.has_dropped:  # else who lives and leads, and never synced meanwhile, is damaged
             self._forget_damaged_pages(node)
         disk.fail(())
+        disk.garbles = False
         disk.capacity = PLENTY
         self._later(RESTART_S * 1000, self._forgive_disk, node)
 

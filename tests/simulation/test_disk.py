@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from broker.log.disk.file_system import REAL, FileSystem
+from broker.wire.batch import HEADER_BYTES
 from simulation.machines.disk import PLENTY, READ, SYNC, WRITE, MemoryDisk
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -280,6 +281,22 @@ def test_a_disk_counts_what_it_did_not_keep() -> None:
     with pytest.raises(OSError, match="No space"):
         disk.write(descriptor, b"b")
     assert disk.failures == 2
+
+
+def test_a_disk_that_garbles_keeps_what_is_there() -> None:
+    disk = MemoryDisk(Random(1))
+    path, content = HOME.parent / "file", bytes(range(100))
+    descriptor = disk.open(path)
+    disk.write(descriptor, content)
+    disk.garbles = True
+    read = disk.pread(descriptor, 100, 0)
+    assert [at for at in range(100) if read[at] != content[at]] == [HEADER_BYTES]
+    assert disk.pread(descriptor, HEADER_BYTES, 0) == content[:HEADER_BYTES]
+    disk.garbles = False
+    assert disk.pread(descriptor, 100, 0) == content
+    disk.garbles = True
+    disk.kill()
+    assert disk.pread(disk.open(path), 100, 0) == content
 
 
 def replace(disk: MemoryDisk, *, synced: bool) -> None:

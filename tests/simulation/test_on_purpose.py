@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.config import TopicConfig
 from broker.controller.controller import _Epoch
 from broker.controller.deletion import Deletions
 from broker.controller.elections import Elections
@@ -37,6 +38,7 @@ from broker.server.admin.topics import Topics
 from broker.server.groups.group_coordinator import GroupCoordinator
 from broker.server.groups.shard import GroupShard
 from broker.server.metadata_cache import MetadataCache
+from broker.server.replication import fetcher
 from broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
 from broker.server.requests import (
     client_batch,
@@ -381,6 +383,16 @@ def decides_by_former_settings() -> Swap:
     return Swap(Replica, "configure", lambda _self, _config: None)
 
 
+def keeps_a_setting_from_logs() -> Swap:
+    of_log = TopicConfig.log_config
+    return Swap(TopicConfig, "log_config", lambda config: replace(of_log(config), flush_messages=7))
+
+
+def takes_what_is_garbled() -> Swap:
+    read = partial(fetcher.parse_batches, verify_crc=False)
+    return Swap(fetcher, "parse_batches", read)
+
+
 def stores_no_assignment() -> Swap:
     record = Group.record
     return Swap(Group, "record", lambda self, at, _assignments=None: record(self, at))
@@ -427,6 +439,8 @@ def has_nothing_before_it_has_loaded() -> Swap:
         (tells_members_what_producers_are_told, "UnavailableIsSaid"),
         (has_nothing_before_it_has_loaded, "DeletedGroupsStay"),
         (decides_by_former_settings, "SettingsAgree"),
+        (keeps_a_setting_from_logs, "SettingsAgree"),
+        (takes_what_is_garbled, "TakenIsWhole"),
         (answers_with_the_first, "AnsweredTogether"),
         (describes_nobody, "DescribedAsItIs"),
         (tells_that_all_moves, "DescribedAsItIs"),

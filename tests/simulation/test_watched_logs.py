@@ -22,7 +22,7 @@ from broker.types import (
     TopicPartition,
 )
 from simulation.machines.disk import MemoryDisk
-from simulation.observer.logs import begun_anew, epochs, flushed, producers, times
+from simulation.observer.logs import begun_anew, epochs, flushed, producers, taken, times
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.moments import following_on, viewing
 from simulation.violation import Violation
@@ -72,6 +72,17 @@ def test_nor_is_what_has_a_hole(log: PartitionLog) -> None:
     del log._segments[1]
     with pytest.raises(Violation, match=r"LogKept: t-0: behind . of 6 nothing is there up to ."):
         read_shadow(log)
+
+
+# --- TakenIsWhole --------------------------------------------------------------------------------
+
+
+def test_what_a_log_takes_is_whole(log: PartitionLog) -> None:
+    whole = batch((b"v",))
+    taken.check(log, [whole])
+    spoilt = memoryview(bytes(whole.raw[:-1]) + b"?")
+    with pytest.raises(Violation, match=r"TakenIsWhole: t-0 takes it: CRC-32C"):
+        taken.check(log, [whole, replace(whole, raw=spoilt)])
 
 
 # --- BegunAnewStays ------------------------------------------------------------------------------
@@ -281,6 +292,16 @@ def test_nothing_is_remembered_of_what_was_thrown_away(written: PartitionLog) ->
     written.producers.state = remembered
     with pytest.raises(Violation, match=r"ProducersAreLog: .* thrown away up to 20"):
         producers.kept(TP, 1, written, thrown_away)
+
+
+def test_a_snapshot_that_was_taken_away_stays_away(written: PartitionLog, disk: MemoryDisk) -> None:
+    written.producers.snapshot(14)
+    written.truncate_to(12)
+    producers.removed(disk, written.directory, [14])
+    carry_out(written.producers.snapshot_steps(12, written.producers.encoded()))
+    disk.remove(written.directory / f"{12:020d}.snapshot")
+    with pytest.raises(Violation, match=r"ProducersAreLog: t-0: 0+12.snapshot was taken away"):
+        producers.removed(disk, written.directory, [12, 14])
 
 
 def test_without_a_cut_nobody_looks(written: PartitionLog) -> None:

@@ -8,13 +8,15 @@ one that stands there and is not remembered is appended again.
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
-from broker.log.idempotence.producer_snapshots import CorruptSnapshot
+from broker.log.idempotence.producer_snapshots import SNAPSHOT_SUFFIX, CorruptSnapshot
 from broker.log.idempotence.producer_state import Appended, Producer, ProducerState
 from broker.log.partition_log import PartitionLog
 from broker.replication.events import Effect, Truncate, TruncateFully
 from broker.types import Offset, ProducerId, TopicPartition
+from simulation.machines.disk import MemoryDisk
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation
@@ -37,6 +39,19 @@ def check(tp: TopicPartition, broker: int, log: PartitionLog, read: Shadow) -> N
             raise Violation("ProducersAreLog", f"{where}: the log ends at {log.log_end_offset}")
         with contextlib.suppress(CorruptSnapshot, OSError):
             _agree(where, snapshots.read(offset), read, start, offset)
+
+
+def removed(disk: MemoryDisk, log: Path, offsets: Iterable[int]) -> None:
+    """Snapshots of these offsets were taken away just now; raises Violation.
+
+    One of 20 that a cut to 10 took away, and a power failure brings back: where the log has grown
+    past 20 by then it is believed.
+    """
+    for offset in sorted(offsets):
+        name = f"{offset:020d}{SNAPSHOT_SUFFIX}"
+        if disk.may_return(log / name):
+            what = f"{log.name}: {name} was taken away, and a power failure may bring it back"
+            raise Violation("ProducersAreLog", what)
 
 
 def _agree(where: str, state: ProducerState, read: Shadow, start: int, end: int) -> None:

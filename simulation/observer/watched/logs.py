@@ -1,7 +1,7 @@
 """What is written to logs and checkpoints, and when they are opened."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,12 +9,13 @@ from broker.log import manager
 from broker.log.disk.checkpoints import RECOVERY_POINTS, mark_clean_shutdown, offsets_in
 from broker.log.disk.files import Directory
 from broker.log.flushing import Flushing
+from broker.log.idempotence.producer_snapshots import Snapshots
 from broker.log.manager import LogManager
 from broker.log.partition_log import PartitionLog
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Disk, Node
-from simulation.observer.logs import begun_anew, epochs, flushed
+from simulation.observer.logs import begun_anew, epochs, flushed, producers, taken
 from simulation.observer.logs.good_ends import GoodEnds
 from simulation.observer.logs.unflushed import Unflushed
 from simulation.observer.observer import Observer
@@ -45,6 +46,20 @@ def checkpoints(
     replace(undo, Directory, "replace_steps", replace_steps)
 
 
+def snapshots(undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]) -> None:
+    original = Snapshots.remove
+
+    def remove(self: Snapshots, unwanted: Callable[[int], bool]) -> None:
+        before, directory = self.offsets, self._directory.path
+        original(self, unwanted)
+        disk = None if (process := living()) is None else disks[process.host]
+        if isinstance(disk, MemoryDisk):
+            with observer.failing():
+                producers.removed(disk, directory, set(before).difference(self.offsets))
+
+    replace(undo, Snapshots, "remove", remove)
+
+
 def beginnings(undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]) -> None:
     original = PartitionLog.truncate_fully
 
@@ -65,6 +80,7 @@ def flushes(undo: contextlib.ExitStack, observer: Observer) -> None:
         begin = self.log_end_offset
         append(self, batches, base, epoch, now_ms)
         with observer.failing():
+            taken.check(self, batches)
             unflushed.appended(self, begin, now_ms)
 
     def looked(self: LogManager, now_ms: int) -> None:
