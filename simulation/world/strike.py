@@ -307,7 +307,7 @@ class Striker:
         if self._bad_disks.get(node.id) == FOREIGN:
             return
         disk: Any = node.disk
-        self._note(node, f"has a disk on which {action.operation} fails")
+        self._note(node, f"has a broken disk ({action.operation})")
         disk.fail(DISK_KINDS[action.operation])
         disk.garbles = action.operation == "garble"
         self._bad_disks[node.id] = action.operation
