@@ -37,7 +37,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         deciding.answers(undo, observer)
         deciding.offices(undo, observer)
         logs.checkpoints(undo, observer, disks, opened_by)
-        logs.snapshots(undo, observer, disks)
+        logs.snapshots(undo, observer, disks, opened_by)
         logs.beginnings(undo, observer, disks)
         logs.flushes(undo, observer)
         logs.openings(undo, observer, nodes, opened_by)

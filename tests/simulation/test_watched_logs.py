@@ -294,6 +294,16 @@ def test_nothing_is_remembered_of_what_was_thrown_away(written: PartitionLog) ->
         producers.kept(TP, 1, written, thrown_away)
 
 
+def test_snapshots_are_looked_at_before_they_are_written(written: PartitionLog) -> None:
+    state = written.producers.encoded()
+    producers.written(written, 14, state)
+    written.append([batch((b"v",))], 14, 5, 0)
+    producers.written(written, 14, state)
+    for offset in 12, 13:
+        with pytest.raises(Violation, match=rf"ProducersAreLog: t-0, {offset}.snapshot: of prod"):
+            producers.written(written, offset, state)
+
+
 def test_a_snapshot_that_was_taken_away_stays_away(written: PartitionLog, disk: MemoryDisk) -> None:
     written.producers.snapshot(14)
     written.truncate_to(12)

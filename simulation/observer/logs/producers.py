@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from broker.log.idempotence.producer_snapshots import SNAPSHOT_SUFFIX, CorruptSnapshot
+from broker.log.idempotence.producer_snapshots import SNAPSHOT_SUFFIX, CorruptSnapshot, decode
 from broker.log.idempotence.producer_state import Appended, Producer, ProducerState
 from broker.log.partition_log import PartitionLog
 from broker.replication.events import Effect, Truncate, TruncateFully
@@ -39,6 +39,14 @@ def check(tp: TopicPartition, broker: int, log: PartitionLog, read: Shadow) -> N
             raise Violation("ProducersAreLog", f"{where}: the log ends at {log.log_end_offset}")
         with contextlib.suppress(CorruptSnapshot, OSError):
             _agree(where, snapshots.read(offset), read, start, offset)
+
+
+def written(log: PartitionLog, offset: int, content: bytes) -> None:
+    """A snapshot is about to be written; raises Violation."""
+    read = read_shadow(log)
+    if read is not None:
+        where = f"{log.directory.name}, {offset}.snapshot"
+        _agree(where, decode(content), read, log.log_start_offset, offset)
 
 
 def removed(disk: MemoryDisk, log: Path, offsets: Iterable[int]) -> None:

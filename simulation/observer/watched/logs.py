@@ -46,8 +46,19 @@ def checkpoints(
     replace(undo, Directory, "replace_steps", replace_steps)
 
 
-def snapshots(undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]) -> None:
-    original = Snapshots.remove
+def snapshots(
+    undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk], opened: Opened
+) -> None:
+    original, write = Snapshots.remove, Snapshots.write_steps
+
+    def write_steps(self: Snapshots, offset: int, content: bytes) -> Any:
+        logs = None if (process := living()) is None else opened.get(process)
+        for tp, log in logs.logs.items() if logs is not None else ():
+            partition = observer.find(tp) if log.directory == self._directory.path else None
+            if partition is not None and partition.checks_data:
+                with observer.failing():
+                    producers.written(log, offset, content)
+        return write(self, offset, content)
 
     def remove(self: Snapshots, unwanted: Callable[[int], bool]) -> None:
         before, directory = self.offsets, self._directory.path
@@ -58,6 +69,7 @@ def snapshots(undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str
                 producers.removed(disk, directory, set(before).difference(self.offsets))
 
     replace(undo, Snapshots, "remove", remove)
+    replace(undo, Snapshots, "write_steps", write_steps)
 
 
 def beginnings(undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]) -> None:
