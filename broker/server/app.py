@@ -71,6 +71,7 @@ class App:
         self.replicas: ReplicaManager | None = None
         self.groups: GroupCoordinator | None = None
         self.coordinator: Coordinator | None = None
+        self.connections: Connections | None = None
         self._zk = KafkaZk(
             config.zookeeper_connect,
             config.zookeeper_session_timeout_ms,
@@ -215,7 +216,7 @@ class App:
             groups=await self._groups(replicas, coordinator, topics, group),
             served=served(orders=coordinator.takes_orders),
         )
-        connections = Connections(
+        self.connections = connections = Connections(
             Dispatcher(context), ConnectionConfig.of(self._config), self._environment.listen
         )
         connections.bind(self._config.listeners)

@@ -12,7 +12,7 @@ from simulation.clients.group_requests import Place
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, ExpireSession, Who
 from simulation.plans.plan import Plan
-from simulation.verdict import garbled, waiting
+from simulation.verdict import garbled, kept, pipelined, waiting
 from simulation.verdict.administered import altering, invalid_orders, taking_back, unclean
 from simulation.verdict.led import of_clients
 from simulation.verdict.promised import (
@@ -61,6 +61,9 @@ async def ask(client: Client, administrator: Administrator, world: Cluster, plan
     depend on what happened before, and take longer than a plan. Last comes what a
     controller says: its broker obeys no other after that."""
     waiting.check(world.observer, world.hosted)
+    await pipelined.check(client, world.observer, world.hosted)
+    await settle(world)
+    await kept.check(world, world.observer)
     await invalid_orders.check(client, world.observer)
     if plan.seed % ASKED_EVERY == 0:
         await _what_is_promised(client, administrator, world)
@@ -68,6 +71,7 @@ async def ask(client: Client, administrator: Administrator, world: Cluster, plan
         await _what_is_set(client, administrator, world, dict(plan.settings))
     await invalid.check(client, world.observer, world.hosted)
     await outdated.check(client, world.observer, world.hosted)
+    await kept.check(world, world.observer)
     await successor.check(client, world.observer)
 
 

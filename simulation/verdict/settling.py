@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from broker.controller.context import Context
 from broker.replication.replica import Role
+from broker.server.app import App
 from broker.server.replication import partition as server
 from broker.types import TopicPartition
 from simulation.observer.history import History
@@ -39,8 +40,8 @@ class Cluster(Protocol):
     def strike(self, action: Fault) -> None:
         """What happens to it now."""
 
-    def fetch_sessions(self, broker: int) -> int:
-        """How many a living broker has."""
+    def app(self, broker: int) -> App | None:
+        """What a broker runs, or ran."""
 
     def put_clocks_forward(self, by_ms: int) -> None:
         """The time of day of every broker; what is measured otherwise takes as long as before."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.controller.context import Context
+from broker.server.app import App
 from broker.server.replication import partition as server
 from broker.server.zk import znodes
 from broker.types import TopicPartition
@@ -311,10 +312,9 @@ class Simulation:
         """What happens to it now."""
         self._striker.strike(action)
 
-    def fetch_sessions(self, broker: int) -> int:
-        """How many a living broker has."""
-        app = self.nodes[broker].app
-        return 0 if app is None else len(app._fetch_sessions)
+    def app(self, broker: int) -> App | None:
+        """What a broker runs, or ran."""
+        return self.nodes[broker].app
 
     def put_clocks_forward(self, by_ms: int) -> None:
         """The time of day of every broker."""

@@ -99,7 +99,7 @@ async def _of_brokers(client: Client, world: Cluster) -> None:
 
 
 async def _described_broker(client: Client, broker: int) -> str | None:
-    answer = await answered(client, broker, _describe((BROKER, str(broker))))
+    answer = await answered(client, broker, describe((BROKER, str(broker))))
     told = (each.value for each in answer.results[0].configs if each.name == RETENTION)
     return next(told, None)
 
@@ -109,7 +109,7 @@ async def _two_at_once(client: Client, world: Cluster) -> None:
     values = {"retention.ms": "86400002", "segment.bytes": "100002", "flush.messages": "7"}
     expected: dict[str, str] = {}
     async with beside(client) as other:
-        await answered(other, client.brokers[-1], _describe())  # both are connected
+        await answered(other, client.brokers[-1], describe())  # both are connected
         for (one, first), (two, second) in pairwise(values.items()):
             asked = (
                 answered(client, client.brokers[0], _single(SET, one, first)),
@@ -132,7 +132,7 @@ async def _are_described(client: Client, expected: Settings) -> None:
 
     async def why() -> str | None:
         for broker in client.brokers:
-            answer = await answered(client, broker, _describe())
+            answer = await answered(client, broker, describe())
             told = {
                 each.name: each.value
                 for each in answer.results[0].configs
@@ -145,7 +145,8 @@ async def _are_described(client: Client, expected: Settings) -> None:
     await patience.wait(INVARIANT, PATIENCE_S, why)
 
 
-def _describe(of: Resource = (TOPIC, NAME)) -> DescribeConfigsRequest:
+def describe(of: Resource = (TOPIC, NAME)) -> DescribeConfigsRequest:
+    """A DescribeConfigs of one resource."""
     kind, name = of
     resource = DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=None

@@ -49,12 +49,12 @@ class _Asked:
     async def are_bounded(self, slots: int) -> None:
         """Raises Violation. There may be no slot for consumers: followers' former lives, and those
         that went over to other sessions, keep theirs for two minutes."""
-        if self._world.fetch_sessions(self._broker) >= slots:
+        if self._there() >= slots:
             return
         large = await self._begin(2)
         small = [await self._begin(1) for _ in range(slots)]
         given = [session for session in small if session != NONE]
-        there = self._world.fetch_sessions(self._broker)
+        there = self._there()
         if large == NONE or there > slots or small[: len(given)] != given:
             what = f"{len(given)} of {len(small)} more sessions are given, {there} are there"
             raise Violation(INVARIANT, f"broker {self._broker} has {slots} slots, and {what}")
@@ -66,6 +66,10 @@ class _Asked:
             await self._makes_place(large, given, follower)
         for session in (large, *given):
             await self._ask(0, (session, LAST))
+
+    def _there(self) -> int:
+        app = self._world.app(self._broker)
+        return 0 if app is None else len(app._fetch_sessions)
 
     async def _all_go_on(self, sessions: list[int], epoch: int) -> None:
         for session in sessions:
