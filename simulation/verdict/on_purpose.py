@@ -24,6 +24,7 @@ from simulation.verdict.promised import (
     fetching,
     moving,
     of_members,
+    protocols,
     sessions,
     slow_members,
     successor,
@@ -135,4 +136,5 @@ async def _static_members(client: Client, observer: Observer) -> None:
     if OFFSETS_TOPIC in observer.topics and tp is not None:
         await of_members.static_member_stays(client, tp)
         await slow_members.check(client)
+        await protocols.check(client)
         await contested_groups.check(client, tp)

@@ -4,12 +4,16 @@ Else the next topic of that name, which begins at 0 again, is read from where th
 (``GroupCoordinator.handleDeletedPartitions``).
 """
 
-from typing import Final
+import asyncio
+import itertools
+from typing import Any, Final
 
+from broker.server.network.broker_connection import Disconnected
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
+from simulation.clients import group_requests
 from simulation.clients.administration import Administrator
-from simulation.clients.client import Client
+from simulation.clients.client import Client, beside
 from simulation.clients.reading import offsets_of
 from simulation.observer.observer import Observer
 from simulation.plans.actions import CreateTopic, DeleteTopic
@@ -23,6 +27,10 @@ from simulation.verdict.promised.deleted_groups import (
 
 INVARIANT: Final = "OffsetsGoWithTopics"
 GROUP, TOPIC = "reader", "passing"
+HURRYING: Final = "hurrying"
+EVERY_S: Final = 0.001
+"""Less than it takes until a commit is stored: one is on its way whenever the topic goes. Of that
+it is seen by whoever watches groups whether both are carried out."""
 
 
 async def check(client: Client, administrator: Administrator, observer: Observer) -> None:
@@ -32,7 +40,12 @@ async def check(client: Client, administrator: Administrator, observer: Observer
     tp = TopicPartition(TOPIC, 0)
     await patience.obeyed(administrator, CreateTopic(topic=TOPIC, replicas=((client.brokers[0],),)))
     await commit(client, GROUP, tp)
-    await patience.obeyed(administrator, DeleteTopic(topic=TOPIC))
+    async with beside(client) as other:
+        hurrying = asyncio.ensure_future(_commits_on(other, tp))
+        try:
+            await patience.obeyed(administrator, DeleteTopic(topic=TOPIC))
+        finally:
+            hurrying.cancel()
 
     async def why() -> str | None:
         told = await offsets_of(client, await coordinator_of(client, GROUP), GROUP, [tp])
@@ -41,3 +54,25 @@ async def check(client: Client, administrator: Administrator, observer: Observer
         return f"group {GROUP} has {told and told[tp]} of {tp} committed, which was deleted"
 
     await patience.wait(INVARIANT, PATIENCE_S, why)
+
+
+async def _commits_on(client: Client, tp: TopicPartition) -> None:
+    """Until cancelled, or until nobody answers."""
+    place = group_requests.from_outside(HURRYING)
+    coordinator = await coordinator_of(client, HURRYING)
+    if coordinator is None:
+        return
+    sent: set[asyncio.Task[Any]] = set()
+    try:
+        for offset in itertools.count(1):
+            request = group_requests.commit(place, tp.topic, {tp.partition: offset})
+            sent.add(asyncio.ensure_future(client.ask(coordinator, request)))
+            await asyncio.sleep(EVERY_S)
+            for done in [each for each in sent if each.done()]:
+                sent.discard(done)
+                done.result()
+    except Disconnected:
+        pass
+    finally:
+        for each in sent:
+            each.cancel()
