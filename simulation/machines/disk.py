@@ -6,7 +6,7 @@ was written stays. ``lose_power`` takes what was not synced (:mod:`simulation.ma
 
 import errno
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from random import Random
 
@@ -34,9 +34,6 @@ class MemoryDisk:
             read, make_directory, rename, remove, sync_directory.
         capacity: bytes that files may have in all.
         failures: how often it has not kept what it was to keep.
-        garbles: whether what is read of a file is another byte than what is there, the first behind
-            what may be the header of a batch. No longer than its process lives: recovery would
-            rightly cut a log there.
     """
 
     def __init__(self, random: Random, short: Random | None = None, capacity: int = PLENTY) -> None:
@@ -50,7 +47,7 @@ class MemoryDisk:
         self.watch: Callable[[str], None] | None = None
         self.capacity = capacity
         self.failures = 0
-        self.garbles = False
+        self._garbled: frozenset[MemoryFile] = frozenset()
         self._random = random
         self._short = short
         self._root = MemoryDirectory()
@@ -147,8 +144,9 @@ class MemoryDisk:
     def pread(self, descriptor: int, size: int, position: int, /) -> bytes:
         if self.watch is not None:
             self.watch(READ)
-        data = self._node(descriptor).data[position : position + size]
-        if self.garbles and len(data) > HEADER_BYTES:
+        node = self._node(descriptor)
+        data = node.data[position : position + size]
+        if node in self._garbled and len(data) > HEADER_BYTES:
             data[HEADER_BYTES] ^= 0xFF
         return bytes(data)
 
@@ -266,7 +264,7 @@ class MemoryDisk:
     # ---------------------------------------------------------------------------------------
 
     def _disown(self) -> None:
-        self.garbles = False
+        self._garbled = frozenset()
         self._open.clear()
         self._first.clear()
         self._dead = self._descriptors
@@ -294,6 +292,12 @@ class MemoryDisk:
         self._first[self._descriptors] = self._descriptors
         return self._descriptors
 
+    def garble(self, name: str | None) -> None:
+        """What is read from now on of the files that the directory of that name has, at any depth,
+        is another byte than what is there, the first behind what may be the header of a batch;
+        None: of none. No longer than its process lives: recovery would rightly cut a log there."""
+        self._garbled = frozenset(_files(self._root, name))
+
     def _node(self, descriptor: int) -> MemoryFile:
         try:
             return self._open[descriptor]
@@ -319,6 +323,16 @@ class MemoryDisk:
 
     def _parent(self, path: Path) -> tuple[MemoryDirectory, str]:
         return self._directory(path.parent), path.name
+
+
+def _files(node: Node, name: str | None) -> Iterator[MemoryFile]:
+    """Of the directories of that name, at any depth."""
+    if isinstance(node, MemoryFile):
+        return
+    for each, entry in node.entries.items():
+        if each == name and isinstance(entry, MemoryDirectory):
+            yield from (file for file in entry.entries.values() if isinstance(file, MemoryFile))
+        yield from _files(entry, name)
 
 
 def _error(number: int, path: Path | None = None) -> OSError:

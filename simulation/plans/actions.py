@@ -191,13 +191,14 @@ class FillDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakDisk:
-    """``operation`` fails with EIO for a while on the disk of ``who``; or (garble) what is read is
-    not what is there."""
+    """``operation`` fails with EIO for a while on the disk of ``who``; or (garble) what is read of
+    the files of a ``directory`` is not what is there."""
 
     kind: Literal["break-disk"] = "break-disk"
     who: Who
     operation: Literal["read", "write", "fsync", "garble"]
     for_ms: int
+    directory: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,8 @@ async def check(client: Client, administrator: Administrator, world: Cluster) ->
     leader = Who(broker=led.broker)
     (follower,) = set(led.leader.replica.replicas) - {led.broker}
     world.strike(apart(Who(broker=follower), leader, for_ms=APART_MS))
-    world.strike(BreakDisk(who=leader, operation="garble", for_ms=GARBLES_MS))
+    garble = BreakDisk(who=leader, operation="garble", for_ms=GARBLES_MS, directory=str(led.tp))
+    world.strike(garble)
     for _ in range(BATCHES):
         await answered(client, led.broker, produce(led.tp, LEADER_ALONE, encoded([b"v"])))
     await asyncio.sleep(GARBLES_MS / 1000)  # who came next would read what is not there

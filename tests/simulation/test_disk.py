@@ -285,16 +285,19 @@ def test_a_disk_counts_what_it_did_not_keep() -> None:
 
 def test_a_disk_that_garbles_keeps_what_is_there() -> None:
     disk = MemoryDisk(Random(1))
-    path, content = HOME.parent / "file", bytes(range(100))
-    descriptor = disk.open(path)
-    disk.write(descriptor, content)
-    disk.garbles = True
+    path, content = HOME / "file", bytes(range(100))
+    disk.make_directory(HOME)
+    descriptor, other = disk.open(path), disk.open(HOME.parent / "file")
+    for each in (descriptor, other):
+        disk.write(each, content)
+    disk.garble(HOME.name)
     read = disk.pread(descriptor, 100, 0)
     assert [at for at in range(100) if read[at] != content[at]] == [HEADER_BYTES]
     assert disk.pread(descriptor, HEADER_BYTES, 0) == content[:HEADER_BYTES]
-    disk.garbles = False
+    assert disk.pread(other, 100, 0) == content
+    disk.garble(None)
     assert disk.pread(descriptor, 100, 0) == content
-    disk.garbles = True
+    disk.garble(HOME.name)
     disk.kill()
     assert disk.pread(disk.open(path), 100, 0) == content
 
