@@ -47,6 +47,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         groups.groups(undo, observer, brokers)
         telling.responses(undo, observer)
         telling.views(undo, observer)
+        telling.updates(undo, observer)
         groups.descriptions(undo, observer)
         telling.producer_ids(undo, observer)
         yield

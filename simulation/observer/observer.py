@@ -30,7 +30,7 @@ from simulation.observer.coverage import Coverage
 from simulation.observer.leadership import joining, orders_done, proposing, resigning
 from simulation.observer.logs import epochs, producers, retention, times
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.moments import told, viewing
+from simulation.observer.moments import low_watermarks, told, viewing
 from simulation.observer.moments.broker_settings import BrokerSettings
 from simulation.observer.moments.producer_ids import ProducerIdBlocks
 from simulation.observer.stored_commits import StoredCommits
@@ -329,6 +329,7 @@ class Observer:
         told.stepped(broker, hosted, partition, event, changed=bool(effects))
         if effects:
             viewing.check(broker, hosted)
+            low_watermarks.check(broker, hosted, self.hosted)
         if effects and partition.checks_data:
             epochs.kept(hosted.tp, broker, hosted.log, hosted.replica)
             producers.kept(hosted.tp, broker, hosted.log, effects)

@@ -1,16 +1,23 @@
 """What a broker would tell clients, looked at in moments at which hardly any of them asks."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from kio.schema.errors import ErrorCode
 
 from broker.replication.events import Event, LeaderAndIsr, Produce
-from broker.server.metadata_cache import PartitionMetadata
+from broker.server.metadata_cache import MetadataCache, PartitionMetadata
 from broker.server.replication import partition as server
 from broker.server.requests import list_offsets
-from broker.types import LATEST_TIMESTAMP, NO_EPOCH, NO_LEADER, BrokerId, TopicPartition
+from broker.types import (
+    LATEST_TIMESTAMP,
+    LEADER_DURING_DELETE,
+    NO_EPOCH,
+    NO_LEADER,
+    BrokerId,
+    TopicPartition,
+)
 from broker.wire.batch import RecordBatch
 from broker.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -19,6 +26,7 @@ from broker.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from broker.wire.messages.metadata import MetadataResponse
+from broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
 
@@ -132,6 +140,36 @@ def known(topic: str, parts: Mapping[int, PartitionMetadata], ever: Container[Le
     moment. Raises Violation."""
     for number, part in parts.items():
         _has_led(TopicPartition(topic, number), part.leader, part.leader_epoch, ever)
+
+
+def registered(cache: MetadataCache, brokers: Collection[BrokerId]) -> None:
+    """**RegisteredAreShown**: as soon as a broker knows who is registered, it shows clients these,
+    and nobody else. Raises Violation.
+
+    Who is gone costs each client a connection that nobody takes, and a time-out; few look at a list
+    of brokers as such.
+    """
+    if cache.brokers.keys() != set(brokers):
+        what = f"registered are {sorted(brokers)}, and clients would be shown"
+        raise Violation("RegisteredAreShown", f"{what} {sorted(cache.brokers)}")
+
+
+def updated(cache: MetadataCache, request: UpdateMetadataRequest) -> None:
+    """**ShownAsTold**: what a controller has told a broker of partitions is what that shows from
+    now on; those that it says are deleted are shown no more. Raises Violation."""
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            tp = TopicPartition(topic.topic_name, state.partition_index)
+            shown = cache.topics.get(tp.topic, {}).get(tp.partition)
+            said = PartitionMetadata(
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+                offline_replicas=state.offline_replicas,
+            )
+            if shown != (None if state.leader == LEADER_DURING_DELETE else said):
+                raise Violation("ShownAsTold", f"{tp}: told is {said}, and shown {shown}")
 
 
 def _has_led(tp: TopicPartition, leader: int, epoch: int, ever: Container[Led]) -> None:

@@ -11,7 +11,13 @@ from broker.coordination.coordinator import Coordinator
 from broker.coordination.hosting.partition import HostedPartition
 from broker.server.controller.runtime import ControllerRuntime
 from broker.types import Millis
-from simulation.observer.leadership import handing_over, resigning, suspecting
+from simulation.observer.leadership import (
+    deleting,
+    giving_way,
+    handing_over,
+    resigning,
+    suspecting,
+)
 from simulation.observer.leadership.counting import Counting
 from simulation.observer.leadership.roles_told import RolesTold
 from simulation.observer.leadership.suspecting import Bounced
@@ -32,6 +38,8 @@ def answers(undo: contextlib.ExitStack, observer: Observer) -> None:
         with observer.failing():
             told.setdefault(context, RolesTold()).stepped(context, effects)
             bounced.setdefault(context, Bounced()).stepped(context)
+            giving_way.stepped(context, effects)
+            deleting.check(context)
             for effect in effects:
                 if type(effect) is AnswerShutdown:
                     handing_over.check(context, effect)

@@ -1,12 +1,15 @@
 """What brokers tell clients, and give them."""
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 from broker.server.coordination.zk_metadata import ZkMetadata
+from broker.server.metadata_cache import BrokerMetadata, MetadataCache
 from broker.server.requests import metadata
 from broker.server.zk.producer_ids import ProducerIds
-from broker.types import ProducerId
+from broker.types import ProducerId, TopicPartition
+from broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.observer.moments import told
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import replace
@@ -33,6 +36,25 @@ def views(undo: contextlib.ExitStack, observer: Observer) -> None:
             told.known(topic, self._topics.get(topic, {}), observer.ever_led)
 
     replace(undo, ZkMetadata, "_read", read)
+
+
+def updates(undo: contextlib.ExitStack, observer: Observer) -> None:
+    update, see = MetadataCache.update, MetadataCache._see
+
+    def updated(self: MetadataCache, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
+        deleted = update(self, request)
+        with observer.failing():
+            told.updated(self, request)
+        return deleted
+
+    def seen(self: MetadataCache, brokers: Iterable[BrokerMetadata]) -> None:
+        registered = tuple(brokers)
+        see(self, registered)
+        with observer.failing():
+            told.registered(self, {broker.id for broker in registered})
+
+    replace(undo, MetadataCache, "update", updated)
+    replace(undo, MetadataCache, "_see", seen)
 
 
 def producer_ids(undo: contextlib.ExitStack, observer: Observer) -> None:

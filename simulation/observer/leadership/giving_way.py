@@ -1,0 +1,31 @@
+"""**LeadersStay**: a leader gives way to nobody, or to somebody outside the ISR, only when no
+member of the ISR is left that could lead.
+
+One that stops in order and is alone in sync is such a member until it is gone
+(``ControlledShutdownPartitionLeaderElectionStrategy``). Deposed, it would stop a few ms later
+anyway: what the early election costs is a moment without a leader, or acknowledged records where it
+is unclean, and few clients ask in between. Judged when the controller decides, by what it knows.
+"""
+
+from broker.controller.context import Context
+from broker.controller.events import Effect, WriteStates
+from broker.controller.rules.suspicion import suspects
+from simulation.violation import Violation
+
+
+def stepped(context: Context, effects: tuple[Effect, ...]) -> None:
+    """Raises Violation."""
+    for effect in effects:
+        if type(effect) is not WriteStates:
+            continue
+        for write in effect.writes:
+            tp = write.partition
+            state, assignment = context.states.get(tp), context.assignment(tp)
+            if state is None or assignment is None or write.leader in state.isr:
+                continue
+            trusted = set(state.isr) - suspects(context.intents[tp], state, context.live)
+            able = trusted & context.online & set(assignment.replicas)
+            able |= trusted & context.stopping & {state.leader}
+            if able:
+                gives_way = f"{state.leader} gives way to {write.leader} as the leader of {tp}"
+                raise Violation("LeadersStay", f"{gives_way}, though {sorted(able)} could lead")
