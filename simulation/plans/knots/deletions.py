@@ -91,12 +91,14 @@ def deleted_meanwhile(plan: Plan, rng: Random) -> Plan:
 def deleted_and_moved(plan: Plan, rng: Random) -> Plan:
     """One topic is deleted while a broker, which does not hear that it is to delete its replica,
     dies and comes back; another one while it is moved to a broker that does not reach its leader
-    for a while. Both must be gone in the end, though nobody asks for any deletion after that."""
+    for a while; and one that was moved off a broker and back. All must be gone in the end, though
+    nobody asks for any deletion after that."""
     topic, t = topic_of_three(plan, rng, 4), beginning(plan, rng) + UNTIL_LED_MS
     first, second, dying = topic.replicas[0]
     spare = next(broker for broker in range(1, 5) if broker not in topic.replicas[0])
     beside = f"{TOPIC}-beside"
     moved = replace(topic, topic=beside, replicas=((first, second),))
+    back = replace(moved, topic=f"{TOPIC}-back")
     unheard = Isolate(
         who=CONTROLLER,
         peer=Who(broker=dying),
@@ -116,8 +118,11 @@ def deleted_and_moved(plan: Plan, rng: Random) -> Plan:
             (t + 650, apart(Who(broker=spare), Who(broker=first), rng.randint(2_500, 3_500))),
             (t + 700, Reassign(topic=beside, partition=0, replicas=(first, spare))),
             (t + 1_400, DeleteTopic(topic=beside)),
+            (t + 700, Reassign(topic=back.topic, partition=0, replicas=(first,))),
+            (t + 1_700, Reassign(topic=back.topic, partition=0, replicas=(first, second))),
+            (t + rng.randint(3_000, 4_000), DeleteTopic(topic=back.topic)),
         ],
-        topics=[topic, moved],
+        topics=[topic, moved, back],
         settings=(
             ("auto.leader.rebalance.enable", "false"),
             ("replica.lag.time.max.ms", "10000"),
