@@ -12,13 +12,20 @@ from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.server.groups.offsets_topic import partition_for
 from broker.server.metadata_cache import PartitionMetadata
 from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from broker.types import (
+    LEADER_DURING_DELETE,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+    ZkVersion,
+)
 from simulation.clients.window import Window
 from simulation.observer.consumed import Consumed
 from simulation.observer.generations import Generations
 from simulation.observer.history import Sent
 from simulation.observer.logs import retention
-from simulation.observer.moments import told
+from simulation.observer.moments import low_watermarks, told
 from simulation.observer.observer import Observer
 from simulation.partition.shadow import Extent
 from simulation.partition.topic import Topic
@@ -295,3 +302,45 @@ def test_who_is_read_to_lead_has_led(leader: int, epoch: int, *, breaks: bool) -
     judged = pytest.raises(Violation, match="LeadersHaveLed: t-0: 1") if breaks else nullcontext()
     with judged:
         told.known("t", {0: read}, ever)
+
+
+def test_who_is_registered_is_shown_and_nobody_else() -> None:
+    cache: Any = SimpleNamespace(brokers={1: None, 2: None})
+    told.registered(cache, {BrokerId(1), BrokerId(2)})
+    for others in ({BrokerId(1)}, {BrokerId(1), BrokerId(2), BrokerId(3)}):
+        with pytest.raises(Violation, match="RegisteredAreShown"):
+            told.registered(cache, others)
+
+
+@pytest.mark.parametrize(
+    ("leader", "shown", "is_sound"),
+    [
+        (1, 1, True),
+        (1, 2, False),
+        (1, None, False),
+        (LEADER_DURING_DELETE, None, True),
+        (LEADER_DURING_DELETE, 1, False),
+    ],
+)
+def test_what_a_controller_tells_is_shown(leader: int, shown: int | None, is_sound: bool) -> None:
+    def state(led_by: int) -> dict[str, Any]:
+        rest: dict[str, Any] = {"replicas": (1, 2), "isr": (1, 2), "offline_replicas": ()}
+        return {"leader": led_by, "leader_epoch": 3, **rest}
+
+    one = SimpleNamespace(partition_index=0, **state(leader))
+    topic = SimpleNamespace(topic_name="t", partition_states=[one])
+    request: Any = SimpleNamespace(topic_states=[topic])
+    parts = {} if shown is None else {0: PartitionMetadata(**state(shown))}
+    cache: Any = SimpleNamespace(topics={"t": parts})
+    with nullcontext() if is_sound else pytest.raises(Violation, match="ShownAsTold"):
+        told.updated(cache, request)
+
+
+@pytest.mark.parametrize(("said", "is_sound"), [(0, True), (-1, True), (5, False)])
+def test_who_was_not_heard_of_may_have_all(said: int, is_sound: bool) -> None:
+    """Of 2, whose log begins at 3, its leader has heard nothing; and 3 is nowhere."""
+    replica = SimpleNamespace(follower_ends={2: -1, 3: -1}, low_watermark_among=lambda _: said)
+    leader: Any = SimpleNamespace(tp=TP, replica=replica)
+    follower: Any = SimpleNamespace(log=SimpleNamespace(log_start_offset=3))
+    with nullcontext() if is_sound else pytest.raises(Violation, match="UnheardHaveAll"):
+        low_watermarks.check(1, leader, lambda broker, _: follower if broker == 2 else None)
