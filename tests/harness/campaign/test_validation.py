@@ -167,9 +167,9 @@ REFUSALS = [
         "megabytes of the brokers' disks: 25,165,824 in all, at most 16,777,216",
     ),
     (
-        {"workload.readers": 1, "workload.readers~where": {"acks": 1}},
+        {"workload.readers": 1, "workload.readers~where": {"acks": 2}},
         "workload.readers.where",
-        "no cell has acks: 1",
+        "no cell has acks: 2",
     ),
     (
         {"workload.readers~where": {"acks": "all"}},
