@@ -6,7 +6,7 @@ was written stays. ``lose_power`` takes what was not synced (:mod:`simulation.ma
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from random import Random
 
@@ -88,6 +88,13 @@ class MemoryDisk:
                 raise _error(errno.EIO)
 
         self.watch = watch if kinds else None
+
+    def garble(self, directories: Iterable[Path]) -> None:
+        """What is read from now on of files that these have is another byte than what is there, the
+        first behind what may be the header of a batch. No longer than its process lives: recovery
+        would rightly cut a log there."""
+        there = [self._directory(each) for each in directories if self.is_directory(each)]
+        self._garbled = frozenset(file for each in there for file in each.files())
 
     @property
     def has_dropped(self) -> bool:
@@ -292,12 +299,6 @@ class MemoryDisk:
         self._first[self._descriptors] = self._descriptors
         return self._descriptors
 
-    def garble(self, name: str | None) -> None:
-        """What is read from now on of the files that the directory of that name has, at any depth,
-        is another byte than what is there, the first behind what may be the header of a batch;
-        None: of none. No longer than its process lives: recovery would rightly cut a log there."""
-        self._garbled = frozenset(_files(self._root, name))
-
     def _node(self, descriptor: int) -> MemoryFile:
         try:
             return self._open[descriptor]
@@ -323,16 +324,6 @@ class MemoryDisk:
 
     def _parent(self, path: Path) -> tuple[MemoryDirectory, str]:
         return self._directory(path.parent), path.name
-
-
-def _files(node: Node, name: str | None) -> Iterator[MemoryFile]:
-    """Of the directories of that name, at any depth."""
-    if isinstance(node, MemoryFile):
-        return
-    for each, entry in node.entries.items():
-        if each == name and isinstance(entry, MemoryDirectory):
-            yield from (file for file in entry.entries.values() if isinstance(file, MemoryFile))
-        yield from _files(entry, name)
 
 
 def _error(number: int, path: Path | None = None) -> OSError:

@@ -34,7 +34,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         replicas.deletions(undo, observer)
         coverage = observer.coverage
         wrapping.count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
-        deciding.answers(undo, observer)
+        deciding.controllers(undo, observer)
         deciding.offices(undo, observer)
         logs.checkpoints(undo, observer, disks, opened_by)
         logs.snapshots(undo, observer, disks, opened_by)

@@ -199,6 +199,7 @@ class BreakDisk:
     operation: Literal["read", "write", "fsync", "garble"]
     for_ms: int
     directory: str | None = None
+    """In a log directory; of what is to be garbled alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

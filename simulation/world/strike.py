@@ -309,7 +309,8 @@ class Striker:
         disk: Any = node.disk
         self._note(node, f"has a broken disk ({action.operation})")
         disk.fail(DISK_KINDS[action.operation])
-        disk.garble(action.directory if action.operation == "garble" else None)
+        name = action.directory
+        disk.garble(() if name is None else [each / name for each in node.config.log_dirs])
         self._bad_disks[node.id] = action.operation
         self._bad_for(node, action.for_ms)
 
@@ -355,7 +356,7 @@ class Striker:
         if disk.has_dropped:  # else who lives and leads, and never synced meanwhile, is damaged
             self._forget_damaged_pages(node)
         disk.fail(())
-        disk.garble(None)
+        disk.garble(())
         disk.capacity = PLENTY
         self._later(RESTART_S * 1000, self._forgive_disk, node)
 

@@ -290,14 +290,14 @@ def test_a_disk_that_garbles_keeps_what_is_there() -> None:
     descriptor, other = disk.open(path), disk.open(HOME.parent / "file")
     for each in (descriptor, other):
         disk.write(each, content)
-    disk.garble(HOME.name)
+    disk.garble([HOME])
     read = disk.pread(descriptor, 100, 0)
     assert [at for at in range(100) if read[at] != content[at]] == [HEADER_BYTES]
     assert disk.pread(descriptor, HEADER_BYTES, 0) == content[:HEADER_BYTES]
     assert disk.pread(other, 100, 0) == content
-    disk.garble(None)
+    disk.garble(())
     assert disk.pread(descriptor, 100, 0) == content
-    disk.garble(HOME.name)
+    disk.garble([HOME])
     disk.kill()
     assert disk.pread(disk.open(path), 100, 0) == content
 

@@ -3,15 +3,9 @@
 from typing import Any
 
 import pytest
+from controlled import TP, led
 
-from broker.controller.cluster import (
-    BrokerInfo,
-    LiveBroker,
-    PartitionState,
-    ReplicaAssignment,
-    TopicAssignment,
-)
-from broker.controller.context import Context, TopicDeletion
+from broker.controller.context import TopicDeletion
 from broker.controller.events import StateWrite, WriteStates
 from broker.controller.phases.replica_state import ReplicaPhase
 from broker.types import (
@@ -19,37 +13,12 @@ from broker.types import (
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
-    TopicPartition,
     ZkVersion,
 )
 from simulation.observer.leadership import deleting, giving_way
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
-
-TP = TopicPartition("t", 0)
-BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
-
-
-def context(isr: tuple[int, ...], *, live: tuple[int, ...], stopping: tuple[int, ...]) -> Context:
-    """Broker 1 leads."""
-    made = Context(ControllerEpoch(1), waits_for_isr=False)
-    made.live = {
-        BrokerId(b): LiveBroker(info=BrokerInfo(broker_id=BrokerId(b), endpoints=()), epoch=1)
-        for b in live
-    }
-    made.stopping = {BrokerId(b) for b in stopping}
-    assigned = ReplicaAssignment(replicas=BROKERS)
-    made.topics["t"] = TopicAssignment(topic_id=None, partitions={0: assigned})
-    made.states[TP] = PartitionState(
-        leader=BrokerId(1),
-        leader_epoch=LeaderEpoch(0),
-        isr=tuple(BrokerId(b) for b in isr),
-        controller_epoch=ControllerEpoch(1),
-        zk_version=ZkVersion(0),
-        mzxid=5,
-    )
-    return made
 
 
 def elected(leader: int, isr: tuple[int, ...]) -> tuple[WriteStates]:
@@ -77,7 +46,7 @@ def elected(leader: int, isr: tuple[int, ...]) -> tuple[WriteStates]:
 def test_who_is_gone_or_has_a_successor_gives_way(
     isr: Any, live: Any, stopping: Any, leader: int
 ) -> None:
-    giving_way.stepped(context(isr, live=live, stopping=stopping), elected(leader, isr))
+    giving_way.stepped(led(isr, live=live, stopping=stopping), elected(leader, isr))
 
 
 @pytest.mark.parametrize(
@@ -92,13 +61,13 @@ def test_who_is_gone_or_has_a_successor_gives_way(
 def test_nobody_else_is_elected_while_one_in_sync_is_left(
     isr: Any, live: Any, stopping: Any, leader: int, able: int
 ) -> None:
-    found = context(isr, live=live, stopping=stopping)
+    found = led(isr, live=live, stopping=stopping)
     with pytest.raises(Violation, match=rf"LeadersStay: .*though \[{able}\] could lead"):
         giving_way.stepped(found, elected(leader, isr))
 
 
 def test_who_is_assigned_has_not_deleted_it() -> None:
-    found = context((1, 2), live=(1, 2, 3), stopping=())
+    found = led((1, 2), live=(1, 2, 3))
     phases = found.replica_phases
     for phase in (ReplicaPhase.NEW, ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_STARTED):
         phases.move(TP, BrokerId(2), phase)

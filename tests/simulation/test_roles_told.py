@@ -1,25 +1,19 @@
 """Whom a controller tells who leads: somebody left out by hand, and nobody."""
 
 import pytest
+from controlled import TP, assigned, comes
 
 from broker.controller.cluster import (
-    BrokerInfo,
-    Endpoint,
-    LiveBroker,
     PartitionState,
-    ReplicaAssignment,
-    TopicAssignment,
 )
-from broker.controller.context import Context
 from broker.controller.events import StateWrite
 from broker.controller.requests.request_batch import RequestBatch
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
 from simulation.observer.leadership.roles_told import RolesTold
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
 
-TP = TopicPartition("t", 0)
 FORMER, NEW, OTHER = BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
 
 
@@ -28,19 +22,11 @@ class Controlled:
 
     def __init__(self) -> None:
         self.told = RolesTold()
-        self.context = Context(ControllerEpoch(1), waits_for_isr=True)
+        self.context = assigned(BROKERS)
         self.batch = RequestBatch(BrokerId(1), "PLAINTEXT")
-        assigned = ReplicaAssignment(replicas=BROKERS)
-        self.context.topics["t"] = TopicAssignment(topic_id=None, partitions={0: assigned})
         for broker in BROKERS:
-            self.comes(broker, epoch=10)
+            comes(self.context, broker, epoch=10)
         self.leads(FORMER, 4, BROKERS)
-
-    def comes(self, broker: BrokerId, epoch: int) -> None:
-        endpoint = Endpoint(listener="PLAINTEXT", host="h", port=1, security_protocol="PLAINTEXT")
-        self.context.live[broker] = LiveBroker(
-            info=BrokerInfo(broker_id=broker, endpoints=(endpoint,)), epoch=epoch
-        )
 
     def leads(self, leader: BrokerId, epoch: int, tells: tuple[BrokerId, ...]) -> None:
         """It is written, and these are told."""
@@ -106,7 +92,7 @@ def test_what_is_about_to_change_is_told_later(controlled: Controlled) -> None:
 
 
 def test_who_is_back_is_told_once_more(controlled: Controlled) -> None:
-    controlled.comes(OTHER, epoch=11)
+    comes(controlled.context, OTHER, epoch=11)
     with pytest.raises(Violation, match="broker 3 heard None"):
         controlled.steps()
 

@@ -4,23 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from controlled import TP, assigned, comes
 
 from broker.controller.cluster import (
-    BrokerInfo,
-    Endpoint,
-    LiveBroker,
     PartitionState,
-    ReplicaAssignment,
-    TopicAssignment,
 )
-from broker.controller.context import Context
 from broker.coordination.events import Result, Written
 from broker.types import (
     NO_LEADER,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
-    TopicPartition,
     ZkVersion,
 )
 from simulation.observer.leadership import suspecting
@@ -28,7 +22,6 @@ from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
 
-TP = TopicPartition("t", 0)
 LEADER, OTHER = BROKERS = (BrokerId(1), BrokerId(2))
 STATE = PartitionState(
     leader=LEADER,
@@ -46,17 +39,11 @@ class Controlled:
 
     def __init__(self) -> None:
         self.judge = suspecting.Bounced()
-        self.context = Context(ControllerEpoch(1), waits_for_isr=True)
-        assigned = ReplicaAssignment(replicas=BROKERS)
-        self.context.topics["t"] = TopicAssignment(topic_id=None, partitions={0: assigned})
+        self.context = assigned(BROKERS)
         self.context.states[TP] = STATE
         for broker in BROKERS:
-            self.comes(broker, 10)
+            comes(self.context, broker, 10)
         self.steps()
-
-    def comes(self, broker: BrokerId, epoch: int) -> None:
-        info = BrokerInfo(broker_id=broker, endpoints=(Endpoint(host="h", port=1),))
-        self.context.live[broker] = LiveBroker(info=info, epoch=epoch)
 
     def reads(self, *isr: BrokerId, lives: Mapping[BrokerId, int], mzxid: int) -> None:
         known = self.context.states[TP]
@@ -76,32 +63,32 @@ def controlled() -> Controlled:
 
 
 def test_who_bounced_and_stays(controlled: Controlled) -> None:
-    controlled.comes(OTHER, 60)
+    comes(controlled.context, OTHER, 60)
     with pytest.raises(Violation, match=r"BouncedLeaveIsr: t-0: \[2\], who bounced, stay in"):
         controlled.steps()
 
 
 def test_who_bounced_where_nobody_leads(controlled: Controlled) -> None:
     controlled.context.states[TP] = replace(STATE, leader=NO_LEADER)
-    controlled.comes(OTHER, 60)
+    comes(controlled.context, OTHER, 60)
     controlled.steps()
 
 
 def test_who_bounced_and_has_left(controlled: Controlled) -> None:
-    controlled.comes(OTHER, 60)
+    comes(controlled.context, OTHER, 60)
     controlled.reads(LEADER, lives={LEADER: 10}, mzxid=61)
 
 
 def test_who_was_let_in_when_he_was_back(controlled: Controlled) -> None:
     """By a leader that did not see him registered yet."""
     controlled.reads(LEADER, lives={LEADER: 10}, mzxid=51)
-    controlled.comes(OTHER, 60)
+    comes(controlled.context, OTHER, 60)
     controlled.reads(LEADER, OTHER, lives={LEADER: 10, OTHER: 0}, mzxid=61)
 
 
 def test_who_was_let_in_before_he_bounced(controlled: Controlled) -> None:
     controlled.reads(LEADER, lives={LEADER: 10}, mzxid=51)
-    controlled.comes(OTHER, 60)
+    comes(controlled.context, OTHER, 60)
     with pytest.raises(Violation, match="BouncedLeaveIsr"):
         controlled.reads(LEADER, OTHER, lives={LEADER: 10, OTHER: 10}, mzxid=59)
 

@@ -10,7 +10,6 @@ import pytest
 from batches import batch
 
 from broker.log.config import LogConfig
-from broker.log.disk.checkpoints import offsets_content
 from broker.log.disk.steps import carry_out
 from broker.log.idempotence.producer_state import Producer, ProducerState
 from broker.log.partition_log import PartitionLog
@@ -361,7 +360,7 @@ def test_what_is_deleted_and_lies_there_still_counts(log: PartitionLog) -> None:
 
 
 def note(disk: MemoryDisk, offset: int) -> None:
-    flushed.check(disk, LOGS, offsets_content({TP: offset}))
+    flushed.check(disk, LOGS, {TP: offset})
 
 
 def test_what_is_synced_may_be_noted(disk: MemoryDisk, log: PartitionLog) -> None:

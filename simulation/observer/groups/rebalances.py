@@ -10,15 +10,12 @@
 from dataclasses import replace
 from typing import Final
 
-from kio.schema.errors import ErrorCode
-
 from broker.groups.events import (
     NO_MEMBER_ID,
     Join,
     JoinAnswer,
     JoinedMember,
     Leave,
-    Stored,
     SyncAnswer,
     Tick,
 )
@@ -150,8 +147,7 @@ def _place(after: View, name: str) -> JoinAnswer:
 def _who_comes_back_is_told(step: Step) -> None:
     """Of the generation that goes on: that it leads, where it does, and need not assign (KIP-814);
     one that does not know of that takes another one for its leader, and just asks for its part."""
-    after, event = step.after, step.event
-    pending = step.before.storing.get(event.token) if isinstance(event, Stored) else None
+    after, event, pending = step.after, step.event, step.pending
     if not step.goes_on or step.renamed:
         return
     if isinstance(event, Join) and event.request in step.told and step.is_taken:
@@ -216,16 +212,12 @@ def _must_call(step: Step) -> bool:
 
 def _failed(step: Step) -> bool:
     """What its leader has assigned could not be stored."""
-    event = step.event
-    pending = step.before.storing.get(event.token) if isinstance(event, Stored) else None
-    return isinstance(pending, PendingAssignments)
+    return isinstance(step.pending, PendingAssignments)
 
 
 def _assignments_are_the_leaders(step: Step) -> None:
     """Which are stored by then."""
-    before, after, event = step.before, step.after, step.event
-    pending = before.storing.get(event.token) if isinstance(event, Stored) else None
-    is_stored = isinstance(event, Stored) and event.error is ErrorCode.none
+    before, after, pending, is_stored = step.before, step.after, step.pending, step.is_stored
     if isinstance(pending, PendingAssignments) and before.state is COMPLETING:
         current = pending.generation == before.generation
         state = (STABLE if is_stored else PREPARING) if current else COMPLETING

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.groups.config import GroupConfig
 from broker.groups.events import Answer, Event, Join, Stored
-from broker.groups.pending import PendingReturn
+from broker.groups.pending import Pending, PendingReturn
 from broker.groups.state import GroupState
 from simulation.observer.groups.view import View
 from simulation.violation import Violation
@@ -62,19 +62,29 @@ class Step(NamedTuple):
         return self.before.ends is not None and self.before.ends <= self.now
 
     @property
+    def pending(self) -> Pending | None:
+        """What the event says is stored, or cannot be."""
+        event = self.event
+        return self.before.storing.get(event.token) if isinstance(event, Stored) else None
+
+    @property
+    def is_stored(self) -> bool:
+        """The event says so."""
+        return isinstance(self.event, Stored) and self.event.error is ErrorCode.none
+
+    @property
     def renamed(self) -> Mapping[str, str]:
         """Static members that have another id now: who comes without one has a new one, which is
         taken back if it cannot be stored."""
-        event, members = self.event, self.before.members
+        event, members, pending = self.event, self.before.members, self.pending
         if isinstance(event, Join) and self.is_taken and not event.member_id:
             old = self.before.statics.get(event.instance_id or "")
             return {} if old is None else {old: event.new_member_id}
-        if isinstance(event, Stored) and event.error is not ErrorCode.none:
-            pending = self.before.storing.get(event.token)
-            if isinstance(pending, PendingReturn) and self.before.state is STABLE:
-                new = pending.event.member_id
-                if new in members and members[new].join == pending.event.request:
-                    return {new: pending.before.member_id}
+        stable = self.before.state is STABLE
+        if isinstance(pending, PendingReturn) and not self.is_stored and stable:
+            new = pending.event.member_id
+            if new in members and members[new].join == pending.event.request:
+                return {new: pending.before.member_id}
         return {}
 
     @property

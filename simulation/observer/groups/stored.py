@@ -181,8 +181,7 @@ def _offsets_are_stored(step: Step, stored: Records) -> None:
     if not isinstance(event, Stored):
         step.require(step.after.offsets == known, OFFSETS, "offsets are others")
         return
-    is_stored = event.error is ErrorCode.none
-    for number, (key, value) in enumerate(stored if is_stored else (), event.offset):
+    for number, (key, value) in enumerate(stored if step.is_stored else (), event.offset):
         if isinstance(key, OffsetCommitKey):
             tp = TopicPartition(key.topic, key.partition)
             if tp in known and known[tp].stored_at > number:
@@ -191,7 +190,7 @@ def _offsets_are_stored(step: Step, stored: Records) -> None:
             if isinstance(value, OffsetCommitValue):
                 known[tp] = loaded(value, number)
     step.require(step.after.offsets == known, OFFSETS, f"stored is {known}")
-    pending = step.before.storing.get(event.token)
+    pending = step.pending
     told = None if pending is None else step.told.get(next(asker(_cause(pending)), -1))
     if isinstance(pending, PendingCommit):
         step.require(isinstance(told, OffsetsAnswer), OFFSETS, f"{told} to a commit")
@@ -199,7 +198,7 @@ def _offsets_are_stored(step: Step, stored: Records) -> None:
         for tp in pending.event.offsets:
             error, large = told.partitions.get(tp), ErrorCode.offset_metadata_too_large
             is_so = error is large if tp not in pending.offsets else (
-                (error is ErrorCode.none) is is_stored
+                (error is ErrorCode.none) is step.is_stored
             )  # fmt: skip
             step.require(is_so, OFFSETS, f"{error} to a commit of {tp}")
 
@@ -210,14 +209,12 @@ def _cause(pending: object) -> object:
 
 
 def _ends(step: Step, *, is_gone: bool) -> None:
-    before, after, event = step.before, step.after, step.event
-    pending = before.storing.get(event.token) if isinstance(event, Stored) else None
+    before, after, pending = step.before, step.after, step.pending
     purpose = pending.purpose if isinstance(pending, PendingRemoval) else None
-    stored = isinstance(event, Stored) and event.error is ErrorCode.none
     free = before.state is GroupState.EMPTY and not after.storing and not after.offsets
     free = free and not after.given
     is_blank = free and after.generation == 0 and after.state is GroupState.EMPTY
-    is_buried = isinstance(purpose, Burial) and stored and free
+    is_buried = isinstance(purpose, Burial) and step.is_stored and free
     what = f"{'there is no such group' if is_gone else 'it is there'}"
     step.require(is_gone == (is_blank or is_buried), ENDS, what)
     if isinstance(purpose, Burial) and isinstance(purpose.event, DeleteGroup):

@@ -9,7 +9,7 @@ is unclean, and few clients ask in between. Judged when the controller decides, 
 
 from broker.controller.context import Context
 from broker.controller.events import Effect, WriteStates
-from broker.controller.rules.suspicion import suspects
+from simulation.observer.leadership import decided
 from simulation.violation import Violation
 
 
@@ -23,7 +23,7 @@ def stepped(context: Context, effects: tuple[Effect, ...]) -> None:
             state, assignment = context.states.get(tp), context.assignment(tp)
             if state is None or assignment is None or write.leader in state.isr:
                 continue
-            trusted = set(state.isr) - suspects(context.intents[tp], state, context.live)
+            trusted = decided.trusted(context, tp, state)
             able = trusted & context.online & set(assignment.replicas)
             able |= trusted & context.stopping & {state.leader}
             if able:

@@ -7,7 +7,7 @@ session. Judged when the controller answers, by what it knows then.
 
 from broker.controller.context import Context
 from broker.controller.events import AnswerShutdown
-from broker.controller.rules.suspicion import suspects
+from simulation.observer.leadership import decided
 from simulation.violation import Violation
 
 
@@ -16,8 +16,8 @@ def check(context: Context, answer: AnswerShutdown) -> None:
     for tp in answer.remaining:
         state = context.states[tp]
         asked = state.leader
-        others = (context.live.keys() - context.stopping - {asked}) & set(state.isr)
-        able = others - suspects(context.intents[tp], state, context.live)
+        others = context.live.keys() - context.stopping - {asked}
+        able = others & decided.trusted(context, tp, state)
         if able:
             raise Violation(
                 "HandsOver",

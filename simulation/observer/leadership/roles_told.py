@@ -13,6 +13,7 @@ from broker.controller.events import Effect, Send
 from broker.types import BrokerId, TopicPartition
 from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from broker.wire.messages.stop_replica import StopReplicaRequest
+from simulation.observer.leadership import decided
 from simulation.violation import Violation
 
 Role = tuple[int, int]
@@ -31,12 +32,7 @@ class RolesTold:
         for effect in effects:
             if type(effect) is Send:
                 self._sent(effect)
-        for tp, state in context.states.items():
-            assignment = context.assignment(tp)
-            if assignment is None or tp in context.writing or context.deletes(tp.topic):
-                continue
-            if state.controller_epoch > context.epoch:
-                continue  # a successor's, who tells of it
+        for tp, state, assignment in decided.settled(context):
             now = (state.leader, state.leader_epoch)
             for broker in assignment.replicas:
                 if broker in context.live:

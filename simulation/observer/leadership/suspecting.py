@@ -16,6 +16,7 @@ from broker.controller.context import Context
 from broker.controller.rules.suspicion import bounced
 from broker.coordination.events import Event, Result, Written
 from broker.types import NO_LEADER, BrokerId, TopicPartition
+from simulation.observer.leadership import decided
 from simulation.violation import Violation
 
 
@@ -32,11 +33,10 @@ class Bounced:
         """Raises Violation."""
         for tp, state in context.states.items():
             self._note_joined(context, tp, state)
-            if tp in context.writing or context.deletes(tp.topic) or state.leader == NO_LEADER:
+        live = context.live
+        for tp, state, _ in decided.settled(context):
+            if state.leader == NO_LEADER:
                 continue
-            if context.assignment(tp) is None or state.controller_epoch > context.epoch:
-                continue
-            live = context.live
             there = [b for b in bounced(state, live) if self._joined.get((tp, b)) != live[b].epoch]
             if there:
                 what = f"{sorted(there)}, who bounced, stay in the ISR {list(state.isr)}"

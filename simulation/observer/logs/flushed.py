@@ -5,19 +5,19 @@ checkpoint: the offset up to which the log has been flushed", ``LogManager``): w
 would be served. Judged when the checkpoint is about to be written, by what a disk is sure to keep.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from broker.log.disk.checkpoints import RECOVERY_POINTS, offsets_in
 from broker.log.segment import LOG_SUFFIX
+from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
 from simulation.machines.disk import MemoryDisk
 from simulation.violation import Violation
 
 
-def check(disk: MemoryDisk, directory: Path, content: bytes) -> None:
-    """Of the checkpoint's ``content``, in a log directory; raises Violation."""
-    for tp, offset in offsets_in(content, directory / RECOVERY_POINTS).items():
+def check(disk: MemoryDisk, directory: Path, noted: Mapping[TopicPartition, int]) -> None:
+    """Of the recovery points that are ``noted`` in a log directory; raises Violation."""
+    for tp, offset in noted.items():
         kept = _kept(disk, directory / str(tp), offset)
         if kept < offset:
             raise Violation(

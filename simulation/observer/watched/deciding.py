@@ -11,13 +11,7 @@ from broker.coordination.coordinator import Coordinator
 from broker.coordination.hosting.partition import HostedPartition
 from broker.server.controller.runtime import ControllerRuntime
 from broker.types import Millis
-from simulation.observer.leadership import (
-    deleting,
-    giving_way,
-    handing_over,
-    resigning,
-    suspecting,
-)
+from simulation.observer.leadership import deleting, giving_way, handing_over, resigning, suspecting
 from simulation.observer.leadership.counting import Counting
 from simulation.observer.leadership.roles_told import RolesTold
 from simulation.observer.leadership.suspecting import Bounced
@@ -25,7 +19,7 @@ from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import replace
 
 
-def answers(undo: contextlib.ExitStack, observer: Observer) -> None:
+def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:
     original = Controller.step
     told: WeakKeyDictionary[ControllerContext, RolesTold] = WeakKeyDictionary()
     bounced: WeakKeyDictionary[ControllerContext, Bounced] = WeakKeyDictionary()

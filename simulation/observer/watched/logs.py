@@ -25,22 +25,32 @@ Opened = WeakKeyDictionary[Process, LogManager]
 """The logs of each life of a broker."""
 
 
+def _memory_disk(disks: Mapping[str, Disk]) -> MemoryDisk | None:
+    """Of whose step this is; others cannot say what they are sure to keep."""
+    disk = None if (process := living()) is None else disks[process.host]
+    return disk if isinstance(disk, MemoryDisk) else None
+
+
+def _logs(opened: Opened) -> LogManager | None:
+    """Of whose step this is."""
+    return None if (process := living()) is None else opened.get(process)
+
+
 def checkpoints(
     undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk], opened: Opened
 ) -> None:
     original = Directory.replace_steps
 
     def replace_steps(self: Directory, name: str, content: bytes) -> Any:
-        process = living()
-        if name == RECOVERY_POINTS and process is not None:
-            disk, logs = disks[process.host], opened.get(process)
-            if isinstance(disk, MemoryDisk):
-                with observer.failing():
-                    flushed.check(disk, self.path, content)
-                    for tp, offset in offsets_in(content, self.path / name).items():
-                        log = None if logs is None else logs.get(tp)
-                        if log is not None:
-                            epochs.noted(disk, log, offset)
+        disk, logs = _memory_disk(disks), _logs(opened)
+        if name == RECOVERY_POINTS and disk is not None:
+            with observer.failing():
+                noted = offsets_in(content, self.path / name)
+                flushed.check(disk, self.path, noted)
+                for tp, offset in noted.items():
+                    log = None if logs is None else logs.get(tp)
+                    if log is not None:
+                        epochs.noted(disk, log, offset)
         return original(self, name, content)
 
     replace(undo, Directory, "replace_steps", replace_steps)
@@ -52,7 +62,7 @@ def snapshots(
     original, write = Snapshots.remove, Snapshots.write_steps
 
     def write_steps(self: Snapshots, offset: int, content: bytes) -> Any:
-        logs = None if (process := living()) is None else opened.get(process)
+        logs = _logs(opened)
         for tp, log in logs.logs.items() if logs is not None else ():
             partition = observer.find(tp) if log.directory == self._directory.path else None
             if partition is not None and partition.checks_data:
@@ -63,8 +73,7 @@ def snapshots(
     def remove(self: Snapshots, unwanted: Callable[[int], bool]) -> None:
         before, directory = self.offsets, self._directory.path
         original(self, unwanted)
-        disk = None if (process := living()) is None else disks[process.host]
-        if isinstance(disk, MemoryDisk):
+        if (disk := _memory_disk(disks)) is not None:
             with observer.failing():
                 producers.removed(disk, directory, set(before).difference(self.offsets))
 
@@ -77,8 +86,7 @@ def beginnings(undo: contextlib.ExitStack, observer: Observer, disks: Mapping[st
 
     def truncate_fully(self: PartitionLog, offset: int) -> None:
         original(self, offset)
-        disk = None if (process := living()) is None else disks[process.host]
-        if isinstance(disk, MemoryDisk):
+        if (disk := _memory_disk(disks)) is not None:
             with observer.failing():
                 begun_anew.check(disk, self)
 

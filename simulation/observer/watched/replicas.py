@@ -11,10 +11,7 @@ from broker.server.replication.fetch_session_cache import FetchSession, FetchSes
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.types import Millis, TopicPartition
 from broker.wire.messages.fetch import FetchRequest
-from simulation.observer.coverage import (
-    REPLICA_EFFECT,
-    REPLICA_EVENT,
-)
+from simulation.observer.coverage import REPLICA_EFFECT, REPLICA_EVENT
 from simulation.observer.moments import following_on
 from simulation.observer.observer import Observer
 from simulation.observer.untold import asked

@@ -4,9 +4,7 @@ import contextlib
 from typing import Any
 
 from simulation.loop.ownership import PROCESS, Process
-from simulation.observer.coverage import (
-    Coverage,
-)
+from simulation.observer.coverage import Coverage
 
 
 def replace(undo: contextlib.ExitStack, owner: Any, name: str, other: Any) -> None:
