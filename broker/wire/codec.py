@@ -6,11 +6,12 @@ versions have tagged headers, responses to ApiVersions never do, KIP-511). ``rec
 opaque bytes here: see :mod:`broker.wire.batch`.
 
 Bytes after the last field are refused: a peer that sends them speaks another version than it
-says. So are error codes that Kafka does not have. Tagged fields are skipped (KIP-482).
+says. So are error codes that Kafka does not have. Tagged fields are skipped (KIP-482). One request
+may have more behind it, by name (``_MORE_BEHIND``).
 """
 
 import struct
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from broker.wire.framing import BytesLike
 from broker.wire.message import Request, Response
@@ -25,6 +26,11 @@ _FIRST_FIELDS = struct.Struct(">hhi")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _NULL = -1
+
+_MORE_BEHIND: Final = frozenset({3})
+"""API keys of requests whose rest is passed over, as Kafka does with all. librdkafka 2.16 asks for
+the metadata of all topics in v9 with a count of four bytes, all zero, where one belongs: read field
+by field it says the same, and there are bytes left."""
 
 
 class MalformedRequest(MalformedMessage):
@@ -96,7 +102,8 @@ def read_request(
         if version >= request_type.HEADER_FLEXIBLE_SINCE:
             reader.skip_tags()
         request = request_type.read(reader, version)
-        _nothing_left(reader)
+        if first.api_key not in _MORE_BEHIND:
+            _nothing_left(reader)
     except UNREADABLE as error:
         raise MalformedRequest(f"{request_type.__name__} v{version}: {error}") from error
     return RequestHeader(*first, client_id), request

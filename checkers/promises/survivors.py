@@ -22,7 +22,7 @@ from checkers.cluster.observed import Observed, Span, State
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Void:
     """No member of ``isr`` is known to have what was acked before ``before``; ``certain``: none
-    has. ``fault``: the last that damaged one of them."""
+    has. ``fault``: the last that damaged one of them. Nobody in ``isr``: it is not known."""
 
     before: int
     certain: bool

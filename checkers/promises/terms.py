@@ -225,7 +225,12 @@ def clean(before: State, after: State, observed: Observed) -> bool | None:
 def _survivors(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
     strikes = [(span, fault) for fault in faults if (span := strike(fault)) is not None]
     for void in voided(around.observed, strikes):
-        why = f"{void.fault.label} took data from the last of the ISR {list(void.isr)} that had it"
+        lost = "took data from the last of the ISR"
+        why = (
+            f"{void.fault.label} {lost} {list(void.isr)} that had it"
+            if void.isr
+            else f"nobody watched whether {void.fault.label} {lost} that had it"
+        )
         certain = void.certain and proven(void.fault)
         yield Limit(before=_widened(void.before, around), certain=certain, why=why)
 

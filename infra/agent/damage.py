@@ -77,7 +77,7 @@ def remove(directory: str, name: str) -> None:
     places = [directory, *_partitions(directory)]
     found = [path for place in places if os.path.exists(path := os.path.join(place, name))]
     if not found:
-        raise Refused(f"no {name} in {directory}")
+        raise Refused(f"no {name} in {directory} yet")
     for path in found:
         os.unlink(path)
         _remember(directory, Damage(os.path.relpath(path, directory), 0, None))

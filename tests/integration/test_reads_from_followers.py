@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kafka_clients import create_topic, produce
-from kafka_cluster import Cluster, running_cluster, until
+from kafka_cluster import Broker, Cluster, running_cluster, until
 from metrics_page import scrape
 
 from broker.replication.replica_selector import RACK_AWARE
@@ -20,6 +20,7 @@ OVERRIDES = {
 }
 RACKS = {number: {"broker.rack": f"rack-{number}"} for number in (1, 2, 3)}
 BYTES_OUT = "kafka_server_brokertopicmetrics_bytesout_total"
+REQUESTS = "kafka_network_requestmetrics_requests_total"
 
 
 @pytest.fixture
@@ -79,6 +80,11 @@ def bytes_out(cluster: Cluster, topic: str) -> dict[int, float]:
     return {broker.id: scrape(broker)(BYTES_OUT, topic=topic) for broker in cluster.awake}
 
 
+def validations(broker: Broker) -> float:
+    """Requests OffsetForLeaderEpoch in the version of librdkafka; followers' is another."""
+    return scrape(broker)(REQUESTS, request="OffsetForLeaderEpoch", version="2")
+
+
 def test_each_replica_serves_the_consumers_of_its_rack_and_no_others(cluster: Cluster) -> None:
     for broker in cluster.brokers:
         topic = f"near-{broker}"
@@ -112,7 +118,11 @@ def test_who_reads_from_a_follower_that_is_elected_reads_on_there(cluster: Clust
         reader.until_read(len(sent))
         cluster.brokers[leader].kill()
         until("another leads", lambda: cluster.leader("elected") not in (leader, -1))
+        elected = cluster.brokers[cluster.leader("elected")]
         sent += more(cluster, "elected", 1)
         reader.until_read(len(sent))
+        # One that reads from a follower hears of its election by the leader epoch alone. Did it
+        # believe in none, it would read on, and turn to the former leader when that one dies.
+        until("it asks who leads now how far they share a log", lambda: validations(elected))
     assert reader.values == sent
     assert bytes_out(cluster, "elected")[near] > 0

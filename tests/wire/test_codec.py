@@ -24,6 +24,7 @@ from broker.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from broker.wire.messages.metadata import MetadataRequest
 from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PREFIX = 4
@@ -118,6 +119,16 @@ def test_bytes_left_over_are_refused() -> None:
         read_request(ProduceRequest, payload + b"\0")
     with pytest.raises(MalformedResponse, match="FetchResponse v11"):
         read_response(FETCH, write_response(1, FETCHED, 11)[PREFIX:] + b"\0")
+
+
+def test_bytes_behind_a_metadata_request_are_passed_over() -> None:
+    """As librdkafka 2.16 asks for all topics in v9: the topics' count has four bytes."""
+    asked = MetadataRequest(version=9, topics=None, allow_auto_topic_creation=False)
+    payload = write_request(asked, 1, None)[PREFIX:]
+    header = payload[: -len(b"\0" + bytes(3) + b"\0")]
+    for creates in (b"\0", b"\1"):
+        librdkafka = header + bytes(4) + creates + bytes(2) + b"\0"
+        assert read_request(MetadataRequest, librdkafka)[1] == asked
 
 
 def test_too_short_for_a_header() -> None:

@@ -1,16 +1,18 @@
-"""Metadata (api 3), versions 1 to 8.
+"""Metadata (api 3), versions 1 to 9.
 
 Behaviour: what the controller last told this broker, or what ZooKeeper says where there is none
 (:mod:`broker.server.metadata_cache`); it may be behind the truth, clients then hear
 NOT_LEADER_OR_FOLLOWER and ask again. With
 ``auto.create.topics.enable`` an unknown topic is created and LEADER_NOT_AVAILABLE is answered
 until it is there.
-Not modelled: topic ids (v10), authorized operations. Not v9 either, which is v8 in flexible
-encoding: librdkafka 2.16 asks for all topics in v9 with a count of four bytes where one of one
-belongs, and a byte is left over, which Kafka does not look at and we refuse.
+Not modelled: topic ids (v10), authorized operations.
 
 v2 cluster_id, v4 allow_auto_topic_creation (before, whoever asks for a topic wants it created),
-v5 offline_replicas, v7 leader_epoch.
+v5 offline_replicas, v7 leader_epoch, which clients believe from v9 on alone (KIP-320: before Kafka
+2.4 it could be out of date during a reassignment). Without one they neither validate offsets nor
+are fenced: who reads from a follower that is elected reads on there and takes the former leader for
+the leader still; where that one is back and has not caught up, it is asked next, has nothing at
+that offset, and the consumer starts anew.
 """
 
 from collections.abc import Awaitable

@@ -158,7 +158,7 @@ APIS: Final[Mapping[int, Served]] = {
     0: ApiOfClient(ProduceRequest, range(3, 10), produce.handle),
     1: Api(FetchRequest, range(4, 12), fetch.handle),
     2: Api(ListOffsetsRequest, range(1, 10), list_offsets.handle),
-    3: Api(MetadataRequest, range(1, 9), metadata.handle),
+    3: Api(MetadataRequest, range(1, 10), metadata.handle),
     4: ApiOfController(LeaderAndIsrRequest, range(5, 6), leader_and_isr.handle),
     5: ApiOfController(StopReplicaRequest, range(3, 4), stop_replica.handle),
     6: ApiOfController(UpdateMetadataRequest, range(7, 8), update_metadata.handle),

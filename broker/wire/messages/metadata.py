@@ -1,4 +1,4 @@
-"""Metadata (api 3), versions 1 to 8.
+"""Metadata (api 3), versions 1 to 9.
 
 Made by ``python -m protocol``; do not edit.
 """
@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from kio.schema.errors import ErrorCode
 
 from broker.types import BrokerId, LeaderEpoch
-from broker.wire.message import NEVER, message
+from broker.wire.message import message
 from broker.wire.reader import Reader, error
 from broker.wire.writer import Writer
 
@@ -32,6 +32,8 @@ class MetadataRequestTopic:
     def read(cls, reader: Reader, version: int) -> Self:
         """Raises what :mod:`broker.wire.reader` raises."""
         name = reader.string()
+        if version >= 9:
+            reader.skip_tags()
         return cls(
             name=name,
         )
@@ -39,6 +41,8 @@ class MetadataRequestTopic:
     def write(self, writer: Writer, version: int) -> None:
         """Appends all fields of that version."""
         writer.string(self.name)
+        if version >= 9:
+            writer.no_tags()
 
 
 @message
@@ -46,9 +50,9 @@ class MetadataRequest:
     """A request."""
 
     API_KEY: ClassVar[int] = 3
-    VERSIONS: ClassVar[range] = range(1, 9)
-    HEADER_FLEXIBLE_SINCE: ClassVar[int] = NEVER
-    FLEXIBLE_SINCE: ClassVar[int] = NEVER
+    VERSIONS: ClassVar[range] = range(1, 10)
+    HEADER_FLEXIBLE_SINCE: ClassVar[int] = 9
+    FLEXIBLE_SINCE: ClassVar[int] = 9
 
     version: int
     topics: tuple[MetadataRequestTopic, ...] | None
@@ -79,6 +83,8 @@ class MetadataRequest:
             allow_auto_topic_creation = True
             include_cluster_authorized_operations = False
             include_topic_authorized_operations = False
+        if version >= 9:
+            reader.skip_tags()
         return cls(
             version=version,
             topics=topics,
@@ -100,6 +106,8 @@ class MetadataRequest:
             )
         elif version >= 4:
             writer.put(_FORM_O.pack(self.allow_auto_topic_creation))
+        if version >= 9:
+            writer.no_tags()
 
     @staticmethod
     def response() -> type["MetadataResponse"]:
@@ -127,6 +135,8 @@ class MetadataResponseBroker:
         host = reader.string()
         (port,) = reader.unpack(_FORM_I)
         rack = reader.nullable_string()
+        if version >= 9:
+            reader.skip_tags()
         return cls(
             node_id=node_id,
             host=host,
@@ -140,6 +150,8 @@ class MetadataResponseBroker:
         writer.string(self.host)
         writer.put(_FORM_I.pack(self.port))
         writer.string(self.rack)
+        if version >= 9:
+            writer.no_tags()
 
 
 @message
@@ -175,6 +187,8 @@ class MetadataResponsePartition:
             offline_replicas = reader.int32s()
         else:
             offline_replicas = ()
+        if version >= 9:
+            reader.skip_tags()
         return cls(
             error_code=error(error_code),
             partition_index=partition_index,
@@ -199,6 +213,8 @@ class MetadataResponsePartition:
         writer.int32s(self.isr_nodes)
         if version >= 5:
             writer.int32s(self.offline_replicas)
+        if version >= 9:
+            writer.no_tags()
 
 
 @message
@@ -228,6 +244,8 @@ class MetadataResponseTopic:
             (topic_authorized_operations,) = reader.unpack(_FORM_I)
         else:
             topic_authorized_operations = -2147483648
+        if version >= 9:
+            reader.skip_tags()
         return cls(
             error_code=error(error_code),
             name=name,
@@ -244,14 +262,16 @@ class MetadataResponseTopic:
         writer.structs(self.partitions, version)
         if version >= 8:
             writer.put(_FORM_I.pack(self.topic_authorized_operations))
+        if version >= 9:
+            writer.no_tags()
 
 
 @message
 class MetadataResponse:
     """A response."""
 
-    HEADER_FLEXIBLE_SINCE: ClassVar[int] = NEVER
-    FLEXIBLE_SINCE: ClassVar[int] = NEVER
+    HEADER_FLEXIBLE_SINCE: ClassVar[int] = 9
+    FLEXIBLE_SINCE: ClassVar[int] = 9
 
     throttle_time_ms: int = 0
     """The duration in milliseconds for which the request was throttled due to a quota violation,
@@ -285,6 +305,8 @@ class MetadataResponse:
             (cluster_authorized_operations,) = reader.unpack(_FORM_I)
         else:
             cluster_authorized_operations = -2147483648
+        if version >= 9:
+            reader.skip_tags()
         return cls(
             throttle_time_ms=throttle_time_ms,
             brokers=brokers,
@@ -305,3 +327,5 @@ class MetadataResponse:
         writer.structs(self.topics, version)
         if version >= 8:
             writer.put(_FORM_I.pack(self.cluster_authorized_operations))
+        if version >= 9:
+            writer.no_tags()
