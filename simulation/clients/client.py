@@ -64,7 +64,7 @@ class Client:
         if known is not None:
             return known
         request = MetadataRequest(
-            version=7,
+            version=9,
             topics=(MetadataRequestTopic(name=tp.topic),),
             allow_auto_topic_creation=False,
         )

@@ -37,7 +37,7 @@ async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...])
 async def _disagrees(
     client: Client, observer: Observer, broker: int, brokers: tuple[int, ...]
 ) -> str | None:
-    request = MetadataRequest(version=7, topics=None, allow_auto_topic_creation=False)
+    request = MetadataRequest(version=9, topics=None, allow_auto_topic_creation=False)
     told = await client.ask(broker, request)
     alive = sorted(int(each.node_id) for each in told.brokers)
     if alive != sorted(brokers):

@@ -80,7 +80,7 @@ def _of_all_kinds(led: Led) -> Iterator[Any]:
 
 def _metadata(topics: Sequence[str]) -> MetadataRequest:
     return MetadataRequest(
-        version=7,
+        version=9,
         topics=tuple(MetadataRequestTopic(name=name) for name in topics),
         allow_auto_topic_creation=False,
     )

@@ -50,6 +50,7 @@ from broker.server.requests import (
     list_offsets,
     list_partition_reassignments,
     offset_fetch,
+    offset_for_leader_epoch,
     produce,
 )
 from broker.server.requests.fetch import _Reader
@@ -578,3 +579,17 @@ def test_a_leader_that_tells_its_own_watermark_at_its_election_is_found() -> Non
         violation = run(draw(1)).violation
     assert violation is not None
     assert violation.invariant == "EndNeverBack"
+
+
+def test_a_leader_that_shares_no_more_than_its_own_watermark_at_its_election_is_found() -> None:
+    find = offset_for_leader_epoch._find
+
+    def bounded(tp: Any, asked: Any, follower: Any, context: Any) -> Any:
+        error, epoch, end = find(tp, asked, follower, context)
+        hosted = context.replicas.hosted(tp)
+        return error, epoch, end if error else min(end, hosted.replica.high_watermark)
+
+    with Mutation(Swap(offset_for_leader_epoch, "_find", bounded)).active():
+        violation = run(draw(1)).violation
+    assert violation is not None
+    assert violation.invariant == "ReadIsShared"

@@ -9,13 +9,14 @@ from kio.schema.errors import ErrorCode
 from broker.replication.events import Event, LeaderAndIsr, Produce
 from broker.server.metadata_cache import MetadataCache, PartitionMetadata
 from broker.server.replication import partition as server
-from broker.server.requests import list_offsets
+from broker.server.requests import list_offsets, offset_for_leader_epoch
 from broker.types import (
     LATEST_TIMESTAMP,
     LEADER_DURING_DELETE,
     NO_EPOCH,
     NO_LEADER,
     BrokerId,
+    LeaderEpoch,
     TopicPartition,
 )
 from broker.wire.batch import RecordBatch
@@ -26,6 +27,12 @@ from broker.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from broker.wire.messages.metadata import MetadataResponse
+from broker.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
@@ -42,8 +49,13 @@ def stepped(
     broker: int, hosted: server.Partition, partition: Partition, event: Event, *, changed: bool
 ) -> None:
     """``changed``: something followed from the ``event``; raises Violation."""
-    if type(event) is LeaderAndIsr and partition.checks_data:
+    if (
+        type(event) is LeaderAndIsr
+        and partition.checks_data
+        and _is_elected(broker, hosted, partition)
+    ):
         end(broker, hosted, partition)
+        shared(broker, hosted, partition)
     if type(event) is Produce and changed:
         appended(broker, hosted, cast(RecordBatch, event.batches[0]))
     if changed:
@@ -57,12 +69,6 @@ def end(broker: int, hosted: server.Partition, partition: Partition) -> None:
     1 and 2 have committed up to 12, and 2, told of 10 so far, leads next: until it has heard from 1
     its watermark is 10. That takes a few ms, and who asks then would take two records for gone.
     """
-    state, seat = partition.state, partition.seat(broker)
-    now = (broker, hosted.replica.leader_epoch)
-    if state is None or (state.leader, state.leader_epoch) != now:
-        return
-    if partition.unpromised or not (seat.is_whole and seat.trusted and seat.readable):
-        return
     part = _told(hosted, LATEST_TIMESTAMP)
     if part.error_code is ErrorCode.none and part.offset < partition.committed_end:
         raise Violation(
@@ -70,6 +76,30 @@ def end(broker: int, hosted: server.Partition, partition: Partition) -> None:
             f"{hosted.tp}: {partition.committed_end} are committed, and leader {broker} would say "
             f"{part.offset} at its election",
         )
+
+
+def shared(broker: int, hosted: server.Partition, partition: Partition) -> None:
+    """**ReadIsShared**: a leader just elected tells no consumer that what it may have read was cut
+    (KIP-320): of each epoch in which something was committed it has all of that.
+
+    A consumer asks once, when it has heard of the next epoch, and goes back to where it is told
+    that the logs part: it reads all that again, or passes over what is there now.
+    """
+    lasts = {
+        extent.epoch: extent.next
+        for extent in partition.committed.values()
+        if extent.base >= max(partition.given_up, hosted.log.log_start_offset)
+    }
+    for epoch, read in lasts.items():
+        found = _shared(hosted, LeaderEpoch(epoch))
+        told = (found.leader_epoch, found.end_offset)
+        if found.error_code is ErrorCode.none and told < (epoch, read):
+            what = f"{told[1]} in epoch {told[0]} as the end of what they share"
+            raise Violation(
+                "ReadIsShared",
+                f"{hosted.tp}: up to {read} all is committed in epoch {epoch}, and leader {broker} "
+                f"would say {what}",
+            )
 
 
 def appended(broker: int, hosted: server.Partition, batch: RecordBatch) -> None:
@@ -104,14 +134,40 @@ def bounded(broker: int, hosted: server.Partition) -> None:
         raise Violation("ReadIsCommitted", f"{hosted.tp}: {what}")
 
 
+def _is_elected(broker: int, hosted: server.Partition, partition: Partition) -> bool:
+    """To an office that it still holds, by a partition that promises all."""
+    state, seat = partition.state, partition.seat(broker)
+    now = (broker, hosted.replica.leader_epoch)
+    if state is None or (state.leader, state.leader_epoch) != now or partition.unpromised:
+        return False
+    return bool(seat.is_whole and seat.trusted and seat.readable)
+
+
+def _shared(hosted: server.Partition, epoch: LeaderEpoch) -> EpochEndOffset:
+    asked = OffsetForLeaderPartition(
+        partition=hosted.tp.partition,
+        current_leader_epoch=hosted.replica.leader_epoch,
+        leader_epoch=epoch,
+    )
+    topic = OffsetForLeaderTopic(topic=hosted.tp.topic, partitions=(asked,))
+    request = OffsetForLeaderEpochRequest(version=2, replica_id=BrokerId(-1), topics=(topic,))
+    answer = offset_for_leader_epoch.handle(request, _of(hosted))
+    ((part,),) = [each.partitions for each in answer.topics]
+    return part
+
+
+def _of(hosted: server.Partition) -> Any:
+    """A context in which there is this partition alone."""
+    return SimpleNamespace(replicas=SimpleNamespace(hosted=lambda _tp: hosted))
+
+
 def _told(hosted: server.Partition, timestamp: int) -> ListOffsetsPartitionResponse:
-    context: Any = SimpleNamespace(replicas=SimpleNamespace(hosted=lambda _tp: hosted))
     asked = ListOffsetsPartition(partition_index=hosted.tp.partition, timestamp=timestamp)
     topic = ListOffsetsTopic(name=hosted.tp.topic, partitions=(asked,))
     request = ListOffsetsRequest(
         version=7, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
     )
-    ((part,),) = [each.partitions for each in list_offsets.handle(request, context).topics]
+    ((part,),) = [each.partitions for each in list_offsets.handle(request, _of(hosted)).topics]
     return part
 
 

@@ -45,7 +45,7 @@ async def check(client: Client, observer: Observer) -> None:
     if answer.error_code is not ErrorCode.none:
         what = f"broker {broker} answers {answer.error_code.name} to a new controller"
         raise Violation("SuccessorSaysAll", what)
-    asked = MetadataRequest(version=7, topics=None, allow_auto_topic_creation=False)
+    asked = MetadataRequest(version=9, topics=None, allow_auto_topic_creation=False)
     told = await answered(client, broker, asked)
     if told.topics:
         names = sorted(str(topic.name) for topic in told.topics)
