@@ -19,11 +19,11 @@ from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.clusters import COMPARED
 from harness.campaign.problems import sizes
 from harness.campaign.problems.cells import cell_problems
+from harness.campaign.problems.consumers import consumer_problems, own_consumer_problems
 from harness.campaign.problems.coordinators import coordinator_problems
 from harness.campaign.problems.draft import Draft, draft
 from harness.campaign.problems.external import external_problems, own_external_problems
 from harness.campaign.problems.faults.faults import fault_problems, own_fault_problems
-from harness.campaign.problems.groups import group_problems, own_group_problems
 from harness.campaign.problems.properties import mapping, property_problems
 from harness.campaign.problems.releases import release_problems
 from harness.campaign.problems.systems import own_system_problems, system_problems
@@ -141,7 +141,7 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
     yield from own_system_problems(content)
     yield from own_external_problems(content)
     yield from property_problems(content)
-    yield from own_group_problems(content)
+    yield from own_consumer_problems(content)
     yield from own_transaction_problems(content)
     yield from own_fault_problems(content)
 
@@ -154,7 +154,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     yield from _contradictions(part)
     yield from cell_problems(part)
     yield from workload_problems(part)
-    yield from group_problems(part)
+    yield from consumer_problems(part)
     yield from coordinator_problems(part)
     yield from idle_nodes(part)
     yield from transaction_problems(part)

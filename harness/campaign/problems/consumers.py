@@ -28,7 +28,7 @@ _PARTS_MAX = 999_999
 """Flushes of one file: a second each, that is eleven days."""
 
 
-def own_group_problems(content: Mapping[str, object]) -> Iterator[Problem]:
+def own_consumer_problems(content: Mapping[str, object]) -> Iterator[Problem]:
     """What is wrong with groups by themselves. Read as they are written, so that they are judged
     whatever else is wrong with the file."""
     groups = mapping(content, "workload").get("groups")
@@ -43,7 +43,7 @@ def own_group_problems(content: Mapping[str, object]) -> Iterator[Problem]:
         yield from _property_problems(mapping(group, "consumer"), f"{where}.consumer")
 
 
-def group_problems(draft: Draft) -> Iterator[Problem]:
+def consumer_problems(draft: Draft) -> Iterator[Problem]:
     """What is wrong between properties that are right one by one, and between groups and cells."""
     if draft.workload is None:
         return
