@@ -36,6 +36,11 @@ def load_segments(
         noticed: called with every batch above ``recover_from`` and those before it in its segment.
     """
     _remove_leftovers(directory)
+    if recover_from is not None:
+        # What is seen to be gone must stay so. A cut to 10 took the producers' snapshot of 20 away,
+        # and the broker was killed before it had synced that: once the log has grown past 20, a
+        # power failure would bring the snapshot back, and of other records it would be believed.
+        directory.sync()
     bases = sorted(map(int, directory.stems(LOG_SUFFIX)))
     segments: list[Segment] = []
     walking = False
