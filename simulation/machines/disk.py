@@ -6,7 +6,7 @@ was written stays. ``lose_power`` takes what was not synced (:mod:`simulation.ma
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 from pathlib import Path
 from random import Random
 
@@ -114,8 +114,12 @@ class MemoryDisk:
 
     def may_return(self, path: Path) -> bool:
         """Whether a name that was taken away may be there again after a power failure."""
-        parent, name = self._parent(path)
-        return name not in parent.entries and parent.may_have(name)
+        return path.name in self.may_come_back(path.parent)
+
+    def may_come_back(self, directory: Path) -> Set[str]:
+        """The names there that were taken away, and that a power failure may bring back."""
+        there = self._directory(directory)
+        return there.possible() - there.entries.keys()
 
     def must_stay(self, path: Path) -> bool:
         """Whether a name is there after any power failure, if those of its directories are."""

@@ -15,7 +15,7 @@ sync is content, and it is gone with the page cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from random import Random
 
 SECTOR = 512
@@ -126,9 +126,10 @@ class MemoryDirectory:
         self._synced = dict(self.entries)
         self._changes.clear()
 
-    def may_have(self, name: str) -> bool:
-        """Whether a power failure may leave this name there."""
-        return name in self._synced or any(names.get(name) for names in self._changes)
+    def possible(self) -> Set[str]:
+        """The names of which a power failure may leave any there."""
+        changed = (name for names in self._changes for name, node in names.items() if node)
+        return self._synced.keys() | set(changed)
 
     def must_have(self, name: str) -> bool:
         """Whether any power failure leaves this name there."""

@@ -38,6 +38,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         deciding.offices(undo, observer)
         logs.checkpoints(undo, observer, disks, opened_by)
         logs.snapshots(undo, observer, disks, opened_by)
+        logs.epochs_written(undo, observer, disks)
         logs.beginnings(undo, observer, disks)
         logs.flushes(undo, observer)
         logs.openings(undo, observer, nodes, opened_by)

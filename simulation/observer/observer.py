@@ -30,8 +30,9 @@ from simulation.observer.coverage import Coverage
 from simulation.observer.leadership import joining, orders_done, proposing, resigning
 from simulation.observer.logs import epochs, producers, retention, times
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.moments import low_watermarks, told, viewing
+from simulation.observer.moments import told, viewing
 from simulation.observer.moments.broker_settings import BrokerSettings
+from simulation.observer.moments.low_watermarks import LowWatermarks
 from simulation.observer.moments.producer_ids import ProducerIdBlocks
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.invariants import Partition
@@ -81,6 +82,7 @@ class Observer:
         self.held_at: dict[int, float] = {}
         """When a broker was last paused, or went on."""
         self.ahead_ms = 0  # all clocks
+        self._low_watermarks = LowWatermarks()
         self._now = now
         self._fail = fail
         self._checks_data = checks_data
@@ -327,9 +329,9 @@ class Observer:
         proposing.stepped(broker, hosted.replica, partition, event, effects)
         partition.stepped(broker, hosted.replica, event, tuple(effects))
         told.stepped(broker, hosted, partition, event, changed=bool(effects))
+        self._low_watermarks.stepped(broker, hosted, event, changed=bool(effects))
         if effects:
             viewing.check(broker, hosted)
-            low_watermarks.check(broker, hosted, self.hosted)
         if effects and partition.checks_data:
             epochs.kept(hosted.tp, broker, hosted.log, hosted.replica)
             producers.kept(hosted.tp, broker, hosted.log, effects)

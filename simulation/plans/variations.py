@@ -1,6 +1,7 @@
 """What is changed in plans once they are drawn, each by a stream of its own, so that whatever else
 is drawn stays as it is."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 from typing import Final
@@ -9,6 +10,7 @@ from broker.replication.replica_selector import RACK_AWARE
 from simulation.plans.actions import (
     AlterTopic,
     Consume,
+    DeposeController,
     LoseAnswer,
     LosePowerAfter,
     Produce,
@@ -155,7 +157,23 @@ def unanswered(plan: Plan, rng: Random) -> Plan:
         )
         for _ in range(rng.randint(2, 8))
     )
-    return plan.with_more(lost)
+    return plan.with_more([*lost, *_elected_unheard(plan, rng.randrange(plan.run_ms))])
+
+
+def _elected_unheard(plan: Plan, at_ms: int) -> Iterator[Timed]:
+    """Whoever is elected controller next does not hear of it: of those above hardly any meets an
+    election."""
+    for broker in range(1, plan.brokers + 1):
+        lost = LoseAnswer(
+            who=Who(broker=broker),
+            path="/controller",
+            nth=1,
+            expires=False,
+            for_ms=1_000,
+            carried_out=True,
+        )
+        yield Timed(at_ms=at_ms, action=lost)
+    yield Timed(at_ms=at_ms, action=DeposeController())
 
 
 def static_members(plan: Plan, rng: Random) -> Plan:

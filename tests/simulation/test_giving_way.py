@@ -1,5 +1,6 @@
-"""LeadersStay and HostedIsNotDeleted: what a controller decides, broken by hand."""
+"""LeadersStay, HostedIsNotDeleted and HostedIsNotClosed: what is decided, broken by hand."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -8,6 +9,10 @@ from controlled import TP, led
 from broker.controller.context import TopicDeletion
 from broker.controller.events import StateWrite, WriteStates
 from broker.controller.phases.replica_state import ReplicaPhase
+from broker.controller.rules import plan
+from broker.controller.rules.election import Choice
+from broker.coordination.nodes import Assigned, PartitionView
+from broker.coordination.variants import Fenced, Printed, Variant
 from broker.types import (
     NO_LEADER,
     BrokerId,
@@ -15,10 +20,24 @@ from broker.types import (
     LeaderEpoch,
     ZkVersion,
 )
+from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.leadership import deleting, giving_way
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
+
+
+class Obeying(Fenced):
+    """Any close-replica."""
+
+    def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:  # noqa: ARG002
+        return True
+
+
+def assigned_to(brokers: tuple[int, ...] | None) -> Assigned | None:
+    if brokers is None:
+        return None
+    return Assigned(replicas=tuple(map(BrokerId, brokers)), version=ZkVersion(0))
 
 
 def elected(leader: int, isr: tuple[int, ...]) -> tuple[WriteStates]:
@@ -66,6 +85,42 @@ def test_nobody_else_is_elected_while_one_in_sync_is_left(
         giving_way.stepped(found, elected(leader, isr))
 
 
+@pytest.mark.parametrize("isr", [(1,), (1, 2), (2,)])
+def test_a_leader_that_is_asked_to_stop_leads_until_it_is_gone(isr: Any) -> None:
+    giving_way.if_asked_to_stop(led(isr, live=(1, 2, 3)))
+
+
+@pytest.mark.parametrize("leader", [NO_LEADER, 3])
+def test_who_would_give_way_is_found(leader: int) -> None:
+    def unfair(*_: Any, **__: Any) -> Choice:
+        return Choice(BrokerId(leader), (BrokerId(3),))
+
+    with Mutation(Swap(plan, "choose", unfair)).active():
+        giving_way.if_asked_to_stop(led((1, 2), live=(1, 2, 3)))
+        giving_way.if_asked_to_stop(led((1,), live=(2, 3)))
+        with pytest.raises(Violation, match=r"LeadersStay: 1 .*though \[1\] could lead"):
+            giving_way.if_asked_to_stop(led((1, 2), live=(1, 3)))
+
+
+@pytest.mark.parametrize(
+    ("variant", "moving_to", "me", "breaks"),
+    [
+        (Fenced, None, 1, False),
+        (Obeying, None, 1, True),
+        (Obeying, (2, 3), 2, True),
+        (Obeying, (), 1, False),  # it is to be deleted
+        (Obeying, None, 3, False),  # nobody wants it there
+        (Printed, None, 1, False),
+    ],
+)
+def test_who_is_to_have_it_does_not_delete_it(
+    variant: type[Variant], moving_to: tuple[int, ...] | None, me: int, *, breaks: bool
+) -> None:
+    view = PartitionView(replicas=assigned_to((1, 2)), reassigned=assigned_to(moving_to))
+    with pytest.raises(Violation, match="HostedIsNotClosed") if breaks else nullcontext():
+        deleting.read(BrokerId(me), TP, view, variant())
+
+
 def test_who_is_assigned_has_not_deleted_it() -> None:
     found = led((1, 2), live=(1, 2, 3))
     phases = found.replica_phases
@@ -73,7 +128,9 @@ def test_who_is_assigned_has_not_deleted_it() -> None:
         phases.move(TP, BrokerId(2), phase)
         deleting.check(found)
     phases.move(TP, BrokerId(2), ReplicaPhase.DELETION_SUCCESSFUL)
-    with pytest.raises(Violation, match="HostedIsNotDeleted: broker 2 is to have t-0"):
+    with pytest.raises(
+        Violation, match="HostedIsNotDeleted: broker 2 counts as one that has deleted t-0"
+    ):
         deleting.check(found)
     found.deletions["t"] = TopicDeletion.STARTED
     deleting.check(found)

@@ -1,7 +1,7 @@
 """What clients are told, judged: by hand, each invariant broken once and kept once."""
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +9,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.controller.cluster import PartitionState, TopicAssignment
+from broker.coordination.nodes import LeaderNode
+from broker.replication.events import FollowerFetch
+from broker.replication.replica import Role
 from broker.server.groups.offsets_topic import partition_for
 from broker.server.metadata_cache import PartitionMetadata
 from broker.server.topic_names import OFFSETS_TOPIC
@@ -17,6 +20,8 @@ from broker.types import (
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
+    Millis,
+    Offset,
     TopicPartition,
     ZkVersion,
 )
@@ -25,7 +30,8 @@ from simulation.observer.consumed import Consumed
 from simulation.observer.generations import Generations
 from simulation.observer.history import Sent
 from simulation.observer.logs import retention
-from simulation.observer.moments import low_watermarks, told
+from simulation.observer.moments import told
+from simulation.observer.moments.low_watermarks import LowWatermarks
 from simulation.observer.observer import Observer
 from simulation.partition.shadow import Extent
 from simulation.partition.topic import Topic
@@ -336,11 +342,65 @@ def test_what_a_controller_tells_is_shown(leader: int, shown: int | None, is_sou
         told.updated(cache, request)
 
 
-@pytest.mark.parametrize(("said", "is_sound"), [(0, True), (-1, True), (5, False)])
-def test_who_was_not_heard_of_may_have_all(said: int, is_sound: bool) -> None:
-    """Of 2, whose log begins at 3, its leader has heard nothing; and 3 is nowhere."""
-    replica = SimpleNamespace(follower_ends={2: -1, 3: -1}, low_watermark_among=lambda _: said)
-    leader: Any = SimpleNamespace(tp=TP, replica=replica)
-    follower: Any = SimpleNamespace(log=SimpleNamespace(log_start_offset=3))
-    with nullcontext() if is_sound else pytest.raises(Violation, match="UnheardHaveAll"):
-        low_watermarks.check(1, leader, lambda broker, _: follower if broker == 2 else None)
+def fetch(replica: int, start: int) -> FollowerFetch:
+    return FollowerFetch(
+        replica=BrokerId(replica),
+        offset=Offset(5),
+        log_start_offset=Offset(start),
+        now=Millis(0),
+    )
+
+
+def leading(said: int, epoch: int = 1) -> Any:
+    """A leader of 2 and 3 that would say so."""
+    replica = SimpleNamespace(
+        role=Role.LEADER,
+        leader_epoch=epoch,
+        follower_ends={2: -1, 3: -1},
+        low_watermark_among=lambda _: said,
+    )
+    return Leading(replica)
+
+
+@dataclass(eq=False)
+class Leading:
+    replica: Any
+    tp: TopicPartition = TP
+
+
+def test_what_is_deleted_everywhere_was_said_by_all() -> None:
+    heard, leader = LowWatermarks(), leading(-1)
+    for event in fetch(2, 3), fetch(3, 5):
+        heard.stepped(1, leader, event, changed=True)
+    leader.replica.low_watermark_among = lambda _: 3
+    heard.stepped(1, leader, fetch(2, 2), changed=True)  # it was killed, and has a former one again
+    leader.replica.low_watermark_among = lambda _: 4
+    heard.stepped(1, leader, fetch(3, 5), changed=False)
+    with pytest.raises(
+        Violation, match=r"LowWatermarkIsHeard: t-0: .*below 4, and 2 has said .* 3"
+    ):
+        heard.stepped(1, leader, fetch(3, 5), changed=True)
+
+
+def test_who_was_not_heard_of_has_deleted_nothing() -> None:
+    heard, leader = LowWatermarks(), leading(0)
+    with pytest.raises(Violation, match=r"LowWatermarkIsHeard: .* 3 has said .* begin at -1"):
+        heard.stepped(1, leader, fetch(2, 3), changed=True)
+    heard.stepped(1, leader, fetch(3, 3), changed=True)
+    leader.replica.leader_epoch = 2
+    with pytest.raises(Violation, match=r"LowWatermarkIsHeard: .* 2 has said .* begin at -1"):
+        heard.stepped(1, leader, fetch(3, 3), changed=True)
+    leader.replica.role = Role.FOLLOWER
+    heard.stepped(1, leader, fetch(3, 3), changed=True)
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "breaks"), [(1, 4, False), (-1, 5, False), (1, 5, True), (2, 4, True)]
+)
+def test_who_led_when_another_claimed_led_in_his_own_epoch(
+    leader: int, epoch: int, *, breaks: bool
+) -> None:
+    part: Any = SimpleNamespace(leader=leader, leader_epoch=epoch)
+    node = LeaderNode(broker=BrokerId(1), epoch=LeaderEpoch(4), owner=7, version=ZkVersion(0))
+    with pytest.raises(Violation, match="LeadersHaveLed") if breaks else nullcontext():
+        told.claimed_meanwhile(node, part)

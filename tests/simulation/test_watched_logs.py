@@ -13,6 +13,7 @@ from broker.log.config import LogConfig
 from broker.log.disk.steps import carry_out
 from broker.log.idempotence.producer_state import Producer, ProducerState
 from broker.log.partition_log import PartitionLog
+from broker.replication.epochs import Epochs
 from broker.replication.events import Fetched, Truncate, TruncateFully
 from broker.types import (
     LeaderEpoch,
@@ -157,6 +158,19 @@ def test_epochs_are_on_disk_when_it_is_noted_that_their_batches_are(
     epochs.noted(disk, log, 7)
     with pytest.raises(Violation, match=r"EpochsAreLog: .*below 8 .* offset 7 is of epoch 3"):
         epochs.noted(disk, log, 8)
+
+
+def test_epochs_that_are_taken_for_written_are_in_the_checkpoint(
+    disk: MemoryDisk, log: PartitionLog
+) -> None:
+    epochs.written(disk, log.directory, [Epochs()])
+    log.flush()
+    before = log.epochs.history
+    epochs.written(disk, log.directory, [before])
+    log.start_epoch(7, 6)
+    epochs.written(disk, log.directory, [before, log.epochs.history])
+    with pytest.raises(Violation, match=r"EpochsAreLog: t-0: .*\(7, 6\)\) are taken for written"):
+        epochs.written(disk, log.directory, [log.epochs.history])
 
 
 # --- what replicas believe -----------------------------------------------------------------------
@@ -311,6 +325,16 @@ def test_a_snapshot_that_was_taken_away_stays_away(written: PartitionLog, disk: 
     disk.remove(written.directory / f"{12:020d}.snapshot")
     with pytest.raises(Violation, match=r"ProducersAreLog: t-0: 0+12.snapshot was taken away"):
         producers.removed(disk, written.directory, [12, 14])
+
+
+def test_nor_does_one_come_back_that_a_former_life_took_away(
+    written: PartitionLog, disk: MemoryDisk
+) -> None:
+    written.producers.snapshot(14)
+    producers.opened(disk, written.directory)
+    disk.remove(written.directory / f"{14:020d}.snapshot")
+    with pytest.raises(Violation, match=r"ProducersAreLog: t-0: 0+14.snapshot was taken away"):
+        producers.opened(disk, written.directory)
 
 
 def test_without_a_cut_nobody_looks(written: PartitionLog) -> None:

@@ -1,22 +1,36 @@
-"""**HostedIsNotDeleted**: no controller counts a replica as deleted that is assigned, of a topic
-that stays.
+"""Who counts as deleted, and who would delete what it is to have.
 
-2 is moved away and back, and counts as deleted since the first move. When the topic goes, 2 is not
-told to delete what it has by then.
+* **HostedIsNotDeleted**: no controller counts a replica as deleted of a topic that stays: it is
+  forgotten (Kafka's ``NonExistentReplica``). 2 is moved away and back, and counts as deleted since
+  the first move: when the topic goes, 2 is not told to delete what it has by then.
+* **HostedIsNotClosed**: without a controller, a broker that has read that it is to have a replica
+  would carry out no close-replica. One may have been put into its queue before it was assigned
+  anew, and be read at any time: what it has acknowledged since would be deleted.
 """
 
 from broker.controller.context import Context
 from broker.controller.phases.replica_state import ReplicaPhase
+from broker.coordination.nodes import PartitionView
+from broker.coordination.variants import Variant
+from broker.types import BrokerId, TopicPartition
 from simulation.violation import Violation
 
 
 def check(context: Context) -> None:
     """Raises Violation."""
     for tp in context.replica_phases.partitions():
-        assignment = context.assignment(tp)
-        if assignment is None or context.deletes(tp.topic):
+        if context.deletes(tp.topic):
             continue
         for broker, phase in context.replica_phases.of(tp):
-            if phase is ReplicaPhase.DELETION_SUCCESSFUL and broker in assignment.replicas:
-                what = f"broker {broker} is to have {tp}, and counts as one that has deleted it"
+            if phase is ReplicaPhase.DELETION_SUCCESSFUL:
+                what = f"broker {broker} counts as one that has deleted {tp}, and may have it again"
                 raise Violation("HostedIsNotDeleted", what)
+
+
+def read(me: BrokerId, tp: TopicPartition, view: PartitionView, variant: Variant) -> None:
+    """A broker that hosts the partition has read it; raises Violation. The printed variant obeys
+    any close-replica: it has no fence against old ones."""
+    stays = view.moving_to != () and me in view.assigned
+    if stays and variant.sends_together and variant.close_is_due(me, view):
+        what = f"broker {me} is to have {tp}, and would delete it for an old close-replica"
+        raise Violation("HostedIsNotClosed", what)

@@ -4,11 +4,15 @@ member of the ISR is left that could lead.
 One that stops in order and is alone in sync is such a member until it is gone
 (``ControlledShutdownPartitionLeaderElectionStrategy``). Deposed, it would stop a few ms later
 anyway: what the early election costs is a moment without a leader, or acknowledged records where it
-is unclean, and few clients ask in between. Judged when the controller decides, by what it knows.
+is unclean, and few clients ask in between. Judged when the controller decides, by what it knows;
+and since hardly any leader is alone when it is asked to stop, by what would be decided if it were.
 """
 
+import copy
+
 from broker.controller.context import Context
-from broker.controller.events import Effect, WriteStates
+from broker.controller.events import Effect, StateWrite, WriteStates
+from broker.controller.rules.plan import plan
 from simulation.observer.leadership import decided
 from simulation.violation import Violation
 
@@ -16,16 +20,31 @@ from simulation.violation import Violation
 def stepped(context: Context, effects: tuple[Effect, ...]) -> None:
     """Raises Violation."""
     for effect in effects:
-        if type(effect) is not WriteStates:
+        if type(effect) is WriteStates:
+            for write in effect.writes:
+                _judge(context, write)
+
+
+def if_asked_to_stop(context: Context) -> None:
+    """Each leader that is alone in sync; raises Violation."""
+    for tp, state, _ in decided.settled(context):
+        if context.online.intersection(state.isr) != {state.leader}:
             continue
-        for write in effect.writes:
-            tp = write.partition
-            state, assignment = context.states.get(tp), context.assignment(tp)
-            if state is None or assignment is None or write.leader in state.isr:
-                continue
-            trusted = decided.trusted(context, tp, state)
-            able = trusted & context.online & set(assignment.replicas)
-            able |= trusted & context.stopping & {state.leader}
-            if able:
-                gives_way = f"{state.leader} gives way to {write.leader} as the leader of {tp}"
-                raise Violation("LeadersStay", f"{gives_way}, though {sorted(able)} could lead")
+        asked = copy.copy(context)
+        asked.stopping = context.stopping | {state.leader}
+        write = plan(asked, tp).write
+        if write is not None:
+            _judge(asked, write)
+
+
+def _judge(context: Context, write: StateWrite) -> None:
+    tp = write.partition
+    state, assignment = context.states.get(tp), context.assignment(tp)
+    if state is None or assignment is None or write.leader in state.isr:
+        return
+    trusted = decided.trusted(context, tp, state)
+    able = trusted & context.online & set(assignment.replicas)
+    able |= trusted & context.stopping & {state.leader}
+    if able:
+        gives_way = f"{state.leader} gives way to {write.leader} as the leader of {tp}"
+        raise Violation("LeadersStay", f"{gives_way}, though {sorted(able)} could lead")

@@ -6,8 +6,12 @@ A follower asks its leader by its latest epoch, and cuts by where epochs began i
 that keeps those of records it has cut asks for an epoch that it has nothing of.
 """
 
+from collections.abc import Collection
+from pathlib import Path
+
 from broker.log.epochs import FILE_NAME
 from broker.log.partition_log import PartitionLog
+from broker.replication.epochs import Epochs
 from broker.replication.replica import Replica
 from broker.types import TopicPartition
 from simulation.machines.disk import MemoryDisk
@@ -39,9 +43,7 @@ def found(
 def noted(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
     """The broker is about to note that everything below ``offset`` is on disk: a start will not
     look there for epochs, and go by those in the checkpoint. Raises Violation."""
-    path = log.directory / FILE_NAME
-    lines = disk.certain(path).decode().splitlines()[2:] if disk.must_stay(path) else []
-    begin = {int(start): int(epoch) for epoch, start in map(str.split, lines)}
+    begin = {start: epoch for epoch, start in _certain(disk, log.directory)}
     for batch in certain_batches(disk, log.directory, offset):
         at = max(batch.base_offset, log.log_start_offset)
         epoch = begin.get(max((start for start in begin if start <= at), default=-1))
@@ -52,6 +54,25 @@ def noted(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
                 f"epochs {begin} offset {at} is of epoch {epoch}, in the log of "
                 f"{batch.leader_epoch}",
             )
+
+
+def written(disk: MemoryDisk, directory: Path, histories: Collection[Epochs]) -> None:
+    """The broker takes one of these histories of the log there for written down. Raises Violation.
+
+    It was asked for whenever the log was flushed; one of epochs that are missing in the checkpoint
+    is not written with the next flush either.
+    """
+    there, known = _certain(disk, directory), [history.entries for history in histories]
+    if there not in known:
+        what = f"{known[0]} are taken for written down, in the checkpoint are {there}"
+        raise Violation("EpochsAreLog", f"{directory.name}: epochs {what}")
+
+
+def _certain(disk: MemoryDisk, directory: Path) -> tuple[tuple[int, int], ...]:
+    """Each epoch, and where it began, as no power failure changes it."""
+    path = directory / FILE_NAME
+    lines = disk.certain(path).decode().splitlines()[2:] if disk.must_stay(path) else []
+    return tuple((int(epoch), int(start)) for epoch, start in map(str.split, lines))
 
 
 def kept(tp: TopicPartition, broker: int, log: PartitionLog, replica: Replica) -> None:

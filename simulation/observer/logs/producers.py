@@ -62,6 +62,20 @@ def removed(disk: MemoryDisk, log: Path, offsets: Iterable[int]) -> None:
             raise Violation("ProducersAreLog", what)
 
 
+def opened(disk: MemoryDisk, log: Path) -> None:
+    """A life has opened a log; raises Violation. Who took a snapshot away may have died before it
+    had synced that, and nobody who sees no snapshot would take it away."""
+    removed(
+        disk,
+        log,
+        (
+            int(name.removesuffix(SNAPSHOT_SUFFIX))
+            for name in disk.may_come_back(log)
+            if name.endswith(SNAPSHOT_SUFFIX)
+        ),
+    )
+
+
 def _agree(where: str, state: ProducerState, read: Shadow, start: int, end: int) -> None:
     """What is remembered at ``end``."""
     written = _written(read.between(start, end), start)

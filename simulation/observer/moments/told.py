@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from kio.schema.errors import ErrorCode
 
+from broker.coordination.nodes import LeaderNode
 from broker.replication.events import Event, LeaderAndIsr, Produce
 from broker.server.metadata_cache import MetadataCache, PartitionMetadata
 from broker.server.replication import partition as server
@@ -196,6 +197,18 @@ def known(topic: str, parts: Mapping[int, PartitionMetadata], ever: Container[Le
     moment. Raises Violation."""
     for number, part in parts.items():
         _has_led(TopicPartition(topic, number), part.leader, part.leader_epoch, ever)
+
+
+def claimed_meanwhile(leader: LeaderNode, part: PartitionMetadata) -> None:
+    """The same of ``part``, which a broker would tell if somebody had claimed the partition behind
+    its reading of who leads and before that of the ISR: few claims come just then. Raises
+    Violation."""
+    if part.leader != NO_LEADER and (part.leader, part.leader_epoch) != (
+        leader.broker,
+        leader.epoch,
+    ):
+        said = f"{part.leader} would be said to lead in epoch {part.leader_epoch}"
+        raise Violation("LeadersHaveLed", f"{said}, and leads in {leader.epoch}")
 
 
 def registered(cache: MetadataCache, brokers: Collection[BrokerId]) -> None:

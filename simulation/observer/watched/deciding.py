@@ -9,6 +9,7 @@ from broker.controller.controller import Controller
 from broker.controller.events import AnswerShutdown
 from broker.coordination.coordinator import Coordinator
 from broker.coordination.hosting.partition import HostedPartition
+from broker.coordination.nodes import PartitionView
 from broker.server.controller.runtime import ControllerRuntime
 from broker.types import Millis
 from simulation.observer.leadership import deleting, giving_way, handing_over, resigning, suspecting
@@ -33,6 +34,7 @@ def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:
             told.setdefault(context, RolesTold()).stepped(context, effects)
             bounced.setdefault(context, Bounced()).stepped(context)
             giving_way.stepped(context, effects)
+            giving_way.if_asked_to_stop(context)
             deleting.check(context)
             for effect in effects:
                 if type(effect) is AnswerShutdown:
@@ -44,6 +46,7 @@ def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:
 
 def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
     original, counting, host = Coordinator.step, Counting(), HostedPartition.__init__
+    look = HostedPartition._partition_read
 
     def step(self: Coordinator, event: Any, now: Millis) -> Any:
         suspects = self.suspects
@@ -59,6 +62,12 @@ def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
             unclean = self.context.settings.unclean_start
             suspecting.hosted(self.tp, unclean=unclean, suspect=suspect)
 
+    def read(self: HostedPartition, view: PartitionView) -> None:
+        with observer.failing():
+            deleting.read(self.context.me, self.tp, view, self.context.variant)
+        look(self, view)
+
+    replace(undo, HostedPartition, "_partition_read", read)
     replace(undo, HostedPartition, "__init__", hosted)
     replace(undo, Coordinator, "step", step)
 

@@ -8,10 +8,12 @@ from weakref import WeakKeyDictionary
 from broker.log import manager
 from broker.log.disk.checkpoints import RECOVERY_POINTS, mark_clean_shutdown, offsets_in
 from broker.log.disk.files import Directory
+from broker.log.epochs import LeaderEpochCache
 from broker.log.flushing import Flushing
 from broker.log.idempotence.producer_snapshots import Snapshots
 from broker.log.manager import LogManager
 from broker.log.partition_log import PartitionLog
+from broker.replication.epochs import Epochs
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Disk, Node
@@ -81,6 +83,25 @@ def snapshots(
     replace(undo, Snapshots, "write_steps", write_steps)
 
 
+def epochs_written(
+    undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]
+) -> None:
+    original = LeaderEpochCache.write_steps
+    begun: WeakKeyDictionary[LeaderEpochCache, list[Epochs]] = WeakKeyDictionary()
+
+    def write_steps(self: LeaderEpochCache) -> Any:
+        histories = begun.setdefault(self, [])
+        since = len(histories)
+        histories.append(self.history)
+        yield from original(self)
+        if (disk := _memory_disk(disks)) is not None:
+            with observer.failing():
+                # Of the last write or, if that was overtaken, of one that has begun since.
+                epochs.written(disk, self._directory.path, histories[since:])
+
+    replace(undo, LeaderEpochCache, "write_steps", write_steps)
+
+
 def beginnings(undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]) -> None:
     original = PartitionLog.truncate_fully
 
@@ -118,12 +139,16 @@ def openings(
     undo: contextlib.ExitStack, observer: Observer, nodes: Mapping[int, Node], opened_by: Opened
 ) -> None:
     original, ends = LogManager.__init__, GoodEnds({node.host: node for node in nodes.values()})
+    disks = {node.host: node.disk for node in nodes.values()}
 
     def opened(self: LogManager, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if (process := living()) is not None:
             with observer.failing():
                 ends.opened(process, self)
+                if (disk := _memory_disk(disks)) is not None:
+                    for log in self.logs.values():
+                        producers.opened(disk, log.directory)
             opened_by[process] = self
 
     def marked(directory: Directory) -> None:

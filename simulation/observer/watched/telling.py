@@ -1,14 +1,16 @@
 """What brokers tell clients, and give them."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
+from broker.coordination.nodes import PartitionView
 from broker.server.coordination.zk_metadata import ZkMetadata
-from broker.server.metadata_cache import BrokerMetadata, MetadataCache
+from broker.server.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from broker.server.requests import metadata
 from broker.server.zk.producer_ids import ProducerIds
-from broker.types import ProducerId, TopicPartition
+from broker.types import LeaderEpoch, ProducerId, TopicPartition
 from broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.observer.moments import told
 from simulation.observer.observer import Observer
@@ -28,14 +30,24 @@ def responses(undo: contextlib.ExitStack, observer: Observer) -> None:
 
 
 def views(undo: contextlib.ExitStack, observer: Observer) -> None:
-    original = ZkMetadata._read
+    original, show = ZkMetadata._read, ZkMetadata._shown
 
     async def read(self: ZkMetadata, topic: str) -> None:
         await original(self, topic)
         with observer.failing():
             told.known(topic, self._topics.get(topic, {}), observer.ever_led)
 
+    def shown(self: ZkMetadata, view: PartitionView) -> PartitionMetadata:
+        if view.leader is not None and view.isr is not None:
+            claimed = dataclasses.replace(view.isr, epoch=LeaderEpoch(view.isr.epoch + 1))
+            with observer.failing():
+                told.claimed_meanwhile(
+                    view.leader, show(self, dataclasses.replace(view, isr=claimed))
+                )
+        return show(self, view)
+
     replace(undo, ZkMetadata, "_read", read)
+    replace(undo, ZkMetadata, "_shown", shown)
 
 
 def updates(undo: contextlib.ExitStack, observer: Observer) -> None:
