@@ -1,10 +1,13 @@
 """What every broker must know in the end, whoever it was told by.
 
 * **MetadataAgrees**: any broker tells a client who leads what, as ZooKeeper has it.
+* **RegisteredAreShown**: and of no broker that is gone, by its session with ZooKeeper: each client
+  would lose a connection that nobody takes, and a time-out.
 * **SettingsAgree**: every replica goes by the settings that its topic has, and with it its log and
   whoever decides for it.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
@@ -14,15 +17,21 @@ from broker.config import TopicConfig
 from broker.log.config import MAX_LONG, LogConfig
 from broker.server.replication import partition as server
 from broker.types import TopicPartition
-from broker.wire.messages.metadata import MetadataRequest
+from broker.wire.messages.metadata import MetadataRequest, MetadataResponse
 from simulation.clients.client import Client
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
+from simulation.plans.actions import ExpireSession, Kill, Who
 from simulation.verdict import patience
 from simulation.verdict.led import Hosted
+from simulation.verdict.settling import Cluster, settle
 
 AGREE_S: Final = 30.0
 """Within which the last change has come to everybody: a controller hears of new ISRs in batches."""
+GONE_S: Final = 5.0
+"""Within which the end of a session has come to everybody."""
+DOWN_MS: Final = 20_000
+"""Longer than it takes to ask all."""
 BOTH_WAYS: Final = ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms")
 """Where they are not set, ``message.timestamp.difference.max.ms`` counts (KIP-937)."""
 
@@ -39,9 +48,8 @@ async def _disagrees(
 ) -> str | None:
     request = MetadataRequest(version=9, topics=None, allow_auto_topic_creation=False)
     told = await client.ask(broker, request)
-    alive = sorted(int(each.node_id) for each in told.brokers)
-    if alive != sorted(brokers):
-        return f"broker {broker} tells clients that brokers {alive} live"
+    if (strange_brokers := _others_live(broker, told, brokers)) is not None:
+        return strange_brokers
     known = {name for name, topic in observer.topics.items() if not topic.is_doomed}
     strange = {str(topic.name) for topic in told.topics} - known
     if strange:
@@ -56,6 +64,33 @@ async def _disagrees(
         if why is not None:
             return f"broker {broker} tells clients of {tp} {why}"
     return None
+
+
+async def gone(client: Client, world: Cluster) -> None:
+    """One of several brokers dies, and is back when that was asked; raises Violation."""
+    dead, *others = client.brokers
+    if not others:
+        return
+    world.strike(Kill(who=Who(broker=dead), down_ms=DOWN_MS))
+    world.strike(ExpireSession(who=Who(broker=dead)))
+    began = asyncio.get_running_loop().time()
+    for broker in others:
+        why = partial(_shows_others, client, broker, tuple(others))
+        await patience.wait("RegisteredAreShown", GONE_S, why)
+    await asyncio.sleep(began + DOWN_MS / 1000 - asyncio.get_running_loop().time())
+    await settle(world)
+
+
+async def _shows_others(client: Client, broker: int, brokers: tuple[int, ...]) -> str | None:
+    request = MetadataRequest(version=7, topics=(), allow_auto_topic_creation=False)
+    return _others_live(broker, await client.ask(broker, request), brokers)
+
+
+def _others_live(broker: int, told: MetadataResponse, brokers: tuple[int, ...]) -> str | None:
+    alive = sorted(int(each.node_id) for each in told.brokers)
+    if alive == sorted(brokers):
+        return None
+    return f"broker {broker} tells clients that brokers {alive} live"
 
 
 def _differs(partition: Partition, told: Any) -> str | None:

@@ -12,7 +12,7 @@ from simulation.clients.group_requests import Place
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, ExpireSession, Who
 from simulation.plans.plan import Plan
-from simulation.verdict import garbled, kept, pipelined, waiting
+from simulation.verdict import agreeing, garbled, kept, pipelined, waiting
 from simulation.verdict.administered import altering, invalid_orders, taking_back, unclean
 from simulation.verdict.led import of_clients
 from simulation.verdict.promised import (
@@ -90,6 +90,7 @@ async def _what_is_promised(client: Client, administrator: Administrator, world:
     await taking_back.check(client, administrator, world)
     await leaders_stay(administrator, world)
     await deleting.check(client, world.observer, world.hosted)
+    await agreeing.gone(client, world)
 
 
 async def _first_leader_has_another_session(administrator: Administrator, world: Cluster) -> None:

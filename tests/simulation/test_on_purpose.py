@@ -13,6 +13,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.config import TopicConfig
+from broker.controller.cluster import LiveBroker
 from broker.controller.controller import _Epoch
 from broker.controller.deletion import Deletions
 from broker.controller.elections import Elections
@@ -54,9 +55,10 @@ from broker.server.requests import (
     produce,
 )
 from broker.server.requests.fetch import _Reader
+from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.producer_ids import ProducerIds
 from broker.server.zk.session import ZkSession
-from broker.types import Offset, ProducerId
+from broker.types import BrokerId, Offset, ProducerId
 from broker.wire.records import records
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.groups import watch
@@ -539,6 +541,19 @@ def test_who_leads_in_another_session_listens_to_reassignments_in_it() -> None:
         violation = run(led).violation
     assert violation is not None
     assert violation.invariant == "RemovedAreDeleted", violation
+
+
+def test_who_is_gone_is_shown_to_no_client() -> None:
+    read, ever = KafkaZk.live_brokers, dict[BrokerId, LiveBroker]()
+
+    async def forgets_nobody(self: KafkaZk, watch: Any = None) -> dict[BrokerId, LiveBroker]:
+        ever.update(await read(self, watch))
+        return dict(ever)
+
+    with Mutation(Swap(KafkaZk, "live_brokers", forgets_nobody)).active():
+        violation = run(without_controller(PLAN, "fenced")).violation
+    assert violation is not None
+    assert violation.invariant == "RegisteredAreShown", violation
 
 
 def hears_of_no_setting() -> Swap:
