@@ -33,7 +33,8 @@ class LeaderEpochCache:
             CorruptCheckpoint: it is not as Kafka or we write it.
         """
         self._directory = directory
-        self._epochs = self._written = _read(directory)
+        self._epochs = _read(directory)
+        self._written: Epochs | None = self._epochs
 
     @property
     def history(self) -> Epochs:
@@ -59,6 +60,10 @@ class LeaderEpochCache:
         epochs = self._epochs
         if epochs != self._written:
             content = checkpoint_content([f"{epoch} {start}" for epoch, start in epochs.entries])
+            # Nobody knows what stands there until this is over. "Epoch 5 begins at 25" is being
+            # written, the log is cut to 20 and flushed again: what was written before is to be
+            # written once more, or the first write would come through after that.
+            self._written = None
             if (yield from self._directory.replace_steps(FILE_NAME, content)):
                 self._written = epochs
 

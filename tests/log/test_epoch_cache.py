@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from broker.log.disk.checkpoints import CorruptCheckpoint
 from broker.log.disk.files import Directory
+from broker.log.disk.steps import carry_out
 from broker.log.epochs import FILE_NAME, LeaderEpochCache
 
 RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max_size=8)
@@ -48,6 +49,20 @@ def test_an_epoch_between_two_known_ones_ends_with_the_lower(tmp_path: Path) -> 
     assert cache.end_offset_for(8, 20) == (-1, -1)
     assert cache.end_offset_for(1, 20) == (1, 5)
     assert cache.end_offset_for(-1, 20) == (-1, -1)
+
+
+def test_what_is_being_written_does_not_come_behind_what_was_written_before(tmp_path: Path) -> None:
+    cache = LeaderEpochCache(Directory(tmp_path))
+    cache.assign(4, 0)
+    cache.write()
+    cache.assign(5, 25)
+    slow = cache.write_steps()
+    sync = next(slow)
+    cache.truncate_from_end(20)
+    cache.write()
+    sync()
+    carry_out(slow)
+    assert LeaderEpochCache(Directory(tmp_path)).entries == ((4, 0),)
 
 
 def test_the_file_is_kafkas(tmp_path: Path) -> None:
