@@ -74,6 +74,7 @@ class Observer:
         self.ever_led: set[told.Led] = set()
         """Also of topics that are gone."""
         self.controller: int | None = None
+        self.controller_session = 0
         self.controller_epoch = ControllerEpoch(0)
         self.registered: dict[int, int] = {}
         """By which transaction a broker did last: its epoch."""

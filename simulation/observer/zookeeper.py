@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from broker.server.zk.znodes import CONTROLLER
 from simulation.observer.led_tree import LedTree
 from simulation.observer.observer import Observer
 from simulation.zookeeper.ensemble import ZooKeeper
@@ -14,6 +15,7 @@ def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: LedTree | None)
 
     def tell(changes: list[tuple[int, str]], zxid: int) -> None:
         seen = [(path, *tree.peek(path)) for _, path in changes]
+        observer.controller_session = tree.owner(CONTROLLER)
         with observer.failing():
             for path, data, _ in seen:
                 observer.producer_ids.written(path, data)

@@ -140,6 +140,11 @@ class Tree:
         node = self._nodes.get(path)
         return (None, -1) if node is None else (node.data or b"", node.version)
 
+    def owner(self, path: str) -> int:
+        """The session of an ephemeral node, for those who look on; 0: there is none."""
+        node = self._nodes.get(path)
+        return 0 if node is None else node.owner
+
     def _node(self, path: str) -> Znode:
         node = self._nodes.get(path)
         if node is None:

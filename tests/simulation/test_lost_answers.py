@@ -2,6 +2,9 @@
 
 import pytest
 
+from broker.server.zk.controller_zk import ControllerZk
+from broker.types import ControllerEpoch
+from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import CreateTopic, DeposeController, LoseAnswer, Timed, Who
 from simulation.plans.plan import Plan
 from simulation.world.world import run
@@ -27,7 +30,10 @@ def plan(
     return Plan(
         seed=1,
         brokers=2,
-        settings=(("zookeeper.session.timeout.ms", "6000"),),
+        settings=(
+            ("ackproof.wait.for.isr", "true"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
         producers=(),
         topics=(CreateTopic(topic="t0", replicas=((1, 2),)),),
         actions=(
@@ -57,6 +63,18 @@ def test_who_lost_the_answer_holds_its_office_unless_its_session_is_over() -> No
 
     assert offices(plan()) == 2
     assert offices(plan(expires=True)) > 2
+
+
+def test_who_holds_the_office_and_does_not_know_of_it_is_found() -> None:
+    async def takes_it_for_anothers(_self: ControllerZk, _won: ControllerEpoch) -> bool:
+        return False
+
+    with Mutation(Swap(ControllerZk, "_elected_unseen", takes_it_for_anothers)).active():
+        assert run(plan(nth=1_000)).violation is None
+        assert run(plan(expires=True)).violation is None
+        violation = run(plan()).violation
+    assert violation is not None
+    assert violation.invariant == "OfficeIsKnown", violation
 
 
 def test_a_write_that_is_not_carried_out_is_asked_for_again() -> None:

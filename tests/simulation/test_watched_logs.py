@@ -163,14 +163,12 @@ def test_epochs_are_on_disk_when_it_is_noted_that_their_batches_are(
 def test_epochs_that_are_taken_for_written_are_in_the_checkpoint(
     disk: MemoryDisk, log: PartitionLog
 ) -> None:
-    epochs.written(disk, log.directory, [Epochs()])
+    epochs.written(disk, log.directory, Epochs())
     log.flush()
-    before = log.epochs.history
-    epochs.written(disk, log.directory, [before])
+    epochs.written(disk, log.directory, log.epochs.history)
     log.start_epoch(7, 6)
-    epochs.written(disk, log.directory, [before, log.epochs.history])
     with pytest.raises(Violation, match=r"EpochsAreLog: t-0: .*\(7, 6\)\) are taken for written"):
-        epochs.written(disk, log.directory, [log.epochs.history])
+        epochs.written(disk, log.directory, log.epochs.history)
 
 
 # --- what replicas believe -----------------------------------------------------------------------

@@ -6,7 +6,6 @@ A follower asks its leader by its latest epoch, and cuts by where epochs began i
 that keeps those of records it has cut asks for an epoch that it has nothing of.
 """
 
-from collections.abc import Collection
 from pathlib import Path
 
 from broker.log.epochs import FILE_NAME
@@ -56,15 +55,15 @@ def noted(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
             )
 
 
-def written(disk: MemoryDisk, directory: Path, histories: Collection[Epochs]) -> None:
-    """The broker takes one of these histories of the log there for written down. Raises Violation.
+def written(disk: MemoryDisk, directory: Path, history: Epochs) -> None:
+    """That of the log there was to be written down last, and no writing is under way. Raises
+    Violation.
 
-    It was asked for whenever the log was flushed; one of epochs that are missing in the checkpoint
-    is not written with the next flush either.
+    What is missing in the checkpoint then is not written with the next flush either.
     """
-    there, known = _certain(disk, directory), [history.entries for history in histories]
-    if there not in known:
-        what = f"{known[0]} are taken for written down, in the checkpoint are {there}"
+    there = _certain(disk, directory)
+    if there != history.entries:
+        what = f"{history.entries} are taken for written down, in the checkpoint are {there}"
         raise Violation("EpochsAreLog", f"{directory.name}: epochs {what}")
 
 

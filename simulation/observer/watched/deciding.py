@@ -11,11 +11,19 @@ from broker.coordination.coordinator import Coordinator
 from broker.coordination.hosting.partition import HostedPartition
 from broker.coordination.nodes import PartitionView
 from broker.server.controller.runtime import ControllerRuntime
-from broker.types import Millis
-from simulation.observer.leadership import deleting, giving_way, handing_over, resigning, suspecting
+from broker.server.zk.controller_zk import ControllerZk, Tenure
+from broker.types import BrokerId, Millis
+from simulation.observer.leadership import (
+    deleting,
+    giving_way,
+    handing_over,
+    resigning,
+    suspecting,
+)
 from simulation.observer.leadership.counting import Counting
 from simulation.observer.leadership.roles_told import RolesTold
 from simulation.observer.leadership.suspecting import Bounced
+from simulation.observer.moments import electing
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import replace
 
@@ -80,4 +88,14 @@ def offices(undo: contextlib.ExitStack, observer: Observer) -> None:
         with observer.failing():
             resigning.of_office(self._config.id, self._questions.values())
 
+    elect = ControllerZk.elect
+
+    async def elected(self: ControllerZk, broker: BrokerId) -> Tenure | None:
+        won = await elect(self, broker)
+        if won is None:
+            with observer.failing():
+                electing.gave_up(broker, self._session.session_id, observer.controller_session)
+        return won
+
+    replace(undo, ControllerZk, "elect", elected)
     replace(undo, ControllerRuntime, "_resign", resign)

@@ -87,17 +87,19 @@ def epochs_written(
     undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]
 ) -> None:
     original = LeaderEpochCache.write_steps
-    begun: WeakKeyDictionary[LeaderEpochCache, list[Epochs]] = WeakKeyDictionary()
+    begun: WeakKeyDictionary[LeaderEpochCache, Epochs] = WeakKeyDictionary()
+    under_way: WeakKeyDictionary[LeaderEpochCache, int] = WeakKeyDictionary()
 
     def write_steps(self: LeaderEpochCache) -> Any:
-        histories = begun.setdefault(self, [])
-        since = len(histories)
-        histories.append(self.history)
-        yield from original(self)
-        if (disk := _memory_disk(disks)) is not None:
+        begun[self] = self.history
+        under_way[self] = under_way.get(self, 0) + 1
+        try:
+            yield from original(self)
+        finally:
+            under_way[self] -= 1
+        if not under_way[self] and (disk := _memory_disk(disks)) is not None:
             with observer.failing():
-                # Of the last write or, if that was overtaken, of one that has begun since.
-                epochs.written(disk, self._directory.path, histories[since:])
+                epochs.written(disk, self._directory.path, begun[self])
 
     replace(undo, LeaderEpochCache, "write_steps", write_steps)
 
