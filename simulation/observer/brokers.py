@@ -24,7 +24,7 @@ from simulation.observer.watched import deciding, groups, logs, replicas, tellin
 def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
     """``nodes``: by the id of the broker there."""
     brokers = {node.host: broker for broker, node in nodes.items()}
-    disks = {node.host: node.disk for node in nodes.values()}
+    hosts = {node.host: node for node in nodes.values()}
     observer.settings.properties.update({b: node.config for b, node in nodes.items()})
     opened_by: logs.Opened = WeakKeyDictionary()
     with contextlib.ExitStack() as undo:
@@ -36,12 +36,12 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         wrapping.count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
         deciding.controllers(undo, observer)
         deciding.offices(undo, observer)
-        logs.checkpoints(undo, observer, disks, opened_by)
-        logs.snapshots(undo, observer, disks, opened_by)
-        logs.epochs_written(undo, observer, disks)
-        logs.beginnings(undo, observer, disks)
+        logs.checkpoints(undo, observer, hosts, opened_by)
+        logs.snapshots(undo, observer, hosts, opened_by)
+        logs.epochs_written(undo, observer, hosts)
+        logs.beginnings(undo, observer, hosts)
         logs.flushes(undo, observer)
-        logs.openings(undo, observer, nodes, opened_by)
+        logs.openings(undo, observer, hosts, opened_by)
         wrapping.count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         deciding.coordinators(undo, observer)
         wrapping.count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)

@@ -216,7 +216,7 @@ def looks_for_no_deletion() -> Swap:
         (producers_outlive_their_log, "far behind", 0, "ProducersAreLog"),
         (told_once_is_told_for_ever, "passed over", 0, "UntoldIsKnown"),
         (nothing_gives_way, "inside a batch", 0, "FetchesFollowOn"),
-        (takes_its_own_office_for_anothers, "written unheard", 0, "Settles"),
+        (takes_its_own_office_for_anothers, "written unheard", 0, "OfficeIsKnown"),
         (obeys_on_any_connection, "given-up order", 0, "MetadataAgrees"),
         (waits_for_who_died, "deleted and moved", 0, "Settles"),
         (looks_for_no_deletion, "deleted and moved", 0, "Settles"),

@@ -16,7 +16,7 @@ from broker.log.partition_log import PartitionLog
 from broker.replication.epochs import Epochs
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
-from simulation.machines.node import Disk, Node
+from simulation.machines.node import Node
 from simulation.observer.logs import begun_anew, epochs, flushed, producers, taken
 from simulation.observer.logs.good_ends import GoodEnds
 from simulation.observer.logs.unflushed import Unflushed
@@ -27,9 +27,9 @@ Opened = WeakKeyDictionary[Process, LogManager]
 """The logs of each life of a broker."""
 
 
-def _memory_disk(disks: Mapping[str, Disk]) -> MemoryDisk | None:
+def _memory_disk(hosts: Mapping[str, Node]) -> MemoryDisk | None:
     """Of whose step this is; others cannot say what they are sure to keep."""
-    disk = None if (process := living()) is None else disks[process.host]
+    disk = None if (process := living()) is None else hosts[process.host].disk
     return disk if isinstance(disk, MemoryDisk) else None
 
 
@@ -39,12 +39,12 @@ def _logs(opened: Opened) -> LogManager | None:
 
 
 def checkpoints(
-    undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk], opened: Opened
+    undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[str, Node], opened: Opened
 ) -> None:
     original = Directory.replace_steps
 
     def replace_steps(self: Directory, name: str, content: bytes) -> Any:
-        disk, logs = _memory_disk(disks), _logs(opened)
+        disk, logs = _memory_disk(hosts), _logs(opened)
         if name == RECOVERY_POINTS and disk is not None:
             with observer.failing():
                 noted = offsets_in(content, self.path / name)
@@ -59,7 +59,7 @@ def checkpoints(
 
 
 def snapshots(
-    undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk], opened: Opened
+    undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[str, Node], opened: Opened
 ) -> None:
     original, write = Snapshots.remove, Snapshots.write_steps
 
@@ -75,7 +75,7 @@ def snapshots(
     def remove(self: Snapshots, unwanted: Callable[[int], bool]) -> None:
         before, directory = self.offsets, self._directory.path
         original(self, unwanted)
-        if (disk := _memory_disk(disks)) is not None:
+        if (disk := _memory_disk(hosts)) is not None:
             with observer.failing():
                 producers.removed(disk, directory, set(before).difference(self.offsets))
 
@@ -84,7 +84,7 @@ def snapshots(
 
 
 def epochs_written(
-    undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]
+    undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[str, Node]
 ) -> None:
     original = LeaderEpochCache.write_steps
     begun: WeakKeyDictionary[LeaderEpochCache, Epochs] = WeakKeyDictionary()
@@ -97,19 +97,19 @@ def epochs_written(
             yield from original(self)
         finally:
             under_way[self] -= 1
-        if not under_way[self] and (disk := _memory_disk(disks)) is not None:
+        if not under_way[self] and (disk := _memory_disk(hosts)) is not None:
             with observer.failing():
                 epochs.written(disk, self._directory.path, begun[self])
 
     replace(undo, LeaderEpochCache, "write_steps", write_steps)
 
 
-def beginnings(undo: contextlib.ExitStack, observer: Observer, disks: Mapping[str, Disk]) -> None:
+def beginnings(undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[str, Node]) -> None:
     original = PartitionLog.truncate_fully
 
     def truncate_fully(self: PartitionLog, offset: int) -> None:
         original(self, offset)
-        if (disk := _memory_disk(disks)) is not None:
+        if (disk := _memory_disk(hosts)) is not None:
             with observer.failing():
                 begun_anew.check(disk, self)
 
@@ -138,17 +138,16 @@ def flushes(undo: contextlib.ExitStack, observer: Observer) -> None:
 
 
 def openings(
-    undo: contextlib.ExitStack, observer: Observer, nodes: Mapping[int, Node], opened_by: Opened
+    undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[str, Node], opened_by: Opened
 ) -> None:
-    original, ends = LogManager.__init__, GoodEnds({node.host: node for node in nodes.values()})
-    disks = {node.host: node.disk for node in nodes.values()}
+    original, ends = LogManager.__init__, GoodEnds(hosts)
 
     def opened(self: LogManager, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if (process := living()) is not None:
             with observer.failing():
                 ends.opened(process, self)
-                if (disk := _memory_disk(disks)) is not None:
+                if (disk := _memory_disk(hosts)) is not None:
                     for log in self.logs.values():
                         producers.opened(disk, log.directory)
             opened_by[process] = self
