@@ -105,9 +105,20 @@ class Group:
 
     def enter(self, state: GroupState, at: Moment) -> None:
         """Changes the state."""
+        self._change(state)
+        self.since_ms = at.wall_ms
+
+    def die(self) -> None:
+        """Its end is on its way: nobody comes to it any more."""
+        self._change(GroupState.DEAD)
+
+    def live_on(self) -> None:
+        """Its end could not be stored: it is empty for as long as it was."""
+        self._change(GroupState.EMPTY)
+
+    def _change(self, state: GroupState) -> None:
         assert self.state in BEFORE[state], f"{self.group_id}: {self.state} to {state}"
         self.state = state
-        self.since_ms = at.wall_ms
 
     def prepare_rebalance(self, at: Moment) -> None:
         """Calls everyone to join, unless that is under way, and goes on if all have."""
@@ -165,7 +176,7 @@ class Group:
 
     def _begin_generation(self, at: Moment) -> None:
         self.generation += 1
-        self.protocol = self.members.select_protocol()
+        self.protocol = self.members.liked_best()[0]
         self._phase_ends = Millis(at.now + self.members.rebalance_timeout_ms)
         self.enter(GroupState.COMPLETING_REBALANCE, at)
         for member in self.members:

@@ -103,7 +103,8 @@ class Groups:
         for effect in effects:
             if isinstance(effect, Store):
                 self._storing[effect.token] = group, effect.records
-        if group.state is GroupState.DEAD or _is_blank(group):
+        is_gone = group.state is GroupState.DEAD and not group.is_storing
+        if is_gone or _is_blank(group):
             self._groups.pop(group.group_id, None)
         return effects
 

@@ -136,14 +136,16 @@ class Members:
         """Whether there is one among ``protocols`` that every member supports."""
         return any(protocol.name in self._common() for protocol in protocols)
 
-    def select_protocol(self) -> str:
-        """The one most members prefer, of those that all support; ties go to the first."""
+    def liked_best(self) -> tuple[str, ...]:
+        """Those most members prefer, of those that all support; several where votes are equal, the
+        first of them that of who came first."""
         common = self._common()
         votes = Counter(
             next(protocol.name for protocol in member.protocols if protocol.name in common)
             for member in self
         )
-        return votes.most_common(1)[0][0]
+        most = max(votes.values())
+        return tuple(name for name, count in votes.items() if count == most)
 
     def joined(self, protocol: str | None) -> tuple[JoinedMember, ...]:
         """All members as the leader is shown them."""

@@ -67,6 +67,11 @@ class Offsets:
         if current is not None and current.stored_at < stored_at:
             del self._committed[tp]
 
+    @property
+    def known(self) -> frozenset[TopicPartition]:
+        """Partitions with an offset, or one on its way."""
+        return frozenset(self._committed.keys() | self._on_their_way.keys())
+
     def committed_before(self, moment_ms: int) -> frozenset[TopicPartition]:
         """Partitions with an offset that old, and nothing on its way: the tombstone would come
         behind a commit that is, and remove what its client is about to be told is stored."""

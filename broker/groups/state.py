@@ -21,11 +21,11 @@ class GroupState(Enum):
     """Every member can have its assignment."""
 
     DEAD = "Dead"
-    """Deleted; the group is being forgotten."""
+    """Its end is on its way to the log, or stored; the group is being forgotten."""
 
 
 BEFORE: Final[Mapping[GroupState, frozenset[GroupState]]] = {
-    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.PREPARING_REBALANCE: frozenset(
         {GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE}
     ),

@@ -146,6 +146,54 @@ def test_a_group_that_cannot_be_deleted_stays(world):
     assert world.committed() == 1
 
 
+@pytest.mark.parametrize("comes", ["joins", "commits"])
+def test_who_comes_while_a_group_is_deleted_asks_again(world, comes):
+    (member,) = world.stable()
+    world.leave((member,))
+    world.commit(1)
+    world.auto = False
+    deleting = world.delete_group()
+    request = world.commit(2) if comes == "commits" else world.join(instance="i")
+    assert world.answer(request).error is ErrorCode.coordinator_not_available
+    world.store()
+    assert world.answer(deleting).error is ErrorCode.none
+    assert not world.groups.by_id
+    world.reload()
+    assert not world.groups.by_id
+
+
+def test_who_has_an_id_only_does_not_keep_a_group(world):
+    world.commit(1)
+    assert world.answer(world.join()).error is ErrorCode.member_id_required
+    assert world.answer(world.delete_group()).error is ErrorCode.none
+    world.reload()
+    assert not world.groups.by_id
+
+
+def test_a_commit_on_its_way_is_deleted_with_its_group(world):
+    world.commit(1)
+    world.auto = False
+    other = TopicPartition("other", 0)
+    committing, deleting = world.commit(2, tp=other), world.delete_group()
+    for _ in range(2):
+        world.store()
+    assert world.answer(committing).partitions == {other: ErrorCode.none}
+    assert world.answer(deleting).error is ErrorCode.none
+    world.reload()
+    assert not world.groups.by_id
+
+
+def test_a_group_that_cannot_be_deleted_has_been_empty_all_the_time(world):
+    (member,) = world.stable()
+    world.leave((member,))
+    since = world.group.since_ms
+    world.auto = False
+    world.now += 1_000
+    world.delete_group()
+    world.store(ErrorCode.not_enough_replicas)
+    assert (world.group.state, world.group.since_ms) == (GroupState.EMPTY, since)
+
+
 def test_offsets_of_subscribed_topics_are_not_deleted(world):
     (member,) = world.stable(protocols=consumer("t"))
     other = TopicPartition("other", 0)

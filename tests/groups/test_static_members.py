@@ -36,6 +36,19 @@ def test_a_static_member_that_comes_back_changed_begins_a_rebalance(world):
     assert world.group.generation == 2
 
 
+def test_nobody_is_called_where_as_many_like_another_protocol_as_theirs(world):
+    likes = {"a": ("range", "sticky"), "b": ("sticky", "range")}
+    known = {each: tuple(Protocol(name, b"") for name in names) for each, names in likes.items()}
+    joins = [world.join(instance=each, protocols=known[each]) for each in likes]
+    world.tick(3 * world.config.initial_rebalance_delay_ms)
+    first, second = (world.answer(request) for request in joins)
+    for answer in (first, second):
+        world.sync(answer.member_id, 1)
+    world.join(instance="a", protocols=known["a"])
+    assert (world.group.generation, world.group.state) == (1, GroupState.STABLE)
+    assert world.group.protocol == "range"
+
+
 def test_a_restart_that_cannot_be_stored_did_not_happen(world):
     (member,) = world.stable(instances=["a"])
     world.auto = False

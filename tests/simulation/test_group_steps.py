@@ -14,12 +14,12 @@ from broker.groups.events import Heartbeat, Protocol
 from broker.groups.group import Group
 from broker.groups.members import Members
 from broker.groups.offsets import Offsets
-from broker.groups.pending import PendingAssignments, PendingCommit
+from broker.groups.pending import Burial, PendingAssignments, PendingCommit
 from broker.groups.requests import commits, membership
 from broker.groups.state import GroupState
 from broker.groups.table import AFTER, STEPS
 from broker.server.zk.znodes import encode_producer_ids
-from broker.types import BrokerId
+from broker.types import BrokerId, TopicPartition
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.moments.producer_ids import PATH, ProducerIdBlocks
 from simulation.violation import Violation
@@ -104,11 +104,18 @@ def assignments_fail(world: Any) -> None:
 def commits_meet_deletions(world: Any) -> None:
     world.commit(1)
     world.auto = False
+    world.commit(2, tp=TopicPartition("other", 0))
     world.delete_group()
-    world.commit(2)
-    for _ in range(2):
-        world.store()
     world.commit(3)
+    world.join(instance="a")
+    world.tick()
+    world.store()
+    world.store(ErrorCode.request_timed_out)
+    world.delete_group()
+    world.store()
+    world.commit(3)
+    world.store()
+    world.commit(4)
     world.partitions_deleted(TP)
     world.expire()
     world.store(ErrorCode.request_timed_out)
@@ -123,8 +130,9 @@ def commits_meet_deletions(world: Any) -> None:
 
 def newcomers_are_waited_for(world: Any) -> None:
     world.enter()
-    world.tick(1_000)
+    world.tick(500)
     world.enter()
+    world.tick(1_000)
     world.join()  # is given an id, and never comes with it
     leaver, _ = world.enter()
     world.leave((leaver, None))
@@ -159,11 +167,8 @@ def _leader_stays_behind(self: Members, old: str, new: str) -> Any:
     return member
 
 
-def _buries(group: Group, event: Any) -> bool:
-    if group.state is not GroupState.EMPTY or len(group.offsets):
-        return False
-    group.enter(GroupState.DEAD, event.at)
-    return True
+def _lives_meanwhile(group: Group, event: Any, partitions: Any) -> None:
+    commits._remove(group, partitions, Burial(event=event))
 
 
 def _shows_the_first(self: Members, protocol: str | None) -> Any:
@@ -211,7 +216,18 @@ def _all(self: Offsets) -> frozenset[Any]:
     return frozenset(self)
 
 
+def _comes_unseen(self: Group, member: Any, protocol_type: str, at: Any) -> None:
+    _add(self, member, protocol_type, at)
+    self._newcomers = False
+
+
+def _hurries(self: Group, at: Any) -> None:
+    self._newcomers = self._newcomers and at.now < (self._phase_ends or 0)
+    _advance(self, at)
+
+
 _rename, _joined, _give_out = Members.rename, Members.joined, membership.give_out
+_add, _advance = Group.add, Group.advance_join
 _complete, _record = Group._complete_join, Group.record
 
 PLANTED = (
@@ -222,6 +238,8 @@ PLANTED = (
     ("MembersStay", all_come_and_go, Swap(Members, "all_joined", property(lambda _: True))),
     ("GenerationsFollow", all_come_and_go, Swap(Group, "_end_phase", _never_ends)),
     ("GenerationsFollow", assignments_fail, Swap(AFTER, PendingAssignments, _forgets_to_call)),
+    ("NewcomersAreWaitedFor", newcomers_are_waited_for, Swap(Group, "add", _comes_unseen)),
+    ("NewcomersAreWaitedFor", newcomers_are_waited_for, Swap(Group, "advance_join", _hurries)),
     ("AllAreCalled", all_come_and_go, Swap(Group, "remove", _goes_alone)),
     ("EachIsAnswered", newcomers_are_waited_for, Swap(Group, "remove", _goes_without_a_word)),
     (
@@ -232,7 +250,8 @@ PLANTED = (
     ("OffsetsAreStored", all_come_and_go, Swap(AFTER, PendingCommit, _keeps_no_commit)),
     ("StoredAsKnown", all_come_and_go, Swap(Group, "record", _leaderless)),
     ("OffsetsEnd", commits_meet_deletions, Swap(Offsets, "settled", _all)),
-    ("GroupsEnd", commits_meet_deletions, Swap(commits, "_bury", _buries)),
+    ("OffsetsEnd", commits_meet_deletions, Swap(Offsets, "known", property(frozenset))),
+    ("GroupsEnd", commits_meet_deletions, Swap(commits, "_bury", _lives_meanwhile)),
 )
 
 

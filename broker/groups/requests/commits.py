@@ -122,8 +122,8 @@ def delete_offsets(group: Group, event: DeleteOffsets) -> None:
 
 
 def delete_group(group: Group, event: DeleteGroup) -> None:
-    """Deletes an empty group with all that it committed."""
-    _remove(group, frozenset(group.offsets), Burial(event=event))
+    """Deletes an empty group with all that it committed, or is about to."""
+    _bury(group, event, group.offsets.known)
 
 
 def refuse_to_delete(group: Group, event: DeleteGroup) -> None:
@@ -145,7 +145,10 @@ def expire(group: Group, event: Expire) -> None:
         and not group.members.pending
         and expired == frozenset(group.offsets)
     )
-    _remove(group, expired, Burial(event=event) if ends else None)
+    if ends:
+        _bury(group, event, expired)
+    else:
+        _remove(group, expired, None)
 
 
 def _expired(group: Group, before_ms: int) -> Partitions:
@@ -161,6 +164,17 @@ def _expired(group: Group, before_ms: int) -> Partitions:
         return frozenset()
     old = group.offsets.committed_before(before_ms)
     return frozenset(tp for tp in old if tp.topic not in subscribed)
+
+
+def _bury(group: Group, event: DeleteGroup | Expire, partitions: Partitions) -> None:
+    """The group's end. Whoever comes from here on is to ask again, as in Kafka: the tombstones are
+    in the log behind all that was stored of the group, and nothing of it is behind them.
+
+    A member joins, or somebody commits, while they are on their way: to refuse the deletion then is
+    too late, for the next coordinator knows nothing of a group that was there before.
+    """
+    group.die()
+    _remove(group, partitions, Burial(event=event))
 
 
 def _remove(group: Group, partitions: Partitions, purpose: Purpose) -> None:
@@ -193,16 +207,7 @@ def _conclude(group: Group, purpose: Purpose, error: ErrorCode) -> None:
             partitions.update(dict.fromkeys(subscribed, ErrorCode.group_subscribed_to_topic))
             group.respond(event.request, OffsetsAnswer(partitions=partitions))
         case Burial(event=event):
-            if error is ErrorCode.none and not _bury(group, event):
-                error = ErrorCode.non_empty_group
+            if error is not ErrorCode.none:
+                group.live_on()
             if isinstance(event, DeleteGroup):
                 group.respond(event.request, ErrorAnswer(error=error))
-
-
-def _bury(group: Group, event: DeleteGroup | Expire) -> bool:
-    """The group's end, unless somebody came to it meanwhile."""
-    alive = group.state is not GroupState.EMPTY or group.is_storing or len(group.offsets) > 0
-    if alive or group.members.pending:
-        return False
-    group.enter(GroupState.DEAD, event.at)
-    return True

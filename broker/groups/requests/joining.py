@@ -138,7 +138,10 @@ def _return(group: Group, event: Join, old: str) -> None:
     event = replace(event, member_id=event.new_member_id)
     _update(group, event)
     group.touch(member, event.at)
-    if group.state is not GroupState.STABLE or group.members.select_protocol() != group.protocol:
+    # Of two members one likes A best and one B, and theirs is A: it is liked as well as B whoever
+    # comes back, though B may be named first now. Nobody is called for that.
+    agrees = group.protocol in group.members.liked_best()
+    if group.state is not GroupState.STABLE or not agrees:
         group.prepare_rebalance(event.at)
         return
     pending = PendingReturn(event=event, before=before, leader=leader)

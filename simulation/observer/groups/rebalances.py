@@ -173,7 +173,7 @@ def _all_are_called(step: Step) -> None:
         due = (delay, delay) if first else (after.timeout_ms, max(latest, after.timeout_ms))
         lasts = (after.ends or 0) - step.now  # some who had longer may be gone by the same word
         step.require(due[0] <= lasts <= due[1], "AllAreCalled", f"for {lasts} ms, not {due}")
-        called_for = _must_call(step) or _failed(step) or _may_change(step)
+        called_for = _must_call(step) or _failed(step)
         step.require(called_for, "AllAreCalled", "for nothing")
         more = max(after.timeout_ms - delay, 0) if first else None
         step.require(after.extendable == more, "AllAreCalled", f"or {after.extendable} more")
@@ -189,12 +189,6 @@ def _is_liked(step: Step) -> bool:
     return votes.get((step.after if step.begins else step.before).protocol or "", -1) == max(
         votes.values(), default=0
     )
-
-
-def _may_change(step: Step) -> bool:
-    """As many would have another protocol, since a member comes again."""
-    votes = sorted(_votes(step.after).values())
-    return bool(step.renamed) and len(votes) > 1 and votes[-1] == votes[-2]
 
 
 def _must_call(step: Step) -> bool:

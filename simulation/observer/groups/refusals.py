@@ -25,6 +25,7 @@ from broker.groups.events import (
     Sync,
 )
 from broker.groups.state import GroupState
+from simulation.observer.groups.step import DEAD
 from simulation.observer.groups.view import BLANK, View, subscribed
 from simulation.violation import Violation
 
@@ -43,7 +44,8 @@ def check(
 ) -> ErrorCode:
     """What is due to ``event`` at once; ``told`` it was that, or None. ``before`` None: there was
     no such group. Raises Violation."""
-    if isinstance(event, Leave):
+    dying = before is not None and before.state is DEAD
+    if isinstance(event, Leave) and not dying:
         due = LeaveAnswer(members=tuple(_of_leavers(before or BLANK, event)))
         if told != due:
             raise Violation(INVARIANT, f"group {name}: {told} to {event.leaving}, due is {due}")
@@ -67,6 +69,8 @@ def check(
 def refusal(config: GroupConfig, before: View | None, event: Request) -> ErrorCode:
     """What is due at once; NONE: it is carried out, now or later."""
     known = before or BLANK
+    if known.state is DEAD:  # ask again: whatever becomes of it, it is not decided yet
+        return ErrorCode.coordinator_not_available
     match event:
         case Join():
             return _of_join(config, before, event)

@@ -16,6 +16,7 @@ EMPTY: Final = GroupState.EMPTY
 PREPARING: Final = GroupState.PREPARING_REBALANCE
 COMPLETING: Final = GroupState.COMPLETING_REBALANCE
 STABLE: Final = GroupState.STABLE
+DEAD: Final = GroupState.DEAD
 
 
 class Step(NamedTuple):

@@ -5,8 +5,9 @@
 * **StoredAsKnown**: what is stored of a group is what it is: its next coordinator knows no more.
 * **OffsetsEnd**: offsets are deleted that are to be (KIP-211, KIP-496), and none of which there is
   news on its way: the deletion would come behind it.
-* **GroupsEnd**: a group ends when it is empty, nothing of it is committed, and nothing is on its
-  way; who deletes one is told so then, and else that it is not.
+* **GroupsEnd**: a group that is empty ends with all that is committed, or on its way; nothing
+  becomes of it meanwhile, and it is gone when that is stored, and else what it was. Who deletes one
+  is told which.
 * **EachIsAnswered**: who asks is answered once, or waits.
 """
 
@@ -31,7 +32,6 @@ from broker.groups.events import (
 from broker.groups.groups import Records
 from broker.groups.offsets import loaded
 from broker.groups.pending import Burial, PendingCommit, PendingRemoval
-from broker.groups.state import GroupState
 from broker.types import TopicPartition
 from broker.wire.group_records import (
     GroupMetadataKey,
@@ -41,7 +41,7 @@ from broker.wire.group_records import (
     OffsetCommitValue,
     Value,
 )
-from simulation.observer.groups.step import Step
+from simulation.observer.groups.step import DEAD, EMPTY, STABLE, Step
 from simulation.observer.groups.view import View, asker, part, subscribed
 
 OFFSETS: Final = "OffsetsAreStored"
@@ -133,14 +133,14 @@ def _due(step: Step) -> _Deleted:
     match event:
         case Expire():
             expired = _expired(step, event)
-            idle = before.state is GroupState.EMPTY and not before.storing and not before.given
+            idle = before.state is EMPTY and not before.storing and not before.given
             return _Deleted(expired, idle and expired == before.offsets.keys())
         case PartitionsDeleted():
             return _Deleted(event.partitions & _settled(before))
         case DeleteGroup() if step.is_taken:
-            return _Deleted(frozenset(before.offsets), group=True)
+            return _Deleted(frozenset(before.offsets) | _moving(before), group=True)
         case DeleteOffsets() if step.is_taken:
-            empty = before.state is GroupState.EMPTY
+            empty = before.state is EMPTY
             wanted = frozenset() if empty else subscribed(before) or frozenset()
             free = {tp for tp in event.partitions if tp.topic not in wanted}
             return _Deleted(frozenset(free & before.offsets.keys()))
@@ -153,24 +153,29 @@ def _expired(step: Step, event: Expire) -> frozenset[TopicPartition]:
     old = {tp for tp in _settled(before) if before.offsets[tp].committed_ms <= limit_ms}
     if before.protocol_type is None:
         return frozenset(old)
-    if before.state is GroupState.EMPTY:
+    if before.state is EMPTY:
         is_over = before.since_ms is None or before.since_ms <= limit_ms
         return _settled(before) if is_over else frozenset()
     wanted = subscribed(before)
-    if before.state is not GroupState.STABLE or wanted is None:
+    if before.state is not STABLE or wanted is None:
         return frozenset()
     return frozenset(tp for tp in old if tp.topic not in wanted)
 
 
 def _settled(before: View) -> frozenset[TopicPartition]:
     """What is committed, and nothing on its way that would change that."""
+    return frozenset(before.offsets.keys() - _moving(before))
+
+
+def _moving(before: View) -> frozenset[TopicPartition]:
+    """Of which something is on its way."""
     moving: set[TopicPartition] = set()
     for pending in before.storing.values():
         if isinstance(pending, PendingCommit):
             moving.update(pending.offsets)
         elif isinstance(pending, PendingRemoval):
             moving.update(pending.partitions)
-    return frozenset(before.offsets.keys() - moving)
+    return frozenset(moving)
 
 
 # --- stored, or not -------------------------------------------------------------------------------
@@ -211,12 +216,18 @@ def _cause(pending: object) -> object:
 def _ends(step: Step, *, is_gone: bool) -> None:
     before, after, pending = step.before, step.after, step.pending
     purpose = pending.purpose if isinstance(pending, PendingRemoval) else None
-    free = before.state is GroupState.EMPTY and not after.storing and not after.offsets
-    free = free and not after.given
-    is_blank = free and after.generation == 0 and after.state is GroupState.EMPTY
-    is_buried = isinstance(purpose, Burial) and step.is_stored and free
+    ends, is_buried = isinstance(purpose, Burial), isinstance(purpose, Burial) and step.is_stored
+    free = not after.storing and not after.offsets
+    is_blank = free and after.generation == 0 and after.state is EMPTY and not after.given
     what = f"{'there is no such group' if is_gone else 'it is there'}"
     step.require(is_gone == (is_blank or is_buried), ENDS, what)
+    step.require(free or not is_buried, ENDS, "it is gone, and something of it is not")
+    is_dead = _due(step).group or (before.state is DEAD and not (ends and not is_buried))
+    step.require((after.state is DEAD) == is_dead, ENDS, f"it is {after.state.value}")
+    if DEAD in (before.state, after.state):
+        left = before._replace(storing=after.storing, offsets=after.offsets)
+        left = left._replace(state=DEAD if is_dead else EMPTY)
+        step.require(after == left, ENDS, f"it was to be {left}")
     if isinstance(purpose, Burial) and isinstance(purpose.event, DeleteGroup):
         told = step.told.get(purpose.event.request)
         is_told = isinstance(told, ErrorAnswer) and (told.error is ErrorCode.none) == is_buried

@@ -52,6 +52,8 @@ class View(NamedTuple):
     """When those who are waited for have come, or are out."""
     extendable: int | None
     """While an empty group waits for newcomers: how much longer it may."""
+    newcomers: bool
+    """Somebody has come since it began to wait, or has waited again."""
     since_ms: int | None
     """When it came into its state."""
 
@@ -89,7 +91,7 @@ def asker(event: object) -> Iterator[int]:
         yield number
 
 
-BLANK = View(GroupState.EMPTY, 0, None, None, None, {}, {}, {}, {}, None, None, None)
+BLANK = View(GroupState.EMPTY, 0, None, None, None, {}, {}, {}, {}, None, None, False, None)
 
 
 def of(group: Group | None) -> View:
@@ -100,7 +102,7 @@ def of(group: Group | None) -> View:
         group.state, group.generation, group.protocol_type, group.protocol, group.members.leader,
         {member.member_id: _seen(member) for member in group.members},
         dict(group.members.pending), dict(group.offsets.committed), dict(group._storing),
-        group._phase_ends, group._extendable_ms, group.since_ms,
+        group._phase_ends, group._extendable_ms, group._newcomers, group.since_ms,
     )  # fmt: skip
 
 

@@ -18,9 +18,8 @@ from broker.groups.events import (
 )
 from broker.groups.group import Group
 from broker.groups.groups import Groups, Records
-from broker.groups.state import GroupState
-from simulation.observer.groups import members, rebalances, refusals, stored
-from simulation.observer.groups.step import Step
+from simulation.observer.groups import members, newcomers, rebalances, refusals, stored
+from simulation.observer.groups.step import DEAD, EMPTY, Step
 from simulation.observer.groups.view import View, of
 
 
@@ -57,7 +56,7 @@ def _about(groups: Groups, event: Event) -> Iterator[_Was]:
 
 def _concerns(event: Event, group: Group) -> bool:
     """Time goes by for those only who wait for something."""
-    idle = group.state is GroupState.EMPTY and not group.members.pending
+    idle = group.state in (EMPTY, DEAD) and not group.members.pending
     return isinstance(event, Expire | PartitionsDeleted) or (isinstance(event, Tick) and not idle)
 
 
@@ -81,11 +80,10 @@ def _check(groups: Groups, event: Event, effects: Sequence[Effect], was: _Was) -
     if isinstance(event, Request):
         first = None if was.group is None else was.view
         error = refusals.check(was.name, config, first, after, event, told.get(event.request))
-    if was.view.state is GroupState.DEAD:
-        return
     step = Step(was.name, config, was.view, after, event, error, told)
-    if after.state is not GroupState.DEAD:
+    if DEAD not in (was.view.state, after.state):
         members.check(step)
         rebalances.check(step)
+        newcomers.check(step)
     is_gone = there is not group or group is None
     stored.check(step, stores, was.records, is_gone=is_gone)

@@ -21,9 +21,9 @@ from simulation.verdict.refused.words import answered
 from simulation.violation import Violation
 
 INVARIANT: Final = "DeletedOrKept"
+LATER_S: Final = (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, -0.0001, -0.0002, -0.0005)
+"""How long after the deletion the commit is sent; or before it, as the group's first."""
 FORMER, LATTER = 1, 2
-LATER_S: Final = (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008)
-"""How long after the deletion the commit is sent."""
 
 
 async def check(client: Client, tp: TopicPartition) -> None:
@@ -39,11 +39,12 @@ async def _deleted_or_kept(
     coordinator = await coordinator_of(client, group)
     if coordinator is None or await coordinator_of(other, group) != coordinator:
         return
-    if await _commits(client, coordinator, group, tp, FORMER, 0) is not ErrorCode.none:
+    is_known = later_s >= 0
+    if is_known and await _commits(client, coordinator, group, tp, FORMER) is not ErrorCode.none:
         return
     deleted, committed = await asyncio.gather(
-        _deletes(client, coordinator, group),
-        _commits(other, coordinator, group, tp, LATTER, later_s),
+        _deletes(client, coordinator, group, max(-later_s, 0)),
+        _commits(other, coordinator, group, tp, LATTER, max(later_s, 0)),
     )
     told = await offsets_of(client, coordinator, group, [tp])
     if told is None or ASK_AGAIN & {deleted, committed}:
@@ -57,7 +58,8 @@ async def _deleted_or_kept(
         raise Violation(INVARIANT, f"group {group}: {what}, and {told[tp]} is committed")
 
 
-async def _deletes(client: Client, coordinator: int, group: str) -> ErrorCode:
+async def _deletes(client: Client, coordinator: int, group: str, later_s: float) -> ErrorCode:
+    await asyncio.sleep(later_s)
     request = DeleteGroupsRequest(version=1, groups_names=(group,))
     answer = await answered(client, coordinator, request)
     error: ErrorCode = answer.results[0].error_code
@@ -65,7 +67,12 @@ async def _deletes(client: Client, coordinator: int, group: str) -> ErrorCode:
 
 
 async def _commits(
-    client: Client, coordinator: int, group: str, tp: TopicPartition, offset: int, later_s: float
+    client: Client,
+    coordinator: int,
+    group: str,
+    tp: TopicPartition,
+    offset: int,
+    later_s: float = 0,
 ) -> ErrorCode:
     await asyncio.sleep(later_s)
     place = group_requests.from_outside(group)
