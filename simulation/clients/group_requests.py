@@ -4,7 +4,9 @@ only say that they are one."""
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from broker.groups.group import SUBSCRIPTION_AT
 from broker.types import Offset, TopicPartition
+from broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from broker.wire.messages.heartbeat import HeartbeatRequest
 from broker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -19,6 +21,7 @@ from broker.wire.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from broker.wire.writer import Writer
 
 SESSION_MS: Final = 3_000
 GROUP: Final = 0
@@ -62,8 +65,17 @@ def join(
 
 
 def protocols(*names: str) -> tuple[JoinGroupRequestProtocol, ...]:
-    """Those that a member knows, the one that it likes best first."""
-    return tuple(JoinGroupRequestProtocol(name=name, metadata=b"") for name in names)
+    """Those that a member knows, the one that it likes best first, and in each says something
+    else."""
+    return tuple(JoinGroupRequestProtocol(name=name, metadata=name.encode()) for name in names)
+
+
+def subscribed(name: str, topic: str, user_data: bytes | None = None) -> JoinGroupRequestProtocol:
+    """A protocol that a member knows, and to what it subscribes in it."""
+    writer = Writer()
+    writer.put(bytes(SUBSCRIPTION_AT))  # version 0
+    ConsumerProtocolSubscription(topics=(topic,), user_data=user_data).write(writer, 0)
+    return JoinGroupRequestProtocol(name=name, metadata=writer.payload())
 
 
 def sync(

@@ -12,7 +12,11 @@ from broker.server.network.broker_connection import Disconnected
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
 from broker.wire.message import Request, Response
-from broker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from broker.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from broker.wire.messages.leave_group import LeaveGroupRequest
 from simulation.clients import group_requests
 from simulation.clients.client import CALL_S, PAUSE_S, Client
@@ -61,6 +65,7 @@ class Member(Client):
         self._again_at: list[float] = []
         self._member_id = ""
         self._generation = -1
+        self._reads: list[int] = []
         self._coordinator: int | None = None
 
     async def consume(self) -> None:
@@ -172,9 +177,18 @@ class Member(Client):
         group, instance = self._work.group, self._work.instance
         request = group_requests.join(group, self._member_id, rebalance_ms=REBALANCE_MS)
         if instance is None:
-            return request
-        known = group_requests.protocols("spare", "share")
+            return replace(request, protocols=self._known("share", "spare"))
+        known = self._known("spare", "share")
         return replace(request, version=9, group_instance_id=instance, protocols=known)
+
+    def _known(self, *names: str) -> tuple[JoinGroupRequestProtocol, ...]:
+        """In each it says what it reads now, as one that wants to keep that: something else each
+        time. Who has forgotten its id has forgotten that, too."""
+        reads = json.dumps(self._reads if self._member_id else []).encode()
+        return tuple(
+            group_requests.subscribed(name, self._work.topic, name.encode() + reads)
+            for name in names
+        )
 
     def _before(self) -> Before:
         assert self._coordinator is not None
@@ -193,8 +207,8 @@ class Member(Client):
         self._believe(synced.error_code)
         self._was_heard(before, now)
         self._generations.synced(self._work.group, self._generation)
-        numbers = json.loads(synced.assignment or b"[]")
-        return [TopicPartition(self._work.topic, number) for number in numbers]
+        self._reads = json.loads(synced.assignment or b"[]")
+        return [TopicPartition(self._work.topic, number) for number in self._reads]
 
     def _believe(self, error: ErrorCode) -> None:
         if error in FORGET_ID:

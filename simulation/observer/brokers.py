@@ -47,6 +47,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         wrapping.count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
         groups.groups(undo, observer, brokers)
         telling.responses(undo, observer)
+        telling.coordinators(undo, observer)
         telling.views(undo, observer)
         telling.updates(undo, observer)
         groups.descriptions(undo, observer)

@@ -32,6 +32,7 @@ from simulation.observer.logs import epochs, producers, retention, times
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.observer.moments import told, viewing
 from simulation.observer.moments.broker_settings import BrokerSettings
+from simulation.observer.moments.cluster_shown import ClusterShown
 from simulation.observer.moments.low_watermarks import LowWatermarks
 from simulation.observer.moments.producer_ids import ProducerIdBlocks
 from simulation.observer.stored_commits import StoredCommits
@@ -68,6 +69,7 @@ class Observer:
         self.configs: dict[str, dict[str, str]] = {}
         """Settings by topic, as last written."""
         self.settings = BrokerSettings()
+        self.cluster = ClusterShown(self.settings.properties)
         self.producer_ids = ProducerIdBlocks()
         self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)
         """By partition of ``__consumer_offsets``."""

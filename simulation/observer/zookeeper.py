@@ -20,6 +20,7 @@ def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: LedTree | None)
             for path, data, _ in seen:
                 observer.producer_ids.written(path, data)
                 observer.settings.written(path, data)
+                observer.cluster.written(path, data)
         if led is not None:
             led.changed(seen, zxid)
             return

@@ -14,19 +14,22 @@ from simulation.plans.actions import ElectPreferred, ExpireSession, Who
 from simulation.plans.plan import Plan
 from simulation.verdict import agreeing, garbled, kept, pipelined, waiting
 from simulation.verdict.administered import altering, invalid_orders, taking_back, unclean
-from simulation.verdict.led import of_clients
-from simulation.verdict.promised import (
+from simulation.verdict.grouped import (
+    changing_members,
     contested_groups,
     deleted_groups,
+    of_members,
+    protocols,
+    slow_members,
+)
+from simulation.verdict.led import of_clients
+from simulation.verdict.promised import (
     deleted_topics,
     deleting,
     described,
     fetching,
     moving,
-    of_members,
-    protocols,
     sessions,
-    slow_members,
     successor,
 )
 from simulation.verdict.refused import invalid, invalid_groups, outdated
@@ -137,5 +140,6 @@ async def _static_members(client: Client, observer: Observer) -> None:
     if OFFSETS_TOPIC in observer.topics and tp is not None:
         await of_members.static_member_stays(client, tp)
         await slow_members.check(client)
+        await changing_members.check(client)
         await protocols.check(client)
         await contested_groups.check(client, tp)

@@ -3,14 +3,23 @@ a group commits: a fault for each is found; without one nothing is (``test_on_pu
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
+from broker.groups.events import Join
 from broker.groups.group import Group
 from broker.groups.members import Members
 from broker.groups.offsets import Offsets
+from broker.groups.requests import joining
+from broker.groups.state import GroupState
+from broker.groups.table import STEPS
+from broker.server.requests import join_group, list_groups
+from broker.server.requests.table import APIS, Api
 from broker.types import TopicPartition
+from broker.wire.messages.list_groups import ListGroupsRequest
 from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.schedule import draw
 from simulation.world.world import run
@@ -21,12 +30,12 @@ ASKED_EVERYTHING = 0
 
 
 def chooses_what_fewest_like() -> Swap:
-    def chosen(self: Members) -> str:
+    def chosen(self: Members) -> tuple[str, ...]:
         common = self._common()
         votes = Counter(next(p.name for p in each.protocols if p.name in common) for each in self)
-        return votes.most_common()[-1][0]
+        return (votes.most_common()[-1][0],)
 
-    return Swap(Members, "select_protocol", chosen)
+    return Swap(Members, "liked_best", chosen)
 
 
 def lets_in_who_shares_none() -> Swap:
@@ -50,6 +59,39 @@ def drops_what_is_on_its_way() -> Swap:
     return Swap(Offsets, "settled", settled)
 
 
+def overlooks_what_is_on_its_way() -> Swap:
+    return Swap(Offsets, "known", property(frozenset))
+
+
+def overlooks_what_a_member_says_now() -> Swap:
+    def rejoins(group: Group, event: Join) -> None:
+        member = group.members[event.member_id]
+        if group.members.leader == event.member_id:
+            joining.rejoin_preparing(group, event)
+        else:
+            group.respond(event.request, group.joined(member))
+
+    return Swap(STEPS[GroupState.STABLE], Join, partial(joining.join, rejoin=rejoins))
+
+
+def shows_nobodys_instance() -> Swap:
+    respond = join_group._respond
+
+    def responded(request: Any, joined: Any) -> Any:
+        answer = respond(request, joined)
+        blank = (replace(each, group_instance_id=None) for each in answer.members)
+        return replace(answer, members=tuple(blank))
+
+    return Swap(join_group, "_respond", responded)
+
+
+def lists_groups_in_any_state() -> Swap:
+    def listed(request: Any, context: Any) -> Any:
+        return list_groups.handle(replace(request, states_filter=()), context)
+
+    return Swap(APIS, 16, Api(ListGroupsRequest, range(5), listed))
+
+
 @pytest.mark.parametrize(
     ("plant", "invariant"),
     [
@@ -57,6 +99,10 @@ def drops_what_is_on_its_way() -> Swap:
         (lets_in_who_shares_none, "RefusedByState"),
         (lets_wait_who_is_called, "AllAreCalled"),
         (drops_what_is_on_its_way, "OffsetsEnd"),
+        (overlooks_what_is_on_its_way, "OffsetsEnd"),
+        (overlooks_what_a_member_says_now, "AllAreCalled"),
+        (shows_nobodys_instance, "LeaderIsShown"),
+        (lists_groups_in_any_state, "DescribedAsItIs"),
     ],
 )
 def test_what_is_wrong_with_groups_is_found(plant: Callable[[], Swap], invariant: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.config import BrokerConfig
 from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.coordination.nodes import LeaderNode
 from broker.replication.events import FollowerFetch
@@ -17,6 +18,7 @@ from broker.server.metadata_cache import PartitionMetadata
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import (
     LEADER_DURING_DELETE,
+    NO_LEADER,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
@@ -25,12 +27,15 @@ from broker.types import (
     TopicPartition,
     ZkVersion,
 )
+from broker.wire.messages.find_coordinator import Coordinator
+from broker.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from simulation.clients.window import Window
 from simulation.observer.consumed import Consumed
 from simulation.observer.generations import Generations
 from simulation.observer.history import Sent
 from simulation.observer.logs import retention
 from simulation.observer.moments import told
+from simulation.observer.moments.cluster_shown import ClusterShown
 from simulation.observer.moments.low_watermarks import LowWatermarks
 from simulation.observer.observer import Observer
 from simulation.partition.shadow import Extent
@@ -50,6 +55,20 @@ STATE = PartitionState(
     controller_epoch=ControllerEpoch(1),
 )
 BOTH = frozenset({"one", "other"})
+
+
+BROKERS = {
+    number: BrokerConfig.model_validate(
+        {
+            "broker.id": str(number),
+            "listeners": f"PLAINTEXT://host-{number}:9092",
+            "broker.rack": f"rack-{number}",
+            "zookeeper.connect": "zookeeper:2181",
+            "log.dirs": "/nowhere",
+        }
+    )
+    for number in (1, 2)
+}
 
 
 def sent(crc: int, sequence: int, producer: int = 7) -> Sent:
@@ -404,3 +423,61 @@ def test_who_led_when_another_claimed_led_in_his_own_epoch(
     node = LeaderNode(broker=BrokerId(1), epoch=LeaderEpoch(4), owner=7, version=ZkVersion(0))
     with pytest.raises(Violation, match="LeadersHaveLed") if breaks else nullcontext():
         told.claimed_meanwhile(node, part)
+
+
+# --- the cluster ----------------------------------------------------------------------------------
+
+
+def shown(number: int, **changed: Any) -> MetadataResponseBroker:
+    """As it is."""
+    broker = MetadataResponseBroker(
+        node_id=BrokerId(number), host=f"host-{number}", port=9092, rack=f"rack-{number}"
+    )
+    return replace(broker, **changed)
+
+
+def cluster(*brokers: MetadataResponseBroker, **changed: Any) -> MetadataResponse:
+    """As it is."""
+    answer = MetadataResponse(brokers=brokers, cluster_id="c", controller_id=BrokerId(1), topics=())
+    return replace(answer, **changed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "strange"),
+    [
+        (cluster(shown(1), shown(2)), None),
+        (cluster(controller_id=NO_LEADER), None),
+        (cluster(controller_id=BrokerId(2)), "controller 2"),
+        (cluster(cluster_id="d"), "cluster d"),
+        (cluster(shown(1), shown(1)), "brokers"),
+        (cluster(shown(1, host="host-2")), "broker 1 at"),
+        (cluster(shown(2, port=9093)), "broker 2 at"),
+        (cluster(shown(2, rack=None)), "rack-2"),
+        (cluster(shown(1, node_id=BrokerId(3))), "broker 3 at"),
+    ],
+)
+def test_the_cluster_is_shown_as_it_is(answer: MetadataResponse, strange: str | None) -> None:
+    known = ClusterShown(BROKERS)
+    known.written("/cluster/id", b'{"version":"1","id":"c"}')
+    known.written("/controller", b'{"version":1,"brokerid":1}')
+    known.written("/controller", None)
+    with pytest.raises(Violation, match=strange) if strange else nullcontext():
+        known.told(answer)
+
+
+@pytest.mark.parametrize(
+    ("error", "host", "strange"),
+    [
+        (ErrorCode.none, "host-1", False),
+        (ErrorCode.none, "host-2", True),
+        (ErrorCode.coordinator_not_available, "", False),
+    ],
+)
+def test_a_coordinator_is_where_it_is_said_to_be(
+    error: ErrorCode, host: str, *, strange: bool
+) -> None:
+    found = Coordinator(
+        key="g", node_id=BrokerId(1), host=host, port=9092, error_code=error, error_message=None
+    )
+    with pytest.raises(Violation, match="ClusterIsShown") if strange else nullcontext():
+        ClusterShown(BROKERS).found(found)

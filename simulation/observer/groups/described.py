@@ -19,6 +19,7 @@ def check(told: DescribedGroup, view: View | None) -> None:
         members = {
             name: (
                 seen.instance_id,
+                seen.client,
                 part(seen, view.protocol) if settled else b"",
                 seen.assignment if settled else b"",
             )
@@ -27,7 +28,12 @@ def check(told: DescribedGroup, view: View | None) -> None:
         protocol = view.protocol if settled else None
         due = view.state.value, view.protocol_type or "", protocol or "", members
     said = {
-        each.member_id: (each.group_instance_id, each.member_metadata, each.member_assignment)
+        each.member_id: (
+            each.group_instance_id,
+            (each.client_id, each.client_host),
+            each.member_metadata,
+            each.member_assignment,
+        )
         for each in told.members
     }
     is_told = told.group_state, told.protocol_type, told.protocol_data, said

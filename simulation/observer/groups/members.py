@@ -52,7 +52,8 @@ def _members_stay(step: Step) -> None:
         assert seen_now is not None
         asked = step.event
         due: tuple[object, ...] = (
-            asked.instance_id, asked.session_timeout_ms, asked.rebalance_timeout_ms, asked.protocols
+            asked.instance_id, (asked.client_id, asked.client_host),
+            asked.session_timeout_ms, asked.rebalance_timeout_ms, asked.protocols,
         )  # fmt: skip
         if step.goes_on and not renamed:
             due = before.members[asked.member_id].wants

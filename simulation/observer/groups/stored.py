@@ -78,15 +78,16 @@ def _is_as_known(step: Step, value: GroupMetadataValue) -> None:
     given = event.assignments if isinstance(event, Sync) else None
     members = {
         name: (
-            seen.instance_id, seen.rebalance_ms, seen.session_ms, part(seen, after.protocol),
+            seen.instance_id, seen.client, seen.rebalance_ms, seen.session_ms,
+            part(seen, after.protocol),
             seen.assignment if given is None else given.get(name, b""),
         )
         for name, seen in after.members.items()
     }  # fmt: skip
     written = {
         each.member_id: (
-            each.group_instance_id, each.rebalance_timeout, each.session_timeout,
-            each.subscription, each.assignment,
+            each.group_instance_id, (each.client_id, each.client_host),
+            each.rebalance_timeout, each.session_timeout, each.subscription, each.assignment,
         )
         for each in value.members
     }  # fmt: skip

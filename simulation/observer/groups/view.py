@@ -18,6 +18,8 @@ class Seen(NamedTuple):
     """A member."""
 
     instance_id: str | None
+    client: tuple[str, str]
+    """Its id and its host, as people are told them."""
     session_ms: int
     rebalance_ms: int
     protocols: tuple[Protocol, ...]
@@ -32,7 +34,7 @@ class Seen(NamedTuple):
     @property
     def wants(self) -> tuple[object, ...]:
         """What only its own JoinGroup changes."""
-        return self.instance_id, self.session_ms, self.rebalance_ms, self.protocols
+        return self.instance_id, self.client, self.session_ms, self.rebalance_ms, self.protocols
 
 
 class View(NamedTuple):
@@ -108,9 +110,10 @@ def of(group: Group | None) -> View:
 
 def _seen(member: Member) -> Seen:
     return Seen(
-        member.instance_id, member.session_timeout_ms, member.rebalance_timeout_ms,
-        member.protocols, member.assignment, member.deadline, member.join, member.sync,
-        member.is_new, member.synced,
+        member.instance_id, (member.client_id, member.client_host),
+        member.session_timeout_ms, member.rebalance_timeout_ms, member.protocols,
+        member.assignment, member.deadline, member.join, member.sync, member.is_new,
+        member.synced,
     )  # fmt: skip
 
 

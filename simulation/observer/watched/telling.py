@@ -8,7 +8,7 @@ from typing import Any
 from broker.coordination.nodes import PartitionView
 from broker.server.coordination.zk_metadata import ZkMetadata
 from broker.server.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
-from broker.server.requests import metadata
+from broker.server.requests import find_coordinator, metadata
 from broker.server.zk.producer_ids import ProducerIds
 from broker.types import LeaderEpoch, ProducerId, TopicPartition
 from broker.wire.messages.update_metadata import UpdateMetadataRequest
@@ -24,9 +24,22 @@ def responses(undo: contextlib.ExitStack, observer: Observer) -> None:
         answer = respond(*args)
         with observer.failing():
             told.leaders(answer, observer.ever_led)
+            observer.cluster.told(answer)
         return answer
 
     replace(undo, metadata, "_respond", responded)
+
+
+def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
+    find = find_coordinator._find
+
+    async def found(*args: Any) -> Any:
+        coordinator = await find(*args)
+        with observer.failing():
+            observer.cluster.found(coordinator)
+        return coordinator
+
+    replace(undo, find_coordinator, "_find", found)
 
 
 def views(undo: contextlib.ExitStack, observer: Observer) -> None:

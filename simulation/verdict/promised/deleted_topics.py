@@ -18,7 +18,7 @@ from simulation.clients.reading import offsets_of
 from simulation.observer.observer import Observer
 from simulation.plans.actions import CreateTopic, DeleteTopic
 from simulation.verdict import patience
-from simulation.verdict.promised.deleted_groups import (
+from simulation.verdict.grouped.deleted_groups import (
     NOTHING,
     PATIENCE_S,
     commit,

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from broker.types import TopicPartition
 from broker.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from broker.wire.messages.list_groups import ListGroupsRequest
 from broker.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -26,7 +27,7 @@ from simulation.verdict.refused.words import answered
 from simulation.violation import Violation
 
 INVARIANT: Final = "DescribedAsItIs"
-STABLE, DEAD = "Stable", "Dead"
+STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
 NOBODYS: Final = "a group that there is not"
 
 
@@ -41,9 +42,26 @@ async def group(client: Client, place: Place) -> None:
             if told[place.group] != expected:
                 what = f"group {place.group} is {expected}, and {told[place.group]} is told"
                 raise Violation(INVARIANT, what)
+            await _listed(client, place)
         error, state, members = told[NOBODYS]
         if error is ErrorCode.none and (state, members) != (DEAD, ()):
             raise Violation(INVARIANT, f"broker {broker} describes {NOBODYS} as {state}, {members}")
+
+
+async def _listed(client: Client, place: Place) -> None:
+    """Among those in its state, and not among others (KIP-518)."""
+    for states, is_due in (((STABLE,), True), ((STABLE, EMPTY), True), ((EMPTY,), False)):
+        request = ListGroupsRequest(version=4, states_filter=states)
+        answer = await answered(client, place.coordinator, request)
+        told = [
+            (each.protocol_type, each.group_state)
+            for each in answer.groups
+            if each.group_id == place.group
+        ]
+        due = [("consumer", STABLE)] if is_due else []
+        if answer.error_code is ErrorCode.none and told != due:
+            what = f"{told} of group {place.group} to who lists groups that are one of {states}"
+            raise Violation(INVARIANT, f"{what}, due is {due}")
 
 
 def _group(told: DescribedGroup) -> tuple[ErrorCode, str, tuple[str, ...]]:

@@ -33,7 +33,8 @@ async def check(client: Client, observer: Observer) -> None:
     endpoint = UpdateMetadataEndpoint(
         port=PORT, host=host_of(broker), listener="PLAINTEXT", security_protocol=PLAINTEXT
     )
-    alive = UpdateMetadataBroker(id=BrokerId(broker), endpoints=(endpoint,), rack=None)
+    rack = observer.settings.properties[broker].broker_rack
+    alive = UpdateMetadataBroker(id=BrokerId(broker), endpoints=(endpoint,), rack=rack)
     said = UpdateMetadataRequest(
         controller_id=BrokerId(observer.controller),
         controller_epoch=ControllerEpoch(observer.controller_epoch + 1),

@@ -104,7 +104,8 @@ def _of_anybody(place: Place, tp: TopicPartition) -> Iterator[Word]:
     has_members = ErrorCode.non_empty_group
     yield Word(f"DeleteGroups of {group}, in which is one", broker, delete, _of_groups, has_members)
     prune = group_requests.delete_offset(group, tp)
-    yield Word(f"OffsetDelete of {group}, in which is one", broker, prune, of_whole, has_members)
+    is_read = ErrorCode.group_subscribed_to_topic
+    yield Word(f"OffsetDelete of {group}, which reads {tp}", broker, prune, of_parts, is_read)
 
 
 def _commit(place: Place, tp: TopicPartition, metadata: str | None = None) -> OffsetCommitRequest:

@@ -17,22 +17,18 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.group import SUBSCRIPTION_AT
 from broker.types import TopicPartition
-from broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from broker.wire.messages.join_group import JoinGroupRequestProtocol
 from broker.wire.messages.list_groups import ListGroupsRequest
-from broker.wire.writer import Writer
 from simulation.clients.batches import encoded, wall_ms
 from simulation.clients.client import Client
-from simulation.clients.group_requests import Place, commit, sync
+from simulation.clients.group_requests import Place, commit, subscribed, sync
 from simulation.clients.producers import new_producer_id
 from simulation.clients.reading import offsets_of
 from simulation.verdict import patience
+from simulation.verdict.grouped import deleted_groups
+from simulation.verdict.grouped.deleted_groups import NOTHING, OFFSET, coordinator_of
+from simulation.verdict.grouped.of_members import joins, leaves
 from simulation.verdict.led import Led
-from simulation.verdict.promised import deleted_groups
-from simulation.verdict.promised.deleted_groups import NOTHING, OFFSET, coordinator_of
-from simulation.verdict.promised.of_members import joins, leaves
 from simulation.verdict.refused.words import Word, answered, is_refused, of_parts, of_whole
 from simulation.verdict.settings import append_time, limits
 from simulation.verdict.settings.asked_topics import PATIENCE_S, asked_to_append, of_topic
@@ -97,22 +93,14 @@ async def check(client: Client, world: Cluster, settings: Mapping[str, str]) -> 
 async def _commit_all(client: Client) -> Place:
     """The place of the one member that stays."""
     await deleted_groups.commit(client, NEVER_JOINED, SUBSCRIBED)
-    gone = await joins(client, LEFT, INSTANCE, protocols=_subscription())
+    known = (subscribed("range", SUBSCRIBED.topic),)
+    gone = await joins(client, LEFT, INSTANCE, protocols=known)
     await _commit(client, gone, SUBSCRIBED)
     await leaves(client, gone, INSTANCE, invariant=OFFSETS)
-    member = await joins(
-        client, ATTENDED, INSTANCE, protocols=_subscription(), session_timeout_ms=MINUTE_MS
-    )
+    member = await joins(client, ATTENDED, INSTANCE, protocols=known, session_timeout_ms=MINUTE_MS)
     for tp in (SUBSCRIBED, FORMER):
         await _commit(client, member, tp)
     return member
-
-
-def _subscription() -> tuple[JoinGroupRequestProtocol, ...]:
-    writer = Writer()
-    writer.put(bytes(SUBSCRIPTION_AT))  # version 0
-    ConsumerProtocolSubscription(topics=(SUBSCRIBED.topic,)).write(writer, 0)
-    return (JoinGroupRequestProtocol(name="range", metadata=writer.payload()),)
 
 
 async def _commit(client: Client, place: Place, tp: TopicPartition) -> None:

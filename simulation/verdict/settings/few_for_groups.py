@@ -14,7 +14,7 @@ from simulation.clients.client import Client
 from simulation.clients.group_requests import Place, commit, from_outside, sync
 from simulation.plans.actions import AlterTopic
 from simulation.verdict import patience
-from simulation.verdict.promised.of_members import joins, leaves
+from simulation.verdict.grouped.of_members import joins, leaves
 from simulation.verdict.refused.words import Word, answered, is_refused, of_whole
 from simulation.verdict.settings import limits
 from simulation.violation import Violation

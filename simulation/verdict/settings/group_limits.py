@@ -22,7 +22,7 @@ from broker.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommit
 from broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from simulation.clients.client import Client, beside
 from simulation.clients.group_requests import Place, commit, from_outside, join
-from simulation.verdict.promised.of_members import joins, leave_group, leaves, of_leavers
+from simulation.verdict.grouped.of_members import joins, leave_group, leaves, of_leavers
 from simulation.verdict.refused.words import Word, answered, is_refused, of_whole
 from simulation.verdict.settings.retaining import AGED
 from simulation.violation import Violation

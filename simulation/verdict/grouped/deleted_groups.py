@@ -2,7 +2,7 @@
 
 * **DeletedGroupsStay**: what was deleted is not there, here and where the next coordinator has
   loaded it; what was not is (KIP-229, KIP-496), and so are members
-  (:mod:`simulation.verdict.promised.of_members`).
+  (:mod:`simulation.verdict.grouped.of_members`).
 * **PreferredLeads**: a preferred replica that is in sync leads when somebody has asked for that
   (KIP-183), which is how another coordinator gets to load the groups.
 
@@ -30,8 +30,8 @@ from simulation.clients.reading import offsets_of
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, Reassign
 from simulation.verdict import patience
+from simulation.verdict.grouped import of_members
 from simulation.verdict.led import of_clients
-from simulation.verdict.promised import of_members
 from simulation.violation import Violation
 
 INVARIANT: Final = "DeletedGroupsStay"

@@ -18,8 +18,8 @@ from kio.schema.errors import ErrorCode
 
 from simulation.clients.client import PAUSE_S, Client
 from simulation.clients.group_requests import Place, join, protocols, sync
-from simulation.verdict.promised.deleted_groups import coordinator_of
-from simulation.verdict.promised.of_members import leaves
+from simulation.verdict.grouped.deleted_groups import coordinator_of
+from simulation.verdict.grouped.of_members import leaves
 from simulation.verdict.refused.words import Word, answered, is_refused, of_whole
 from simulation.violation import Violation
 

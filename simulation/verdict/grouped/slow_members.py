@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from simulation.clients.client import Client, beside
 from simulation.clients.group_requests import Place, heartbeat, join, sync
-from simulation.verdict.promised.of_members import joins, leaves
+from simulation.verdict.grouped.of_members import joins, leaves
 from simulation.verdict.refused.words import Word, answered, is_refused, of_whole
 from simulation.violation import Violation
 

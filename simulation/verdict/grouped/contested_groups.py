@@ -15,8 +15,8 @@ from broker.wire.messages.delete_groups import DeleteGroupsRequest
 from simulation.clients import group_requests
 from simulation.clients.client import Client, beside
 from simulation.clients.reading import offsets_of
-from simulation.verdict.promised.deleted_groups import NOTHING, coordinator_of
-from simulation.verdict.promised.of_members import ASK_AGAIN
+from simulation.verdict.grouped.deleted_groups import NOTHING, coordinator_of
+from simulation.verdict.grouped.of_members import ASK_AGAIN
 from simulation.verdict.refused.words import answered
 from simulation.violation import Violation
 
