@@ -59,6 +59,10 @@ def drops_what_is_on_its_way() -> Swap:
     return Swap(Offsets, "settled", settled)
 
 
+def waits_for_those_who_never_join() -> Swap:
+    return Swap(Group, "forget_pending", lambda _self, _member_id, _at: None)
+
+
 def overlooks_what_is_on_its_way() -> Swap:
     return Swap(Offsets, "known", property(frozenset))
 
@@ -100,6 +104,7 @@ def lists_groups_in_any_state() -> Swap:
         (lets_wait_who_is_called, "AllAreCalled"),
         (drops_what_is_on_its_way, "OffsetsEnd"),
         (overlooks_what_is_on_its_way, "OffsetsEnd"),
+        (waits_for_those_who_never_join, "MembersStay"),
         (overlooks_what_a_member_says_now, "AllAreCalled"),
         (shows_nobodys_instance, "LeaderIsShown"),
         (lists_groups_in_any_state, "DescribedAsItIs"),

@@ -413,10 +413,6 @@ def counts_from_the_last_word() -> Swap:
     return Swap(Group, "_begin_generation", began)
 
 
-def waits_for_those_who_never_join() -> Swap:
-    return Swap(Group, "forget_pending", lambda _self, _member_id, _at: None)
-
-
 def tells_members_what_producers_are_told() -> Swap:
     told = ErrorCode.not_enough_replicas
     return Swap(failures, "_COMMON", {**failures._COMMON, told: told})
@@ -438,7 +434,6 @@ def has_nothing_before_it_has_loaded() -> Swap:
     [
         (stores_no_assignment, "AnsweredIsStored"),
         (counts_from_the_last_word, "JoinersStay"),
-        (waits_for_those_who_never_join, "Serves"),
         (tells_members_what_producers_are_told, "UnavailableIsSaid"),
         (has_nothing_before_it_has_loaded, "DeletedGroupsStay"),
         (decides_by_former_settings, "SettingsAgree"),

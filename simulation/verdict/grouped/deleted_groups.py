@@ -70,6 +70,7 @@ async def check(client: Client, administrator: Administrator, observer: Observer
         await of_members.called_again(client, pair, replicas[1])
         await _are_so(client, expected, tp)
         await _is_listed(client, groups)
+    await _never_comes(client, groups[KEPT])  # and is forgotten while others are asked
 
 
 def _beside(role: str, number: int, partitions: int) -> str:
@@ -161,7 +162,7 @@ async def _comes_and_goes(client: Client, group: str) -> None:
 
 async def _never_comes(client: Client, group: str) -> None:
     """Somebody who is given a member id, and never joins with it: waited for no longer than a
-    session, whatever is to become of the group (KIP-394)."""
+    session, and no reason to keep a group that is deleted (KIP-394)."""
 
     async def ask() -> bool | None:
         coordinator = await coordinator_of(client, group)

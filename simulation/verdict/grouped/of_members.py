@@ -43,12 +43,17 @@ ASK_AGAIN: Final = frozenset(
 
 
 async def leader_calls_again(client: Client, place: Place) -> None:
-    """Of a group whose only member, and leader, has this ``place``; raises Violation."""
-    answer = await answered(client, place.coordinator, join(place.group, place.member_id))
-    told = (answer.error_code, answer.generation_id)
-    if told != (ErrorCode.none, place.generation + 1):
-        what = f"{told[0].name}, generation {told[1]}, to its leader that joins again"
-        raise Violation(CALLS, f"group {place.group}: {what} in {place.generation}")
+    """Of a group whose only member, and leader, has this ``place``: it says something else at
+    first, and then the same. Raises Violation."""
+    for _ in range(2):
+        answer = await answered(client, place.coordinator, join(place.group, place.member_id))
+        told = (answer.error_code, answer.generation_id)
+        if told != (ErrorCode.none, place.generation + 1):
+            what = f"{told[0].name}, generation {told[1]}, to its leader that joins again"
+            raise Violation(CALLS, f"group {place.group}: {what} in {place.generation}")
+        place = place._replace(generation=answer.generation_id)
+        share = sync(place, {place.member_id: PART})
+        await is_refused(client, _taken("a SyncGroup", place, share), CALLS)
 
 
 async def static_member_stays(client: Client, tp: TopicPartition) -> None:

@@ -2,6 +2,7 @@
 
 * Of the ways that all know, theirs is the one that most like best; and so it is when a static
   member comes back that likes another one.
+* Where as many like one best as another, a static member comes back and nobody joins again.
 * Who knows none of them is not let in.
 * Who waits for its part while another one joins again is told to join, too.
 
@@ -33,6 +34,8 @@ KNOWN: Final = {
 }
 CHANGED: Final = {**KNOWN, THIRD: ("own", "share", "spare")}
 """Now two of them like the other way."""
+TIED: Final = {each: KNOWN[each] for each in (FIRST, SECOND)}
+"""As many like one way as the other."""
 STRANGER: Final = "knows-no-other"
 ROUNDS_MAX: Final = 5
 TOLD_S: Final = 1.0
@@ -53,7 +56,11 @@ async def check(client: Client) -> None:
         if await group.agree(CHANGED):
             await group.called_while_one_waits()
         if await group.agree(KNOWN):
-            await leaves(client, group.places[FIRST], *KNOWN, invariant=INVARIANT)
+            await leaves(client, group.places.pop(THIRD), THIRD, invariant=INVARIANT)
+            if await group.agree(TIED):
+                await group.share()
+                await group.come_back(TIED)
+            await leaves(client, group.places[FIRST], *TIED, invariant=INVARIANT)
     for member in members.values():
         await member.close()
 
@@ -81,6 +88,15 @@ class _Dialects:
         """All ask for their parts; those that the leader gives count."""
         parts = {place.member_id: b"" for place in self.places.values()}
         await asyncio.gather(*(self._syncs(each, parts) for each in self.places))
+
+    async def come_back(self, likes: Likes) -> None:
+        """One after the other: nobody else notices. Raises Violation."""
+        for each, known in likes.items():
+            generation = self.places[each].generation
+            is_there = await self._joins(each, known, 0)
+            if is_there and self.places[each].generation != generation:
+                what = f"{each}, which is back, has all join after generation {generation}"
+                raise Violation(INVARIANT, f"group {GROUP}: {what}")
 
     async def called_while_one_waits(self) -> None:
         """The parts are not given yet. Raises Violation."""

@@ -5,8 +5,7 @@
 * ``group.min.session.timeout.ms`` and ``group.max.session.timeout.ms`` are sessions that a member
   may have, a millisecond less or more is none (INVALID_SESSION_TIMEOUT).
 * ``offset.metadata.max.bytes`` are told back with the offset; with one more this one is refused,
-  and what comes with it is stored (``validateOffsetMetadataLength``). All is ASCII here: Kafka
-  counts characters, and this broker bytes.
+  and what comes with it is stored (``validateOffsetMetadataLength``). All is ASCII here.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchReq
 from simulation.clients.client import Client, beside
 from simulation.clients.group_requests import Place, commit, from_outside, join
 from simulation.verdict.grouped.of_members import joins, leave_group, leaves, of_leavers
-from simulation.verdict.refused.words import Word, answered, is_refused, of_whole
+from simulation.verdict.refused.words import Word, answered, is_refused, of_parts, of_whole
 from simulation.verdict.settings.retaining import AGED
 from simulation.violation import Violation
 
@@ -98,7 +97,9 @@ async def _sessions(client: Client, settings: Mapping[str, str]) -> None:
 
 async def _metadata(client: Client, length: int) -> None:
     place = await joins(client, GROUP, "instance")
+    word = Word("a commit", place.coordinator, _commit({0: ""}), of_parts, ErrorCode.none)
     await leaves(client, place, "instance", invariant=INVARIANT)
+    await is_refused(client, word, INVARIANT)  # the group stays: it is not about to end
     fits, too_long = "m" * length, "m" * (length + 1)
     answer = await answered(client, place.coordinator, _commit({0: fits, 1: too_long}))
     ((one, other),) = [topic.partitions for topic in answer.topics]
