@@ -5,7 +5,8 @@ Both are sorted pairs in a file of fixed-size, big-endian entries, mirrored in m
 * ``<base offset>.index``: offset relative to the segment's base (4 bytes), position in the log
   file (4). The entry of a batch holds the batch's *last* offset and its first byte.
 * ``<base offset>.timeindex``: timestamp in ms (8), relative offset (4). No record up to that
-  offset is younger than that timestamp, and the batch that ends with that offset holds it.
+  offset is younger than that timestamp, and the batch that ends with that offset holds it. Of
+  batches without timestamps there is one entry, -1 and 0.
 
 Indexes are hints: the log is the truth. They are not synced with every append; after a crash
 they are built anew. Kafka allocates them in full and trims them when a segment is closed; here

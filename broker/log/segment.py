@@ -206,7 +206,8 @@ class Segment:
     def finish(self) -> None:
         """Notes the greatest timestamp in the time index; the segment is to be closed or full."""
         self._tail = None
-        self._index_timestamp()
+        if self.size:
+            self._index_timestamp()
 
     def close(self) -> None:
         """Closes the files, without a flush."""
@@ -246,8 +247,12 @@ class Segment:
         self.next_offset = batch.next_offset
 
     def _index_timestamp(self) -> None:
+        """Of batches without timestamps -1 is noted, once. Kafka notes nothing then, and to know
+        the greatest timestamp walks the whole segment when it is opened or cut
+        (``LogSegment.loadLargestTimestamp``). Here an offset index beside an empty time index is
+        a lost file."""
         latest = self._times.last
-        if self.max_timestamp > (latest.key if latest else _NO_TIMESTAMP):
+        if latest is None or self.max_timestamp > latest.key:
             self._times.append(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
 
     def _relative(self, batch: RecordBatch) -> int:

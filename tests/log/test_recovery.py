@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, batch
+from batches import NOW_MS, batch, without_timestamps
 
 from broker.log.config import LogConfig
 from broker.log.partition_log import PartitionLog
@@ -135,6 +135,29 @@ def test_clean_start_with_a_bad_index(tmp_path: Path, suffix: str, damage: str) 
     assert path.read_bytes() == good
 
 
+def test_batches_without_timestamps_are_no_damage(tmp_path: Path, caplog) -> None:
+    """Neither when they are cut nor when they are loaded, and those that have one are found."""
+    directory = tmp_path / "a-0"
+    config = LogConfig(index_interval_bytes=100)
+    log = PartitionLog.open(directory, config, clean=True)
+    for number in range(10):
+        log.append([without_timestamps(batch())], number, 0, NOW_MS)
+    log.append([batch(), batch()], 10, 0, NOW_MS)
+    log.truncate_to(8)
+    assert (log.log_end_offset, log.max_timestamp) == (8, -1)
+    log.close()
+    # Whoever recovers it cuts at the damage; whoever believes the indexes does not look there.
+    flip(last_segment(directory), 70)
+    log = PartitionLog.open(directory, config, clean=True)
+    assert (log.log_end_offset, log.max_timestamp) == (8, -1)
+    assert not caplog.records
+    assert log.offset_for_timestamp(NOW_MS) is None
+    log.append([batch()], 8, 0, NOW_MS)
+    assert log.offset_for_timestamp(NOW_MS) == (8, NOW_MS)
+    assert log.max_timestamp == NOW_MS
+    log.close()
+
+
 def test_indexes_pass_the_checks_of_kafkas_dump_tool(tmp_path: Path) -> None:
     """DumpLogSegments: an index entry points at the batch that ends with its offset; a time index
     entry has the greatest timestamp so far, of the batch that ends with its offset."""
@@ -179,7 +202,7 @@ def test_orphaned_indexes_are_removed(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from batches import NOW_MS, batch
+from batches import NOW_MS, batch, without_timestamps
 from broker.log.config import LogConfig
 from broker.log.partition_log import PartitionLog
 log = PartitionLog.open(Path(sys.argv[1]), LogConfig(segment_bytes=5000), clean=True)
