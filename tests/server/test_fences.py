@@ -405,6 +405,27 @@ def test_a_replica_that_could_not_do_what_it_decided_takes_no_more(tmp_path):
     run(story())
 
 
+def test_settings_that_change_while_a_partition_is_made_are_its_own(tmp_path):
+    """They are told to the partitions that are here, and nobody tells them again."""
+
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            made = asyncio.create_task(host.replicas.ready(TP, uuid.UUID(int=1)))
+            await asyncio.sleep(0)  # it has found the settings, and has the topic's id synced
+            assert host.replicas.hosted(TP) is ErrorCode.unknown_topic_or_partition
+            host.topics.tell(TP.topic, {"min.insync.replicas": "2", "segment.bytes": "2000"})
+            host.replicas.configure({TP.topic})
+            await made
+            partition = host.partition(TP)
+            assert partition.config.min_insync_replicas == 2
+            assert partition.log.config.segment_bytes == 2000
+            await elect(brokers, TP, 1, 0, (1,))
+            assert (await host.produce(TP, b"v")).error is ErrorCode.not_enough_replicas
+
+    run(story())
+
+
 def test_a_log_is_of_one_topic_also_while_it_is_led(tmp_path):
     """The topic was deleted and made again while this broker could not be told (KIP-516)."""
 

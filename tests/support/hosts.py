@@ -54,8 +54,11 @@ DEADLINE_S = 120
 OF_NOBODY = Origin(change="test", by={})
 
 
-class NoSettings(TopicConfigs):
-    """No topic has settings of its own."""
+class ToldSettings(TopicConfigs):
+    """A topic has the settings that the test has told."""
+
+    def tell(self, topic: str, settings: Mapping[str, str]) -> None:
+        self._overrides[topic] = settings
 
     async def load_latest(self, topic: str) -> TopicConfig:
         return self.get(topic)
@@ -84,12 +87,12 @@ class Host:
     async def start(self) -> None:
         self.clock, self.fence, self.metadata = Clock(), ControlFence(), MetadataCache()
         self.purgatory = purgatory = Purgatory()
-        topics = NoSettings(self.config, KafkaZk(self.config.zookeeper_connect, 1_000))
-        self.logs = LogManager([self.directory], topics.log_config)
+        self.topics = ToldSettings(self.config, KafkaZk(self.config.zookeeper_connect, 1_000))
+        self.logs = LogManager([self.directory], self.topics.log_config)
         self.replicas = ReplicaManager(
             self.config,
             self.logs,
-            topics,
+            self.topics,
             self.metadata,
             Fetchers(self.config, self.clock, self._locate, self.spawn),
             PartitionContext(

@@ -183,9 +183,12 @@ class ReplicaManager:
             await carry_out(hosted.log.metadata.assign_steps(topic_id))
             self._note_id(hosted)
             return hosted
-        config = await self._topics.load_latest(tp.topic)
+        await self._topics.load_latest(tp.topic)
         log = self._logs.create(tp)
         await carry_out(log.metadata.assign_steps(topic_id))
+        # Not what was read before the fsyncs: a change that was heard of during them was told to
+        # the partitions that were here (``configure``), which this one was not.
+        config = self._topics.get(tp.topic)
         log.config = config.log_config()
         replica = Replica(
             self._config.id,
