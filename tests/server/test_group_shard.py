@@ -20,7 +20,7 @@ from broker.groups.groups import Groups
 from broker.groups.loading import Loading
 from broker.log.partition_log import PartitionLog
 from broker.replication.config import ReplicaConfig
-from broker.replication.events import LeaderAndIsr
+from broker.replication.events import FollowerFetch, LeaderAndIsr
 from broker.replication.replica import LogState, Replica
 from broker.server.admin.java_hash import java_hash
 from broker.server.clock import Clock
@@ -90,23 +90,33 @@ def leader(directory) -> Partition:
     return partition
 
 
-def lead(partition: Partition, epoch: int, broker: int = 1) -> None:
+def lead(partition: Partition, epoch: int, broker: int = 1, replicas: tuple[int, ...] = ()) -> None:
+    """Alone in the ISR, unless there are ``replicas``, all of which are in it."""
     partition.step(
         LeaderAndIsr(
             controller_epoch=ControllerEpoch(1),
             leader=BrokerId(broker),
             leader_epoch=LeaderEpoch(epoch),
-            isr=(BrokerId(broker),),
-            replicas=(BrokerId(1),) if broker == 1 else (BrokerId(1), BrokerId(broker)),
+            isr=tuple(map(BrokerId, replicas or (broker,))),
+            replicas=tuple(map(BrokerId, replicas or {1, broker})),
             zk_version=ZkVersion(epoch),
             now=Millis(0),
         )
     )
 
 
-async def shard_of(partition: Partition) -> GroupShard:
+def follow(partition: Partition, offset: int) -> None:
+    """Broker 2 has all below ``offset``."""
+    partition.step(
+        FollowerFetch(
+            replica=BrokerId(2), offset=Offset(offset), log_start_offset=Offset(0), now=Millis(0)
+        )
+    )
+
+
+async def shard_of(partition: Partition, acks: int = -1) -> GroupShard:
     groups = Groups(GroupConfig(), await load(partition.log), moment(Clock()))
-    return GroupShard(groups, partition, StoreConfig(acks=-1, timeout_ms=1000), Clock())
+    return GroupShard(groups, partition, StoreConfig(acks=acks, timeout_ms=1000), Clock())
 
 
 async def commit(shard: GroupShard, offset: int, group: str = "g", metadata: str = "") -> ErrorCode:
@@ -163,6 +173,29 @@ def test_a_log_that_is_written_once_more_is_short_and_says_the_same(tmp_path):
         assert committed(await shard_of(partition)) == committed(shard)
         await commit(shard, 1_000)
         assert committed(await shard_of(partition))["g"] == 1_000
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_log_begins_where_the_followers_are_whatever_commits_wait_for(tmp_path, acks):
+    """Else each is out of range and throws its log away, and with the leader all is lost."""
+
+    async def story():
+        partition = leader(tmp_path)
+        lead(partition, 1, replicas=(1, 2))
+        shard = await shard_of(partition, acks)
+        await commit(shard, 1)
+        rewriting = asyncio.create_task(Rewriting(shard).rewrite())
+        for has in (0, 1):
+            follow(partition, has)
+            for _ in range(5):  # whoever does not wait for it is done by then
+                await asyncio.sleep(0)
+            assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, 2)
+            assert partition.replica.high_watermark == has
+        follow(partition, 2)
+        await rewriting
+        assert partition.log.log_start_offset == partition.replica.log_start_offset == 1
 
     asyncio.run(story())
 

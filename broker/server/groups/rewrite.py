@@ -15,7 +15,7 @@ import logging
 
 from kio.schema.errors import ErrorCode
 
-from broker.replication.events import LogStartMoved
+from broker.replication.events import DeleteRecords
 from broker.server.groups.shard import GroupShard
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,6 @@ class Rewriting:
         self._tried_at_bytes = 0
         self._shard.appended_bytes -= before
         start = produced[0].base_offset
-        partition.log.advance_log_start(start)
-        partition.step(LogStartMoved(offset=start))
+        partition.step(DeleteRecords(offset=start))
         partition.delete_old_segments()
         logger.info("%s begins at offset %d now", partition.tp, start)

@@ -34,6 +34,8 @@ from broker.wire.batch import RecordBatch
 from broker.wire.group_records import Key, Value, encode
 from broker.wire.new_batch import KeyValue, new_batch, split
 
+ACKS_ALL = -1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
@@ -114,19 +116,23 @@ class GroupShard:
             future: asyncio.Future[Produced] = asyncio.get_running_loop().create_future()
             future.set_result(refused(ErrorCode.message_too_large))
             return future
-        return self._append(batch)
+        return self._append(batch, self._config.acks)
 
     def append_again(
         self, records: Sequence[tuple[Key, Value | None]]
     ) -> list[asyncio.Future[Produced]]:
         """Appends what the log holds already, in as many batches as it takes. A record that is
-        larger than a batch may be now was let in under another limit: it gets one of its own."""
-        parts = split(_encoded(records), self.partition.config.max_message_bytes)
-        return [self._append(new_batch(part, self._clock.wall_ms())) for part in parts]
+        larger than a batch may be now was let in under another limit: it gets one of its own.
 
-    def _append(self, batch: RecordBatch) -> asyncio.Future[Produced]:
+        Done when they are committed, whatever ``offsets.commit.required.acks`` says: the log is to
+        begin with them. With acks=1 it would begin where no follower is yet, each would be out of
+        range and throw away what it has, and with the leader every group would be lost."""
+        parts = split(_encoded(records), self.partition.config.max_message_bytes)
+        return [self._append(new_batch(part, self._clock.wall_ms()), ACKS_ALL) for part in parts]
+
+    def _append(self, batch: RecordBatch, acks: int) -> asyncio.Future[Produced]:
         self.appended_bytes += batch.size
-        return self.partition.produce(batch, self._config.acks, self._config.timeout_ms)
+        return self.partition.produce(batch, acks, self._config.timeout_ms)
 
     def _feed(self, event: Event) -> None:
         for effect in self.groups.step(event):
