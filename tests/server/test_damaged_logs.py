@@ -1,21 +1,24 @@
 """What a leader answers whose disk gives back something else than was written, or nothing."""
 
 import errno
-import os
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
+from damaged_files import LENGTH_AT, log_of, overwrite, refuse_reads
 from hosts import Host, elect, hosts, run
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v4.request import FetchPartition, FetchRequest, FetchTopic
+from kio.schema.list_offsets.v5.request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 
 from broker.types import TopicPartition
 from broker.wire.batch import CorruptBatch, extent, parse_batches, whole_batches_below
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
-LENGTH_AT = 8
 MAX = 2**20
 
 
@@ -42,26 +45,6 @@ async def answers(host: Host, *asked: tuple[TopicPartition, int]) -> list[tuple[
         (told.error_code, len(list(parse_batches(told.records or b""))))
         for told in answer.responses[0].partitions
     ]
-
-
-def log_of(host: Host, tp: TopicPartition) -> Path:
-    (path,) = (Path(host.directory) / str(tp)).glob("*.log")
-    return path
-
-
-def overwrite(path: Path, at: int, data: bytes) -> None:
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(data)
-
-
-def refuse_reads(path: Path) -> None:
-    """Whoever has the file open has a directory open now, which nobody can read."""
-    directory = os.open(path.parent, os.O_RDONLY)
-    for descriptor in list(Path("/proc/self/fd").iterdir()):
-        if descriptor.is_symlink() and descriptor.readlink() == path:
-            os.dup2(directory, int(descriptor.name))
-    os.close(directory)
 
 
 def test_a_damaged_batch_costs_its_own_partition(tmp_path):
@@ -98,6 +81,26 @@ def test_a_log_that_cannot_be_read_halts_the_broker(tmp_path):
                 await host.produce(TP, value)
             refuse_reads(log_of(host, TP))
             assert await answers(host, (TP, 0)) == [(ErrorCode.kafka_storage_error, 0)]
+            assert [error.errno for error in host.halted] == [errno.EISDIR]
+
+    run(story())
+
+
+def test_a_log_in_which_no_time_can_be_looked_up_halts_the_broker(tmp_path):
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            await elect(brokers, TP, 1, 0, (1,))
+            await host.produce(TP, b"a")
+            refuse_reads(log_of(host, TP))
+            at_0 = ListOffsetsPartition(
+                partition_index=TP.partition, current_leader_epoch=-1, timestamp=0
+            )
+            topic = ListOffsetsTopic(name=TP.topic, partitions=(at_0,))
+            asked = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,))
+            answer = await host.call(asked)
+            told = answer.topics[0].partitions[0]
+            assert (told.error_code, told.offset) == (ErrorCode.kafka_storage_error, -1)
             assert [error.errno for error in host.halted] == [errno.EISDIR]
 
     run(story())

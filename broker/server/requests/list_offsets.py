@@ -7,6 +7,7 @@ is the first offset whose record is not older. It and -3 are below the high wate
 consumers, or unknown. A new leader's high watermark may be behind what was committed under the
 last one; until it has reached the start of its epoch, a consumer is told OFFSET_NOT_AVAILABLE
 rather than an end from before (KIP-207).
+A disk that cannot be read costs KAFKA_STORAGE_ERROR, as with Fetch, and the broker halts.
 Not modelled: transactions (both isolation levels see the same).
 
 v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flexible, v7 -3,
@@ -83,6 +84,9 @@ def _list(
         timestamp, offset = _find(partition, asked.timestamp, bound)
     except CorruptBatch:
         return _entry(tp, ErrorCode.corrupt_message)
+    except OSError as refusal:
+        partition.fail(refusal)
+        return _entry(tp, ErrorCode.kafka_storage_error)
     bounded = follower is None and asked.timestamp not in NEEDS_NO_HIGH_WATERMARK
     if bounded and offset in (bound, NO_OFFSET):
         error = _unless_behind(partition, request.version)
