@@ -1,7 +1,11 @@
-"""Groups that are loaded while leaderships change: what an earlier epoch held is not served."""
+"""Groups that are loaded while leaderships change, or from a log that is damaged: what an earlier
+epoch held is not served, nor a part for the whole."""
 
 import asyncio
+import errno
 
+import pytest
+from damaged_files import LENGTH_AT, log_of, overwrite, refuse_reads
 from hosts import OF_NOBODY, hosts, leader_and_isr, run, until
 from kio.schema.errors import ErrorCode
 
@@ -11,15 +15,22 @@ from broker.server.replication.roles import StopReplica
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 
-TP = TopicPartition(OFFSETS_TOPIC, 0)
+TP, OTHER = TopicPartition(OFFSETS_TOPIC, 0), TopicPartition(OFFSETS_TOPIC, 1)
+
+
+async def coordinator_of(host, partitions, value=b"v"):
+    """One that has yet to load these, which have three batches each."""
+    for tp in partitions:
+        await host.call(leader_and_isr(tp, 1, 0, (1,), (1,)))
+        for _ in range(3):
+            await host.produce(tp, value)
+    topic = OffsetsTopic(host.config, host.metadata, None, len(partitions))
+    return GroupCoordinator(host.config, host.clock, host.replicas, topic, host.spawn)
 
 
 async def loading(host):
     """A coordinator that has begun to load the one partition there is, and not finished."""
-    await host.call(leader_and_isr(TP, 1, 0, (1,), (1,)))
-    await host.produce(TP, b"v")
-    topic = OffsetsTopic(host.config, host.metadata, None, 1)
-    made = GroupCoordinator(host.config, host.clock, host.replicas, topic, host.spawn)
+    made = await coordinator_of(host, (TP,))
     made.tick()
     await asyncio.sleep(0)  # it has read the log, and let others have their turn
     assert made.is_loading
@@ -60,5 +71,63 @@ def test_what_was_deleted_while_it_was_loaded_is_not_served(tmp_path):
             await loaded(coordinator)
             assert not coordinator._shards
             assert coordinator.shard("g") is ErrorCode.not_coordinator
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [(LENGTH_AT, b"\xff\xff\xff\xf0"), (LENGTH_AT, b"\x7f\xff\xff\xff"), (LENGTH_AT + 8, b"\x01")],
+    ids=["length below that of a header", "torn", "magic"],
+)
+def test_what_is_damaged_is_served_by_nobody_and_costs_its_own_groups(tmp_path, at, value):
+    """As if there were no commits, its consumers would begin anew or leave records out."""
+
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            coordinator = await coordinator_of(host, (TP, OTHER))
+            size = log_of(host, TP).stat().st_size // 3
+            overwrite(log_of(host, TP), size + at, value)
+            coordinator.tick()
+            await loaded(coordinator)
+            assert [shard.partition.tp for shard in coordinator.shards()] == [OTHER]
+            groups = {coordinator.topic.of(name): name for name in map(str, range(20))}
+            coordinator.tick()
+            assert not coordinator.is_loading, "each tick it would be read, and complained of"
+            assert coordinator.shard(groups[TP]) is ErrorCode.not_coordinator
+            await host.told(leader_and_isr(TP, 1, 1, (1,), (1,)))
+            coordinator.tick()
+            assert coordinator.is_loading
+            await loaded(coordinator)
+            assert not host.halted
+
+    run(story())
+
+
+def test_groups_that_cannot_be_read_halt_the_broker(tmp_path):
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            coordinator = await coordinator_of(host, (TP,))
+            refuse_reads(log_of(host, TP))
+            coordinator.tick()
+            await loaded(coordinator)
+            assert [error.errno for error in host.halted] == [errno.EISDIR]
+
+    run(story())
+
+
+def test_a_log_that_is_deleted_while_it_is_read_halts_nobody(tmp_path):
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            coordinator = await coordinator_of(host, (TP,), value=bytes(2**15))
+            coordinator.tick()
+            await asyncio.sleep(0)
+            await host.replicas.stop_replicas([StopReplica(partition=TP, delete=True)], OF_NOBODY)
+            await loaded(coordinator)
+            assert not host.halted
+            assert not list(coordinator.shards())
 
     run(story())

@@ -3,6 +3,12 @@
 Nobody tells it when leaderships change: it looks, at each request and each tick, whether its shards
 still serve the epochs they were loaded in. A new leadership is loaded from the log first
 (COORDINATOR_LOAD_IN_PROGRESS); a lost one is dropped, and those who wait are told NOT_COORDINATOR.
+
+What cannot be loaded, for its log is damaged, costs its own groups: they are told NOT_COORDINATOR
+until another epoch begins, as by Kafka's newer coordinator (``CoordinatorRuntime``, KIP-848). The
+older one (``GroupMetadataManager``) logs the error and serves such a partition all the same, as if
+its groups were new: their consumers would be told of no commit, and read from wherever
+``auto.offset.reset`` says. A disk that refuses to be read halts the broker.
 """
 
 import asyncio
@@ -27,7 +33,8 @@ from broker.server.replication.partition import Partition
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.schedule import Spawn
 from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
+from broker.types import LeaderEpoch, TopicPartition
+from broker.wire.batch import CorruptBatch
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +69,7 @@ class GroupCoordinator:
         self._spawn = spawn
         self._shards: dict[int, tuple[GroupShard, Rewriting]] = {}
         self._loading: set[int] = set()
+        self._damaged: dict[int, tuple[Partition, LeaderEpoch]] = {}
 
     # --- requests ---------------------------------------------------------------------------
 
@@ -92,6 +100,8 @@ class GroupCoordinator:
         tp = self.topic.of(group)
         partition = self._replicas.hosted(tp)
         if not isinstance(partition, Partition) or partition.replica.role is not Role.LEADER:
+            return ErrorCode.not_coordinator
+        if self._is_damaged(partition):
             return ErrorCode.not_coordinator
         shard = self._serving(partition)
         if shard is None:
@@ -142,13 +152,20 @@ class GroupCoordinator:
         shard, _ = self._shards.get(partition.tp.partition, (None, None))
         return shard if shard is not None and shard.serves(partition) else None
 
+    def _is_damaged(self, partition: Partition) -> bool:
+        """It could not be loaded in this epoch, and would not be if it were tried each tick."""
+        now = partition, partition.replica.leader_epoch
+        return self._damaged.get(partition.tp.partition) == now
+
     def _look(self, partition: Partition) -> None:
         """Brings a shard in line with its partition's role."""
         number = partition.tp.partition
         if self._serving(partition) is not None:
             return
         self._drop(number)
-        if partition.replica.role is Role.LEADER and number not in self._loading:
+        if partition.replica.role is not Role.LEADER or self._is_damaged(partition):
+            return
+        if number not in self._loading:
             self._loading.add(number)
             self._spawn(self._load(partition))
 
@@ -167,6 +184,9 @@ class GroupCoordinator:
         except OffsetOutOfRange as error:
             logger.info("Loading %s stopped: %s", partition.tp, error)
             return
+        except (CorruptBatch, OSError) as error:
+            self._not_loaded(partition, epoch, error)
+            return
         finally:
             self._loading.discard(partition.tp.partition)
         leads = partition.replica.role is Role.LEADER and partition.replica.leader_epoch == epoch
@@ -175,6 +195,15 @@ class GroupCoordinator:
             shard = GroupShard(groups, partition, self._store_config, self._clock)
             self._shards[partition.tp.partition] = shard, Rewriting(shard)
             logger.info("Coordinating %d groups of %s", len(groups.by_id), partition.tp)
+
+    def _not_loaded(self, partition: Partition, epoch: LeaderEpoch, error: Exception) -> None:
+        if self._replicas.hosted(partition.tp) is not partition:
+            return  # it was deleted meanwhile, and its files are closed
+        if isinstance(error, OSError):
+            partition.fail(error)
+            return
+        logger.error("The groups of %s cannot be loaded: %s", partition.tp, error)
+        self._damaged[partition.tp.partition] = partition, epoch
 
 
 def _group_config(config: BrokerConfig) -> GroupConfig:

@@ -21,12 +21,16 @@ async def load(log: PartitionLog) -> Loading:
 
     Raises:
         OffsetOutOfRange: the log was cut meanwhile: this broker does not lead any more.
+        CorruptBatch: the log cannot be read to its end; what lies behind is not known.
+        OSError: nor can the disk be read.
     """
     loading = Loading()
     offset = int(log.log_start_offset)
     while offset < log.log_end_offset:
         data = log.read(offset, CHUNK_BYTES, log.log_end_offset)
         batches = parse_batches(data, verify_crc=False)
+        if not batches:
+            raise CorruptBatch(f"nothing is to be found at offset {offset}")
         _add(loading, batches, offset, log.directory.name)
         offset = batches[-1].next_offset
         await asyncio.sleep(0)
