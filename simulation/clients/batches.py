@@ -3,13 +3,22 @@
 import asyncio
 import datetime
 import io
+import struct
 from collections.abc import Sequence
+from typing import Final
 
+from crc32c import crc32c
 from kio.records.schema import NewRecordBatch, Record
 from kio.records.writers import write_batch
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from simulation.machines.node import BEGINNING_WALL_MS
+
+CRC_AT: Final = 17
+ATTRIBUTES_AT: Final = 21
+"""From here on the CRC covers a batch."""
+FIRST_TIMESTAMP_AT: Final = 27
+NO_TIMESTAMP: Final = -1
 
 
 def encoded(
@@ -44,6 +53,15 @@ def encoded(
             ),
         )
         return buffer.getvalue()
+
+
+def untimed(raw: bytes) -> bytes:
+    """The batch as a client sends it that gives no timestamps: the first and the greatest are -1.
+    ``raw``: its records are of one moment."""
+    whole = bytearray(raw)
+    struct.pack_into(">qq", whole, FIRST_TIMESTAMP_AT, NO_TIMESTAMP, NO_TIMESTAMP)
+    struct.pack_into(">I", whole, CRC_AT, crc32c(bytes(whole[ATTRIBUTES_AT:])))
+    return bytes(whole)
 
 
 def wall_ms() -> int:

@@ -11,7 +11,7 @@ from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch, parse_batch
 from broker.wire.messages.init_producer_id import InitProducerIdRequest
 from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from simulation.clients.batches import encoded, wall_ms
+from simulation.clients.batches import encoded, untimed, wall_ms
 from simulation.clients.client import PAUSE_S, PORT, Client, host_of
 from simulation.clients.window import Flight, Window
 from simulation.observer.consumed import Consumed
@@ -40,7 +40,9 @@ class Producer(Client):
         topic_ids: names the topic that has a name now, as far as the world knows.
         consumed: is told what is sent to whom, and of a batch whose number was refused though what
             its producer had sent before was acked.
-        ahead_ms: how far its clock is ahead of others'.
+        ahead_ms: how far its clock is ahead of others'; None: it gives no timestamps, unless
+            it is idempotent. One that was last heard of at -1 is forgotten, as by Kafka, when
+            ``producer.id.expiration.ms`` is looked at next.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Producer(Client):
         *,
         idempotent: bool,
         consumed: Consumed,
-        ahead_ms: int = 0,
+        ahead_ms: int | None = 0,
     ) -> None:
         super().__init__(name, brokers, history)
         self._ahead_ms = ahead_ms
@@ -250,8 +252,10 @@ class Producer(Client):
     def _batch(self, count: int, producer: tuple[int, int, int]) -> RecordBatch:
         values = range(self._values + 1, self._values + 1 + count)
         self._values += count
-        times_ms = [wall_ms() + self._ahead_ms] * count
         records = [f"{self.name}/{v}".encode() for v in values]
+        if self._ahead_ms is None and not self._idempotent:
+            return parse_batch(untimed(encoded(records, producer)))
+        times_ms = [wall_ms() + (self._ahead_ms or 0)] * count
         return parse_batch(encoded(records, producer, times_ms=times_ms))
 
 

@@ -324,7 +324,7 @@ class Observer:
         if partition is None:
             return
         self._tell(broker, hosted, effects)
-        if type(event) is LogStartMoved and hosted.tp.topic != OFFSETS_TOPIC:
+        if type(event) is LogStartMoved:
             self._retired(broker, hosted, partition, event)
         if hosted.tp.topic == OFFSETS_TOPIC:
             self._commits_appended(hosted.tp.partition, effects)

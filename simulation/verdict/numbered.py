@@ -41,14 +41,15 @@ def times(log: Sequence[Extent]) -> Iterator[tuple[int, int]]:
     the youngest batch, and just before.
 
     All records of a batch are equally old here. Where the log's start may be inside the first
-    batch, that one is nobody's answer.
+    batch, that one is nobody's answer. Nor does anybody ask for a time below 0, which has another
+    meaning: where batches have no timestamps.
     """
     if len(log) < 2:
         return
     for at in sorted({1, len(log) // 2, len(log) - 1}):
         for timestamp in (log[at].timestamp, log[at].timestamp - 1):
             expected = _first_from(log, timestamp)
-            if expected is not None and expected is not log[0]:
+            if timestamp >= 0 and expected is not None and expected is not log[0]:
                 yield timestamp, expected.base
 
 

@@ -64,8 +64,8 @@ TAKES_OVER_S: Final = 30.0
 """For a new member: several sessions and rebalances of those before it."""
 QUIET_S: Final = 3.0
 """Longer than what clients have sent can be under way once all links are whole."""
-PRODUCERS_AHEAD_MS: Final = (0, 0, -1_500, 1_500)
-"""What is appended later may be older: by its time it is found all the same."""
+PRODUCERS_AHEAD_MS: Final = (0, 0, -1_500, 1_500, None)
+"""What is appended later may be older, or have no time: by its time it is found all the same."""
 LOOK_AT_SIZES_S: Final = 1.0
 LOOK_S: Final = 0.05
 """How often it is looked whether a broker has ended by itself."""

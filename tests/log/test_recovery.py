@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, batch, without_timestamps
+from batches import NOW_MS, batch, encoded
 
 from broker.log.config import LogConfig
 from broker.log.partition_log import PartitionLog
-from broker.wire.batch import RecordBatch, parse_batches
+from broker.wire.batch import RecordBatch, parse_batch, parse_batches
+from simulation.clients.batches import untimed
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100)
 WHOLE = 10**9
@@ -141,7 +142,7 @@ def test_batches_without_timestamps_are_no_damage(tmp_path: Path, caplog) -> Non
     config = LogConfig(index_interval_bytes=100)
     log = PartitionLog.open(directory, config, clean=True)
     for number in range(10):
-        log.append([without_timestamps(batch())], number, 0, NOW_MS)
+        log.append([parse_batch(untimed(encoded([b"v"])))], number, 0, NOW_MS)
     log.append([batch(), batch()], 10, 0, NOW_MS)
     log.truncate_to(8)
     assert (log.log_end_offset, log.max_timestamp) == (8, -1)
@@ -202,7 +203,7 @@ def test_orphaned_indexes_are_removed(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from batches import NOW_MS, batch, without_timestamps
+from batches import NOW_MS, batch
 from broker.log.config import LogConfig
 from broker.log.partition_log import PartitionLog
 log = PartitionLog.open(Path(sys.argv[1]), LogConfig(segment_bytes=5000), clean=True)

@@ -160,6 +160,7 @@ def test_times_are_those_of_the_first_record_that_is_not_older() -> None:
     told = dict(numbered.times(log(10, 20, 20, 30)))
     assert told == {20: 2, 19: 2, 30: 6, 29: 6}
     assert not list(numbered.times(log(10)))
+    assert dict(numbered.times(log(-1, 20, -1, 30))) == {20: 2, 19: 2, 30: 6, 29: 6}
 
 
 def test_a_window_is_as_long_as_from_its_oldest_batch() -> None:

@@ -79,14 +79,6 @@ def batch(
     )
 
 
-def without_timestamps(batch: RecordBatch) -> RecordBatch:
-    """As a client sends it that gives none: base and max timestamp are -1."""
-    whole = bytearray(batch.raw)
-    struct.pack_into(">qq", whole, 27, -1, -1)
-    struct.pack_into(">I", whole, 17, crc32c(bytes(whole[21:])))
-    return parse_batch(bytes(whole))
-
-
 def with_payload(raw: bytes, payload: bytes, attributes: int) -> bytes:
     """``raw`` with other record bytes and attributes, its length and CRC made right again."""
     whole = bytearray(raw[:HEADER_BYTES] + payload)
