@@ -13,7 +13,7 @@ from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, ExpireSession, Who
 from simulation.plans.plan import Plan
 from simulation.verdict import agreeing, garbled, kept, pipelined, waiting
-from simulation.verdict.administered import altering, invalid_orders, taking_back, unclean
+from simulation.verdict.administered import altering, hosting, invalid_orders, taking_back, unclean
 from simulation.verdict.grouped import (
     changing_members,
     contested_groups,
@@ -116,6 +116,7 @@ async def _what_is_set(
     await together.check(client, administrator, world)
     await garbled.check(client, administrator, world)
     await altering.check(client, administrator, world)
+    await hosting.check(administrator, world)
     await append_time.check(client, administrator, world)
     await limits.check(client, administrator, world)
     await session_slots.check(client, world, settings)

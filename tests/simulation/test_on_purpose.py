@@ -41,6 +41,8 @@ from broker.server.groups.shard import GroupShard
 from broker.server.metadata_cache import MetadataCache
 from broker.server.replication import fetcher
 from broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
+from broker.server.replication.partition import Partition
+from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.requests import (
     client_batch,
     delete_records,
@@ -58,7 +60,7 @@ from broker.server.requests.fetch import _Reader
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.producer_ids import ProducerIds
 from broker.server.zk.session import ZkSession
-from broker.types import BrokerId, Offset, ProducerId
+from broker.types import BrokerId, Offset, ProducerId, TopicPartition
 from broker.wire.records import records
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.groups import watch
@@ -391,6 +393,20 @@ def keeps_a_setting_from_logs() -> Swap:
     return Swap(TopicConfig, "log_config", lambda config: replace(of_log(config), flush_messages=7))
 
 
+def hosts_with_settings_from_before_the_syncs() -> Swap:
+    host = ReplicaManager._host
+
+    async def hosted(self: ReplicaManager, tp: TopicPartition, topic_id: Any) -> Partition:
+        is_new = tp not in self._partitions
+        before = await self._topics.load_latest(tp.topic)
+        partition = await host(self, tp, topic_id)
+        if is_new:
+            partition.configure(before, self._replica_config(before))
+        return partition
+
+    return Swap(ReplicaManager, "_host", hosted)
+
+
 def takes_what_is_garbled() -> Swap:
     read = partial(fetcher.parse_batches, verify_crc=False)
     return Swap(fetcher, "parse_batches", read)
@@ -438,6 +454,7 @@ def has_nothing_before_it_has_loaded() -> Swap:
         (has_nothing_before_it_has_loaded, "DeletedGroupsStay"),
         (decides_by_former_settings, "SettingsAgree"),
         (keeps_a_setting_from_logs, "SettingsAgree"),
+        (hosts_with_settings_from_before_the_syncs, "SettingsAgree"),
         (takes_what_is_garbled, "TakenIsWhole"),
         (answers_with_the_first, "AnsweredTogether"),
         (describes_nobody, "DescribedAsItIs"),
