@@ -12,8 +12,9 @@ from simulation.clients.group_requests import Place
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, ExpireSession, Who
 from simulation.plans.plan import Plan
-from simulation.verdict import agreeing, garbled, kept, pipelined, waiting
+from simulation.verdict import agreeing, kept, pipelined, waiting
 from simulation.verdict.administered import altering, hosting, invalid_orders, taking_back, unclean
+from simulation.verdict.disks import garbled, unreadable
 from simulation.verdict.grouped import (
     changing_members,
     contested_groups,
@@ -121,6 +122,7 @@ async def _what_is_set(
     await limits.check(client, administrator, world)
     await session_slots.check(client, world, settings)
     await retaining.check(client, administrator, world, settings)
+    await unreadable.check(client, administrator, world)
     await leaders_stay(administrator, world)  # a broker was away: what it led is to come back
     if OFFSETS_TOPIC in world.observer.topics:
         await group_limits.check(client, settings)

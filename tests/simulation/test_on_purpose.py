@@ -407,6 +407,10 @@ def hosts_with_settings_from_before_the_syncs() -> Swap:
     return Swap(ReplicaManager, "_host", hosted)
 
 
+def takes_no_note_of_failing_disks() -> Swap:
+    return Swap(Partition, "fail", lambda _self, _error: None)
+
+
 def takes_what_is_garbled() -> Swap:
     read = partial(fetcher.parse_batches, verify_crc=False)
     return Swap(fetcher, "parse_batches", read)
@@ -455,6 +459,7 @@ def has_nothing_before_it_has_loaded() -> Swap:
         (decides_by_former_settings, "SettingsAgree"),
         (keeps_a_setting_from_logs, "SettingsAgree"),
         (hosts_with_settings_from_before_the_syncs, "SettingsAgree"),
+        (takes_no_note_of_failing_disks, "RefusedReadsEnd"),
         (takes_what_is_garbled, "TakenIsWhole"),
         (answers_with_the_first, "AnsweredTogether"),
         (describes_nobody, "DescribedAsItIs"),
