@@ -232,9 +232,8 @@ def deletes_topics_alone() -> Swap:
 def stores_on_the_leader() -> Swap:
     append = GroupShard._append
 
-    def appended(self: GroupShard, batch: Any) -> Any:
-        self._config = replace(self._config, acks=1)
-        return append(self, batch)
+    def appended(self: GroupShard, batch: Any, _acks: int) -> Any:
+        return append(self, batch, 1)
 
     return Swap(GroupShard, "_append", appended)
 
