@@ -212,6 +212,13 @@ class _Epoch:
     # --- topics and partitions --------------------------------------------------------------
 
     def _topics_changed(self, event: events.TopicsChanged) -> None:
+        """Partitions that are added to a topic while it is being deleted are passed over, as in
+        Kafka (``processPartitionModifications``): nobody is told of them, and their nodes go with
+        the topic's. Kafka puts the former assignment back besides.
+
+        1 and 2 are deleting partition 0 when partition 1 is added. Taken in, it would have replicas
+        that nobody was told to delete, and the topic stay until the controller changes.
+        """
         context = self.context
         for topic in event.gone:
             self._forget(topic)
@@ -222,6 +229,8 @@ class _Epoch:
             if known is not None and known.topic_id != assigned.topic_id:
                 self._forget(topic)
                 known = None
+            if context.deletes(topic):
+                continue
             if known is None:
                 context.topics[topic] = assigned
             else:

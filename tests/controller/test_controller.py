@@ -278,6 +278,25 @@ def test_topic_deletion_waits_for_dead_brokers(three):
     assert three.state(TP) == (3, (3, 2), 0)
 
 
+@pytest.mark.parametrize("written", [True, False])
+def test_partitions_added_while_a_topic_is_being_deleted_go_with_it(three, written):
+    """Whether its deletion waits for brokers' answers or still for a write."""
+    three.silent.update((1, 2, 3))
+    if not written:
+        three.feed(events.BrokersChanged(live={b: three.live[b] for b in (2, 3)}), hold=True)
+    three.feed(events.DeletionAsked(topics=frozenset({"orders"})))
+    three.extend("orders", (3, 2))
+    three.release()
+    assert TopicPartition("orders", 1) not in three.states
+    if not written:
+        three.brokers_seen()
+    for broker in (1, 2, 3):
+        three.feed(events.StopReplicaAnswered(broker=broker, errors={TP: ErrorCode.none}))
+    assert "orders" not in three.topics
+    three.topic("orders", (3, 2), (2, 3))
+    assert three.state(TopicPartition("orders", 1)) == (2, (2, 3), 0)
+
+
 def test_an_answer_to_what_was_asked_of_a_former_registration_is_none(three):
     """It may come when the deletion was asked for anew."""
     three.silent.add(3)

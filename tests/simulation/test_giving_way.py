@@ -1,4 +1,4 @@
-"""LeadersStay, HostedIsNotDeleted and HostedIsNotClosed: what is decided, broken by hand."""
+"""LeadersStay, HostedIsNotDeleted, HostedIsNotClosed and DeletionsGetOn, broken by hand."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -133,4 +133,23 @@ def test_who_is_assigned_has_not_deleted_it() -> None:
     ):
         deleting.check(found)
     found.deletions["t"] = TopicDeletion.STARTED
+    deleting.check(found)
+
+
+def test_all_of_a_topic_that_is_being_deleted_is() -> None:
+    found = led((1, 2), live=(1, 2, 3))
+    phases = found.replica_phases
+    phases.move(TP, BrokerId(1), ReplicaPhase.NEW)
+    deleting.check(found)
+    found.deletions["t"] = TopicDeletion.ORDERED
+    deleting.check(found)
+    found.deletions["t"] = TopicDeletion.STARTED
+    with pytest.raises(Violation, match="DeletionsGetOn: t is being deleted, and t-0 on broker 1"):
+        deleting.check(found)
+    (write,) = elected(2, (1, 2))[0].writes
+    found.writing[TP] = write
+    deleting.check(found)
+    del found.writing[TP]
+    phases.move(TP, BrokerId(1), ReplicaPhase.OFFLINE)
+    phases.move(TP, BrokerId(1), ReplicaPhase.DELETION_INELIGIBLE)
     deleting.check(found)

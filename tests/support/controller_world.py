@@ -97,6 +97,15 @@ class World:
         self.topics[name] = TopicAssignment(topic_id=topic_id, partitions=parts)
         self.topics_seen(name)
 
+    def extend(self, name, *added):
+        """Partitions are added to a topic."""
+        known = self.topics[name]
+        parts = {
+            p: ReplicaAssignment(replicas=r) for p, r in enumerate(added, len(known.partitions))
+        }
+        self.topics[name] = replace(known, partitions={**known.partitions, **parts})
+        self.topics_seen(name)
+
     def topics_seen(self, *names, gone=()):
         self.feed(
             events.TopicsChanged(

@@ -74,7 +74,8 @@ def nonsense(plan: Plan, rng: Random) -> Plan:
 def half_deleted(plan: Plan, rng: Random) -> Plan:
     """The controller dies while it removes what a deleted topic has in ZooKeeper, node after node,
     the order to delete it last of all. It is far from ZooKeeper: a node takes it 0.3 s, and all of
-    them 4 s. One of the topic's brokers may not hear for a while that it is to delete anything."""
+    them 4 s. One of the topic's brokers may not hear for a while that it is to delete anything.
+    Partitions may be added at the same time: when that was begun nobody had ordered a deletion."""
     topic = topic_of_three(plan, rng, 4)
     t = beginning(plan, rng) + UNTIL_LED_MS
     deaf = Isolate(
@@ -85,6 +86,8 @@ def half_deleted(plan: Plan, rng: Random) -> Plan:
         zookeeper=False,
         for_ms=rng.choice((1, 1_500)),
     )
+    added = AddPartitions(topic=TOPIC, replicas=topic.replicas)
+    more = [(t + 150 * number, added) for number in range(-3, 4)] * (plan.seed % 2)
     return tied(
         plan,
         [
@@ -93,6 +96,7 @@ def half_deleted(plan: Plan, rng: Random) -> Plan:
             (t + 10, deaf),
             (t + 20, DeleteTopic(topic=TOPIC)),
             (t + rng.randint(800, 4_500), Kill(who=CONTROLLER, down_ms=rng.choice((100, 3_000)))),
+            *more,
         ],
         topics=[topic],
         settings=(("zookeeper.session.timeout.ms", "2000"),),
