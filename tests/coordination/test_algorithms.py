@@ -11,6 +11,7 @@ from broker.coordination.coordinator import STEPS, Coordinator
 from broker.coordination.events import (
     AssignmentsRead,
     Assume,
+    BrokersRead,
     CreateLeader,
     CreateQueue,
     Delete,
@@ -21,6 +22,7 @@ from broker.coordination.events import (
     Lifecycle,
     PartitionChanged,
     PartitionRead,
+    Progress,
     QueueChanged,
     QueueRead,
     ReadAssignments,
@@ -347,6 +349,42 @@ def test_who_could_not_lead_lets_others_and_tries_again() -> None:
     waits_for_a_tick(alone)
     alone.reads(free)
     assert claims(alone)
+
+
+def leads_after_a_wait(alone: Alone, free: PartitionView) -> None:
+    """Nobody else claims; it serves as soon as its follower is level with it."""
+    waits_for_a_tick(alone)
+    (claim,) = alone.writes()
+    alone.step(Written(token=claim.token, result=Result.DONE, versions={ISR: 4}))
+    alone.step(BrokersRead(live=frozenset({ONE, TWO})))
+    assert free.isr is not None
+    epoch = free.isr.epoch + 1
+    level = Progress(partition=T, leader_epoch=epoch, log_end=7, high_watermark=7, ends={ONE: 7})
+    alone.step(level)
+
+
+def gives_back(alone: Alone) -> list[Write]:
+    return [
+        write
+        for write in alone.writes()
+        if any(isinstance(op, Delete) and op.node.kind is Kind.LEADER for op in write.ops)
+    ]
+
+
+def test_who_did_not_claim_what_it_was_given_back_is_offered_it_again() -> None:
+    """Nothing else happens to an idle partition whose replicas are all in sync."""
+    alone = Alone(broker=2).started(view(1, 2, isr=(1, 2)))
+    leads_after_a_wait(alone, view(1, 2, isr=(1, 2)))
+    (given,) = gives_back(alone)
+    offered_at = alone.now
+    alone.step(Written(token=given.token, result=Result.DONE))
+    free = view(1, 2, isr=(1, 2), epoch=1)
+    alone.reads(free)
+    leads_after_a_wait(alone, free)
+    assert not gives_back(alone)
+    waits_for_a_tick(alone)
+    assert alone.now == offered_at + KEEP_IN_SYNC
+    assert gives_back(alone)
 
 
 def test_who_was_refused_without_a_session_begins_anew_with_the_next() -> None:

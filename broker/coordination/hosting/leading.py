@@ -78,13 +78,15 @@ class Leading:
 
     @property
     def next_tick(self) -> Millis | None:
-        """When the wait ends, or what was refused is tried again."""
+        """When the wait ends, what was refused is tried again, or the leadership is offered again
+        to the preferred replica, which did not claim it: to an idle partition nothing else happens
+        at which it would be."""
         if self.partition.busy:
             return None
         if not self.serves:
             return self._wait_until
-        retry_at = self.partition.retry_at
-        return retry_at if retry_at > self._context.now else None
+        again = (self.partition.retry_at, self.partition.give_back_after)
+        return min((at for at in again if at > self._context.now), default=None)
 
     def begin(self) -> None:
         """``becomeLeader``: followers are served from now on, clients when the wait is over."""

@@ -15,6 +15,7 @@ from broker.server.zk.controller_zk import ControllerZk, Tenure
 from broker.types import BrokerId, Millis
 from simulation.observer.leadership import (
     deleting,
+    giving_back,
     giving_way,
     handing_over,
     resigning,
@@ -62,6 +63,7 @@ def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
         with observer.failing():
             counting.stepped(self, event, effects)
             suspecting.stepped(event, suspects, self.suspects)
+            giving_back.check(self)
         return effects
 
     def hosted(self: HostedPartition, *args: Any, suspect: bool) -> None:

@@ -1,0 +1,55 @@
+"""Who is to give a leadership back does, or knows when: judged by hand."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from broker.coordination.hosting.partition import HostedPartition
+from broker.types import BrokerId, Millis, TopicPartition
+from simulation.observer.leadership import giving_back
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+
+def led(
+    *isr: int,
+    me: int = 2,
+    serves: bool = True,
+    busy: bool = False,
+    balancing: bool = True,
+    next_tick: int | None = None,
+) -> HostedPartition:
+    """Of 1 and 2, of which 1 is the preferred replica."""
+    settings = SimpleNamespace(load_balancing=balancing)
+    leading = SimpleNamespace(serves=serves, assigned=(BrokerId(1), BrokerId(2)), isr=isr)
+    hosted: Any = SimpleNamespace(
+        tp=TopicPartition("t", 0),
+        leading=leading,
+        busy=busy,
+        context=SimpleNamespace(me=BrokerId(me), settings=settings),
+        next_tick=None if next_tick is None else Millis(next_tick),
+    )
+    return cast(HostedPartition, hosted)
+
+
+def test_who_will_not_look_again_does_not_give_back() -> None:
+    with pytest.raises(Violation, match="GivesBack: broker 2 leads t-0, and 1 is to"):
+        giving_back.judge(led(1, 2))
+
+
+@pytest.mark.parametrize(
+    "hosted",
+    [
+        led(1, 2, next_tick=5_000),
+        led(1, 2, busy=True),
+        led(1, 2, serves=False),
+        led(1, 2, balancing=False),
+        led(1, 2, me=1),
+        led(2),
+    ],
+    ids=["later", "at it", "before it serves", "not at all", "is preferred", "not in sync"],
+)
+def test_others_owe_nothing_now(hosted: HostedPartition) -> None:
+    giving_back.judge(hosted)
