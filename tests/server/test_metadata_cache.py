@@ -1,7 +1,9 @@
 """The controller's latest word, and waiting for it."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from broker.config import Listener
 from broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
@@ -128,6 +130,8 @@ class _Topic(_Registered):
         self.names = ["t"]
         self.numbers = [0, 1]
         self.view = PartitionView(replicas=Assigned(replicas=(1,), version=0))
+        self.until: Callable[[], Awaitable[object]] = partial(asyncio.sleep, 0)
+        """What a reading of a partition waits for."""
 
     async def topics(self) -> list[str]:
         return self.names
@@ -136,6 +140,7 @@ class _Topic(_Registered):
         return self.numbers
 
     async def partition(self, _tp) -> PartitionView:
+        await self.until()
         return self.view
 
 
@@ -153,6 +158,7 @@ def test_without_a_controller_a_leader_is_shown_with_its_own_epoch() -> None:
 
     async def shown() -> tuple[int, int]:
         await metadata.read_brokers()
+        await metadata._read_names()
         await metadata._read("t")
         partition = metadata.topics["t"][0]
         return partition.leader, partition.leader_epoch
@@ -180,3 +186,28 @@ def test_without_a_controller_a_topic_that_is_read_while_it_is_deleted_is_delete
 
     asyncio.run(test())
     assert gone == [TopicPartition("t", 0), TopicPartition("t", 1)]
+
+
+def test_without_a_controller_a_topic_that_goes_while_it_is_read_does_not_come_back() -> None:
+    """Shown for good, it would be refused to who wants to make it again."""
+    zk, gone = _Topic(), []
+    zk.brokers = {1: LiveBroker(info=INFO, epoch=1)}
+    metadata = ZkMetadata(zk, zk)
+    metadata.on_deleted = gone.extend
+
+    async def test() -> None:
+        await metadata.read_brokers()
+        await metadata.refresh(None)
+        read = asyncio.Event()
+        zk.until = read.wait
+        reading = asyncio.ensure_future(metadata._read("t"))
+        await asyncio.sleep(0)
+        zk.names = []
+        await metadata._read_names()
+        assert gone == [TopicPartition("t", 0), TopicPartition("t", 1)]
+        read.set()
+        await reading
+
+    asyncio.run(test())
+    assert not metadata.topics
+    assert TopicPartition("t", 0) not in metadata

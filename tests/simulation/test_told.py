@@ -338,6 +338,14 @@ def test_who_is_registered_is_shown_and_nobody_else() -> None:
             told.registered(cache, others)
 
 
+def test_a_topic_without_a_name_is_not_shown() -> None:
+    cache: Any = SimpleNamespace(topics={"t": {}}, names={"t", "read-later"})
+    told.named(cache)
+    cache.names.remove("t")
+    with pytest.raises(Violation, match=r"NamedAreShown: there is no topic \['t'\]"):
+        told.named(cache)
+
+
 @pytest.mark.parametrize(
     ("leader", "shown", "is_sound"),
     [

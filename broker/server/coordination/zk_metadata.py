@@ -138,6 +138,8 @@ class ZkMetadata(MetadataCache):
         return task
 
     async def _read(self, topic: str) -> None:
+        """Of a topic that went meanwhile nothing is kept. Kept, it would never be forgotten, since
+        only what has a name is: clients would be shown it, and nobody could make it again here."""
         began = _now()
         tps = [TopicPartition(topic, number) for number in await self._reader.partitions(topic)]
         views = await asyncio.gather(*map(self._reader.partition, tps))
@@ -146,6 +148,8 @@ class ZkMetadata(MetadataCache):
             for tp, view in zip(tps, views, strict=True)
             if view.replicas is not None
         }
+        if topic not in self._names:
+            return
         if known:
             self._topics[topic] = known
             self._going.pop(topic, None)

@@ -211,6 +211,16 @@ def claimed_meanwhile(leader: LeaderNode, part: PartitionMetadata) -> None:
         raise Violation("LeadersHaveLed", f"{said}, and leads in {leader.epoch}")
 
 
+def named(cache: MetadataCache) -> None:
+    """**NamedAreShown**: a broker shows no topic whose name is gone. Raises Violation.
+
+    What it read while the topic was deleted it would show for ever, and refuse to make it again.
+    """
+    nameless = sorted(cache.topics.keys() - set(cache.names))
+    if nameless:
+        raise Violation("NamedAreShown", f"there is no topic {nameless}, and clients are shown it")
+
+
 def registered(cache: MetadataCache, brokers: Collection[BrokerId]) -> None:
     """**RegisteredAreShown**: as soon as a broker knows who is registered, it shows clients these,
     and nobody else. Raises Violation.

@@ -49,6 +49,7 @@ def views(undo: contextlib.ExitStack, observer: Observer) -> None:
         await original(self, topic)
         with observer.failing():
             told.known(topic, self._topics.get(topic, {}), observer.ever_led)
+            told.named(self)
 
     def shown(self: ZkMetadata, view: PartitionView) -> PartitionMetadata:
         if view.leader is not None and view.isr is not None:
