@@ -3,10 +3,12 @@
 Fed by the controller's UpdateMetadata alone, as in Kafka: it may be behind the truth, and it is
 what Metadata requests are answered from. Where there is no controller, it is read from ZooKeeper
 when somebody asks (:mod:`broker.server.coordination.zk_metadata`). Replication does not read it,
-except to find out where a leader is reached. Topic ids and several listeners are not handled.
+except to find out where a leader is reached. Clients are shown no topic ids; several listeners are
+not handled.
 """
 
 import asyncio
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -52,6 +54,7 @@ class MetadataCache:
     def __init__(self) -> None:
         self._brokers: dict[BrokerId, BrokerMetadata] = {}
         self._topics: dict[str, dict[int, PartitionMetadata]] = {}
+        self._ids: dict[str, uuid.UUID | None] = {}
         self._controller = NO_LEADER
         self._epochs = NO_CONTROLLER_EPOCH, NO_BROKER_EPOCH
         self._changed = asyncio.Event()
@@ -103,12 +106,13 @@ class MetadataCache:
         A new registration is told everything anew, and by a new controller everybody is, with the
         first update: what was told before is dropped. A topic that was deleted between two
         registrations, or by a controller that died before all had heard of it, is in no update any
-        more, and clients would be sent to its leader for as long as this broker runs.
+        more, and clients would be sent to its leader for as long as this broker runs. Nor would
+        groups forget its offsets, which would count for the next topic of that name. So what was
+        dropped, and is not told anew of the topic with the same id, was deleted, too, as in Kafka
+        where a controller says that it tells all there is (KIP-866,
+        ``ZkMetadataCache.transformKRaftControllerFullMetadataRequest``).
         """
-        epochs = request.controller_epoch, request.broker_epoch
-        if epochs != self._epochs:
-            self._epochs = epochs
-            self._topics.clear()
+        deleted = self._dropped(request)
         self._controller = request.controller_id
         self._see(
             BrokerMetadata(
@@ -118,7 +122,9 @@ class MetadataCache:
             )
             for broker in request.live_brokers
         )
-        deleted = [
+        for topic in request.topic_states:
+            self._ids[topic.topic_name] = topic.topic_id
+        deleted += [
             TopicPartition(topic.topic_name, state.partition_index)
             for topic in request.topic_states
             for state in topic.partition_states
@@ -126,6 +132,22 @@ class MetadataCache:
         ]
         self._notify()
         return tuple(deleted)
+
+    def _dropped(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
+        """Drops what others have told, or what was told of a former registration; which of it was
+        deleted."""
+        epochs = request.controller_epoch, request.broker_epoch
+        if epochs == self._epochs:
+            return []
+        self._epochs = epochs
+        (topics, self._topics), (ids, self._ids) = (self._topics, {}), (self._ids, {})
+        stay = {topic.topic_name: topic.topic_id for topic in request.topic_states}
+        return [
+            TopicPartition(topic, number)
+            for topic, partitions in topics.items()
+            if topic not in stay or stay[topic] != ids[topic]
+            for number in partitions
+        ]
 
     def _see(self, brokers: Iterable[BrokerMetadata]) -> None:
         """These are registered, and no others."""
@@ -156,6 +178,7 @@ class MetadataCache:
             partitions.pop(state.partition_index, None)
             if not partitions:
                 self._topics.pop(topic, None)
+                self._ids.pop(topic, None)
             return False
         self._topics.setdefault(topic, {})[state.partition_index] = PartitionMetadata(
             leader=state.leader,

@@ -1,9 +1,12 @@
 """The controller's latest word, and waiting for it."""
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+
+import pytest
 
 from broker.config import Listener
 from broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
@@ -11,6 +14,7 @@ from broker.coordination.nodes import Assigned, IsrNode, LeaderNode, PartitionVi
 from broker.server.coordination.zk_metadata import ZkMetadata
 from broker.server.metadata_cache import MetadataCache
 from broker.types import LEADER_DURING_DELETE, TopicPartition
+from broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 INFO = BrokerInfo(broker_id=1, endpoints=(Endpoint(host="a", port=9092),))
 
@@ -85,6 +89,30 @@ def test_what_a_new_controller_says_first_is_all_that_there_is(metadata, updated
     assert set(metadata.topics) == {"other"}
     metadata.update(replace(updated({}), controller_epoch=5))
     assert not metadata.topics
+
+
+@pytest.mark.parametrize("newer", [{"controller_epoch": 2}, {"broker_epoch": 8}])
+def test_what_was_dropped_and_is_not_told_anew_was_deleted(updated, newer) -> None:
+    """Else what groups have committed of it would count for the next topic of that name."""
+    metadata = MetadataCache()
+    first = updated({"gone": {0: 1, 1: 1}, "again": {0: 1}, "stays": {0: 1}})
+    one, another = uuid.UUID(int=1), uuid.UUID(int=2)
+    assert metadata.update(with_ids(first, again=one, stays=one)) == ()
+    told = with_ids(updated({"again": {0: 1}, "stays": {0: 1, 1: 2}}), again=another, stays=one)
+    deleted = metadata.update(replace(told, **newer))
+    assert sorted(deleted) == [
+        TopicPartition("again", 0),
+        TopicPartition("gone", 0),
+        TopicPartition("gone", 1),
+    ]
+    assert metadata.update(replace(updated({}), **newer)) == ()
+    assert set(metadata.topics) == {"again", "stays"}
+
+
+def with_ids(request: UpdateMetadataRequest, **ids: uuid.UUID) -> UpdateMetadataRequest:
+    """Topics with these ids, and others without."""
+    topics = (replace(t, topic_id=ids.get(t.topic_name)) for t in request.topic_states)
+    return replace(request, topic_states=tuple(topics))
 
 
 class _Registered:

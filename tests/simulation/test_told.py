@@ -338,6 +338,15 @@ def test_who_is_registered_is_shown_and_nobody_else() -> None:
             told.registered(cache, others)
 
 
+def test_what_is_not_shown_any_more_counts_as_deleted() -> None:
+    one, another = TopicPartition("t", 0), TopicPartition("t", 1)
+    after: Any = {one}
+    told.dropped([one, another], after, (another,))
+    told.dropped([one], after, ())
+    with pytest.raises(Violation, match=r"DroppedAreDeleted: .*partition=1"):
+        told.dropped([one, another], after, ())
+
+
 def test_a_topic_without_a_name_is_not_shown() -> None:
     cache: Any = SimpleNamespace(topics={"t": {}}, names={"t", "read-later"})
     told.named(cache)

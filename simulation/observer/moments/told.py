@@ -251,6 +251,21 @@ def updated(cache: MetadataCache, request: UpdateMetadataRequest) -> None:
                 raise Violation("ShownAsTold", f"{tp}: told is {said}, and shown {shown}")
 
 
+def dropped(
+    before: Collection[TopicPartition], after: MetadataCache, deleted: Collection[TopicPartition]
+) -> None:
+    """**DroppedAreDeleted**: what a broker showed and a controller's word makes it show no more
+    counts as deleted. Raises Violation.
+
+    Else what groups have committed there counts for the next topic of that name; and few topics are
+    deleted by a controller that dies before all have heard of it.
+    """
+    kept = {tp for tp in before if tp not in after and tp not in deleted}
+    if kept:
+        what = f"{sorted(kept)} are shown no more, and groups keep their offsets in them"
+        raise Violation("DroppedAreDeleted", what)
+
+
 def _has_led(tp: TopicPartition, leader: int, epoch: int, ever: Container[Led]) -> None:
     if leader != NO_LEADER and epoch != NO_EPOCH and (tp, leader, epoch) not in ever:
         said = f"{leader} is said to lead in epoch {epoch}"

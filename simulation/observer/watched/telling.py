@@ -68,9 +68,11 @@ def updates(undo: contextlib.ExitStack, observer: Observer) -> None:
     update, see = MetadataCache.update, MetadataCache._see
 
     def updated(self: MetadataCache, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
+        before = [TopicPartition(name, n) for name, parts in self.topics.items() for n in parts]
         deleted = update(self, request)
         with observer.failing():
             told.updated(self, request)
+            told.dropped(before, self, deleted)
         return deleted
 
     def seen(self: MetadataCache, brokers: Iterable[BrokerMetadata]) -> None:
