@@ -13,6 +13,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator
 from functools import partial
+from typing import Any
 
 from broker.config import BrokerConfig, Listener
 from broker.log.disk.checkpoints import MetaProperties
@@ -137,15 +138,20 @@ class App:
             # follow, it would open a log again that is closed by then, as a new one, and cut it.
             closing.callback(connections.drop)
             await closing.enter_async_context(self._exposed(replicas, coordinator, connections))
-            await coordinator.join(replicas)
-            # Not before. Registering takes seconds where a former session has to end first: who
-            # asked meanwhile was told that what this broker holds does not exist, and gave up.
-            connections.accept(partial(self._spawn, group))
-            self._spawn(group, coordinator.run())
-            self._spawn(group, self._follow_configs(replicas, coordinator))
-            self._schedule(group, replicas, logs)
-            logger.info("Broker %d serves at %s", self._config.id, self._config.advertised)
-            await self._stopped(stop)
+            # Registering takes seconds where a former session has to end first. Meanwhile it may be
+            # asked to stop, a disk fail, and without a controller it may lead already.
+            joining = self._spawn(group, coordinator.join(replicas))
+            await self._stopped(stop, joining)
+            if joining.done():
+                # Not before: who asked meanwhile was told that what this broker holds does not
+                # exist, and gave up.
+                connections.accept(partial(self._spawn, group))
+                self._spawn(group, coordinator.run())
+                self._spawn(group, self._follow_configs(replicas, coordinator))
+                self._schedule(group, replicas, logs)
+                logger.info("Broker %d serves at %s", self._config.id, self._config.advertised)
+                await self._stopped(stop)
+            joining.cancel()
             if self._config.controlled_shutdown_enable:
                 await coordinator.hand_over()
             await connections.close()
@@ -288,11 +294,12 @@ class App:
         ):
             self._spawn(group, every(interval_ms, action))
 
-    async def _stopped(self, stop: asyncio.Event) -> None:
-        """Returns when asked to stop; raises what makes the broker halt."""
-        asked = asyncio.ensure_future(stop.wait())
+    async def _stopped(self, stop: asyncio.Event, *ends: asyncio.Future[None]) -> None:
+        """Returns when asked to stop, or when one of ``ends`` is done; raises what makes the broker
+        halt."""
+        asked: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
         try:
-            await asyncio.wait((asked, self._halted), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((asked, self._halted, *ends), return_when=asyncio.FIRST_COMPLETED)
             if self._halted.done():
                 await self._halted
         finally:

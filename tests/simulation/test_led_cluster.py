@@ -64,6 +64,35 @@ def test_another_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
     assert not any(node.endings for node in cluster.nodes.values())
 
 
+def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -> None:
+    """Its former session has seconds to go; it may lead already."""
+    cluster.run(cluster.client.create("t"))
+    node = cluster.nodes[1]
+    node.kill()
+    node.start()
+    cluster.until(lambda: node.app is not None and node.app.connections is not None, deadline_s=1)
+    node.stop()
+    cluster.until(lambda: not node.is_alive, deadline_s=1)
+    (ending,) = node.endings
+    assert ending.was_asked
+    assert ending.error is None
+
+
+def test_a_broker_that_is_still_registering_halts_when_it_must(cluster: Cluster) -> None:
+    """It may lead and follow already, and a disk fail meanwhile."""
+    cluster.run(cluster.client.create("t"))
+    node = cluster.nodes[1]
+    node.kill()
+    node.start()
+    cluster.until(lambda: node.app is not None and node.app.connections is not None, deadline_s=1)
+    assert node.app is not None
+    node.app._halt(OSError("the disk fails"))
+    cluster.until(lambda: not node.is_alive, deadline_s=1)
+    (ending,) = node.endings
+    assert not ending.was_asked
+    assert ending.error is not None
+
+
 def test_a_new_leader_waits_no_longer_than_its_live_followers_need(cluster: Cluster) -> None:
     """Neither for the dead one to catch up nor, in what it commits, for the dead one to lag."""
 

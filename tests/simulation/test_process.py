@@ -108,6 +108,19 @@ def test_a_stop_hands_over_and_is_noted(cluster: Cluster) -> None:
     assert cluster.run(cluster.client.leader("t")) != leader.id
 
 
+def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -> None:
+    """Its former session has seconds to go."""
+    node = cluster.nodes[filled(cluster)]
+    node.kill()
+    node.start()
+    cluster.until(lambda: node.app is not None and node.app.connections is not None, deadline_s=1)
+    node.stop()
+    cluster.until(lambda: not node.is_alive, deadline_s=1)
+    (ending,) = node.endings
+    assert ending.was_asked
+    assert ending.error is None
+
+
 def test_a_broker_that_fails_is_noted_with_its_error(cluster: Cluster) -> None:
     leader = cluster.nodes[filled(cluster)]
     cluster.disks[leader.id].fail({"write"})

@@ -13,13 +13,20 @@ from kio.schema.errors import ErrorCode
 from broker.config import BrokerConfig
 from broker.server.metadata_cache import MetadataCache
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
+from broker.types import NO_LEADER
 from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 logger = logging.getLogger(__name__)
 
 
 async def hand_over(config: BrokerConfig, broker_epoch: int, metadata: MetadataCache) -> bool:
-    """Asks up to 1 + ``controlled.shutdown.max.retries`` times; True when nothing is led."""
+    """Asks up to 1 + ``controlled.shutdown.max.retries`` times; True when nothing is led.
+
+    Who has not heard of any controller yet, since it is still registering, leads nothing: roles are
+    told after who is live.
+    """
+    if metadata.controller == NO_LEADER:
+        return True
     for attempt in range(1 + config.controlled_shutdown_max_retries):
         if attempt:
             await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
