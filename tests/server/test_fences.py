@@ -138,6 +138,27 @@ async def told(host, *args, **options):
     return answer.topics[0].partition_errors[0].error_code
 
 
+def test_who_leads_gives_way_though_the_settings_of_a_new_partition_cannot_be_read(tmp_path):
+    """Both are told in one request, by a broker that ZooKeeper cannot be reached from."""
+
+    async def test():
+        async with hosts(tmp_path, 1) as made:
+            host = made[1]
+            await host.call(leader_and_isr(TP, 1, 0, (1, 2), (1, 2)))
+            follow = leader_and_isr(TP, 2, 1, (2, 1), (1, 2))
+            new = leader_and_isr(TopicPartition("new", 0), 1, 0, (1,), (1,))
+            both = dataclasses.replace(follow, topic_states=new.topic_states + follow.topic_states)
+            host.topics.reachable.clear()
+            answer = asyncio.ensure_future(host.call(both))
+            await until(lambda: host.partition(TP).replica.role is Role.FOLLOWER)
+            assert not answer.done()
+            host.topics.reachable.set()
+            topics = (await answer).topics
+            assert [t.partition_errors[0].error_code for t in topics] == [ErrorCode.none] * 2
+
+    run(test())
+
+
 def test_a_word_of_an_earlier_leader_epoch_and_one_for_others_is_refused(tmp_path):
     async def story():
         async with hosts(tmp_path, 1) as brokers:

@@ -55,12 +55,19 @@ OF_NOBODY = Origin(change="test", by={})
 
 
 class ToldSettings(TopicConfigs):
-    """A topic has the settings that the test has told."""
+    """A topic has the settings that the test has told. While ZooKeeper is not ``reachable`` nobody
+    knows them."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        super().__init__(config, KafkaZk(config.zookeeper_connect, 1_000))
+        self.reachable = asyncio.Event()
+        self.reachable.set()
 
     def tell(self, topic: str, settings: Mapping[str, str]) -> None:
         self._overrides[topic] = settings
 
     async def load_latest(self, topic: str) -> TopicConfig:
+        await self.reachable.wait()
         return self.get(topic)
 
 
@@ -87,7 +94,7 @@ class Host:
     async def start(self) -> None:
         self.clock, self.fence, self.metadata = Clock(), ControlFence(), MetadataCache()
         self.purgatory = purgatory = Purgatory()
-        self.topics = ToldSettings(self.config, KafkaZk(self.config.zookeeper_connect, 1_000))
+        self.topics = ToldSettings(self.config)
         self.logs = LogManager([self.directory], self.topics.log_config)
         self.replicas = ReplicaManager(
             self.config,

@@ -3,9 +3,11 @@
 A partition is hosted from the first role it is told to assume, until it is told to stop and its log
 to be deleted (:mod:`broker.server.replication.roles`). It takes over the log that is there, unless
 that is a former topic's of the same name (KIP-516): such a log stays as it is, and the partition is
-not hosted, until the log was told to be deleted. Whoever coordinates is obeyed whether ZooKeeper
-can be reached or not; a leader that nobody has told otherwise goes on leading (as in Kafka: it is
-the leader epoch that makes a zombie harmless to acks=all).
+not hosted, until the log was told to be deleted. Whoever coordinates is obeyed for what is hosted
+whether ZooKeeper can be reached or not; what is to be hosted waits for its topic's settings, which
+are read there, and so does what is told behind it (as in Kafka, which holds its
+``replicaStateChangeLock`` meanwhile). A leader that nobody has told otherwise goes on leading (as
+in Kafka: it is the leader epoch that makes a zombie harmless to acks=all).
 Not handled: several log directories failing one by one; moving replicas between directories.
 """
 
@@ -102,11 +104,15 @@ class ReplicaManager:
     async def become_leader_or_follower(
         self, roles: Iterable[BecomeLeaderOrFollower], origin: Origin
     ) -> Errors:
-        """Each partition takes the role it is told; an error code for each."""
+        """Each partition takes the role it is told; an error code for each.
+
+        Those that are hosted are first. A broker without ZooKeeper is told to follow, and of a new
+        partition besides: waiting for that one's settings, it would lead on as a zombie.
+        """
         async with self._one_at_a_time:
             return {
                 role.partition: await self._become_leader_or_follower(role, origin)
-                for role in roles
+                for role in sorted(roles, key=lambda role: role.partition not in self._partitions)
             }
 
     async def _become_leader_or_follower(
