@@ -93,6 +93,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "failed while handing over": disks.failed_while_handing_over,
     "cut while flushed in time": disks.cut_while_flushed_in_time,
     "counting cut short": conflicts.counting_cut_short,
+    "offered in vain": conflicts.offered_in_vain,
 }
 """In the order of their turns."""
 

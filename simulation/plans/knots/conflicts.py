@@ -25,6 +25,7 @@ from simulation.plans.knots.strands import (
     apart,
     beginning,
     led_from_outside,
+    plainly,
     produce,
     tied,
     topic_of_three,
@@ -162,4 +163,23 @@ def sent_on(plan: Plan, rng: Random) -> Plan:
         ),
         brokers=5,
         run_ms=t + 13_000,
+    )
+
+
+def offered_in_vain(plan: Plan, rng: Random) -> Plan:
+    """The preferred replica is back in the ISR, and too far from ZooKeeper to claim in time what it
+    is given back; nothing else happens to the partition."""
+    topic, t = topic_of_three(plan, rng), beginning(plan, rng) + UNTIL_LED_MS
+    preferred = Who(broker=topic.replicas[0][0])
+    far = SlowZooKeeper(who=preferred, delay_ms=rng.randint(150, 350), for_ms=12_000)
+    return tied(
+        plainly(plan),
+        [(t - 100, far), (t, ExpireSession(who=preferred))],
+        topics=[topic],
+        settings=(
+            ("replica.lag.time.max.ms", "3000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=3,
+        run_ms=t + 14_000,
     )
