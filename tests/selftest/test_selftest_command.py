@@ -89,12 +89,11 @@ def endless(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def searching(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
+    """The searches, but for what they start: between fork and exec it has their command line."""
     assert process.poll() is None, "it ended by itself"
-    return [
-        child
-        for child in psutil.Process(process.pid).children(recursive=True)
-        if SIMULATION in child.cmdline()
-    ]
+    children = psutil.Process(process.pid).children(recursive=True)
+    found = {child.pid: child for child in children if SIMULATION in child.cmdline()}
+    return [child for child in found.values() if child.ppid() not in found]
 
 
 @pytest.mark.simulation
