@@ -45,7 +45,7 @@ FOUND = {
     "a close is carried out whenever it comes, whoever has joined": (
         "away and back",
         0,
-        "StrongIsr",
+        "HostedIsNotClosed",
     ),
     "who stopped uncleanly stays in the ISR": (None, 36, "DamagedLeavesIsr"),
     "whoever has caught up is in sync after the wait": (None, 44, "DamagedLeavesIsr"),
