@@ -14,11 +14,10 @@ from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from simulation.machines.node import BEGINNING_WALL_MS
 
-CRC_AT: Final = 17
-ATTRIBUTES_AT: Final = 21
-"""From here on the CRC covers a batch."""
-FIRST_TIMESTAMP_AT: Final = 27
-NO_TIMESTAMP: Final = -1
+_CRC_AT: Final = 17
+_CRC_FROM: Final = 21
+_FIRST_TIMESTAMP_AT: Final = 27
+_NO_TIMESTAMP: Final = -1
 
 
 def encoded(
@@ -55,13 +54,18 @@ def encoded(
         return buffer.getvalue()
 
 
+def patched(raw: bytes, at: int, form: str, *values: int) -> bytes:
+    """The batch with other values at ``at``, packed as ``form`` says, and a CRC that is right."""
+    whole = bytearray(raw)
+    struct.pack_into(form, whole, at, *values)
+    struct.pack_into(">I", whole, _CRC_AT, crc32c(bytes(whole[_CRC_FROM:])))
+    return bytes(whole)
+
+
 def untimed(raw: bytes) -> bytes:
     """The batch as a client sends it that gives no timestamps: the first and the greatest are -1.
     ``raw``: its records are of one moment."""
-    whole = bytearray(raw)
-    struct.pack_into(">qq", whole, FIRST_TIMESTAMP_AT, NO_TIMESTAMP, NO_TIMESTAMP)
-    struct.pack_into(">I", whole, CRC_AT, crc32c(bytes(whole[ATTRIBUTES_AT:])))
-    return bytes(whole)
+    return patched(raw, _FIRST_TIMESTAMP_AT, ">qq", _NO_TIMESTAMP, _NO_TIMESTAMP)
 
 
 def wall_ms() -> int:

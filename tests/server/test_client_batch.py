@@ -1,14 +1,12 @@
 """What a producer is told about a batch that is not one."""
 
-import struct
-
 import pytest
 from batches import encoded, with_payload
-from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from broker.server.requests.client_batch import validated
 from broker.wire.batch import Compression
+from simulation.clients.batches import patched
 
 SOUND = encoded([b"a", b"b", b"c"])
 NEWEST = 9
@@ -16,17 +14,9 @@ MAX_BYTES = 1000
 CONTROL = 0x20
 
 
-def patched(form: str, at: int, value: int, raw: bytes = SOUND) -> bytes:
-    """``raw`` with another value in its header, and a CRC that is right again."""
-    data = bytearray(raw)
-    struct.pack_into(form, data, at, value)
-    struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
-    return bytes(data)
-
-
 def compressed(last_offset_delta: int, count: int) -> bytes:
     raw = with_payload(SOUND, b"opaque", Compression.ZSTD)
-    return patched(">i", 57, count, patched(">i", 23, last_offset_delta, raw))
+    return patched(patched(raw, 23, ">i", last_offset_delta), 57, ">i", count)
 
 
 def test_a_sound_batch_is_taken() -> None:
@@ -44,26 +34,40 @@ def test_a_sound_batch_is_taken() -> None:
         pytest.param(SOUND + b"x", ErrorCode.corrupt_message, id="something behind it"),
         pytest.param(SOUND[:9], ErrorCode.corrupt_message, id="not even a length"),
         pytest.param(SOUND[:-1] + b"x", ErrorCode.corrupt_message, id="wrong CRC"),
-        pytest.param(patched(">b", 16, 1), ErrorCode.invalid_record, id="magic 1"),
-        pytest.param(patched(">b", 16, 3), ErrorCode.invalid_record, id="magic 3"),
-        pytest.param(patched(">i", 8, 2**31 - 1), ErrorCode.corrupt_message, id="length too large"),
-        pytest.param(patched(">i", 8, -1), ErrorCode.corrupt_message, id="length negative"),
-        pytest.param(patched(">i", 57, 4), ErrorCode.invalid_record, id="count above offsets"),
-        pytest.param(patched(">i", 23, 9), ErrorCode.invalid_record, id="offsets above count"),
-        pytest.param(patched(">i", 23, 2**31 - 1), ErrorCode.invalid_record, id="huge delta"),
+        pytest.param(patched(SOUND, 16, ">b", 1), ErrorCode.invalid_record, id="magic 1"),
+        pytest.param(patched(SOUND, 16, ">b", 3), ErrorCode.invalid_record, id="magic 3"),
         pytest.param(
-            patched(">i", 57, 2**30, patched(">i", 23, 2**30 - 1)),
+            patched(SOUND, 8, ">i", 2**31 - 1), ErrorCode.corrupt_message, id="length too large"
+        ),
+        pytest.param(patched(SOUND, 8, ">i", -1), ErrorCode.corrupt_message, id="length negative"),
+        pytest.param(
+            patched(SOUND, 57, ">i", 4), ErrorCode.invalid_record, id="count above offsets"
+        ),
+        pytest.param(
+            patched(SOUND, 23, ">i", 9), ErrorCode.invalid_record, id="offsets above count"
+        ),
+        pytest.param(
+            patched(SOUND, 23, ">i", 2**31 - 1), ErrorCode.invalid_record, id="huge delta"
+        ),
+        pytest.param(
+            patched(patched(SOUND, 23, ">i", 2**30 - 1), 57, ">i", 2**30),
             ErrorCode.invalid_record,
             id="more records than fit",
         ),
         pytest.param(
-            patched(">i", 57, 0, patched(">i", 23, -1)), ErrorCode.corrupt_message, id="no records"
+            patched(patched(SOUND, 23, ">i", -1), 57, ">i", 0),
+            ErrorCode.corrupt_message,
+            id="no records",
         ),
         pytest.param(compressed(8, 10), ErrorCode.invalid_record, id="compressed, count lies"),
-        pytest.param(patched(">q", 0, 7), ErrorCode.invalid_record, id="base offset not 0"),
-        pytest.param(patched(">h", 21, CONTROL), ErrorCode.invalid_record, id="control batch"),
-        pytest.param(patched(">h", 21, 7), ErrorCode.corrupt_message, id="unknown codec"),
-        pytest.param(patched(">q", 43, 5), ErrorCode.invalid_record, id="producer, no sequence"),
+        pytest.param(patched(SOUND, 0, ">q", 7), ErrorCode.invalid_record, id="base offset not 0"),
+        pytest.param(
+            patched(SOUND, 21, ">h", CONTROL), ErrorCode.invalid_record, id="control batch"
+        ),
+        pytest.param(patched(SOUND, 21, ">h", 7), ErrorCode.corrupt_message, id="unknown codec"),
+        pytest.param(
+            patched(SOUND, 43, ">q", 5), ErrorCode.invalid_record, id="producer, no sequence"
+        ),
         pytest.param(encoded([b"x" * 1000]), ErrorCode.message_too_large, id="too large"),
     ],
 )

@@ -2,15 +2,14 @@
 
 import datetime
 import io
-import struct
 from collections.abc import Sequence
 
-from crc32c import crc32c
 from kio.records.schema import NewRecordBatch, Record
 from kio.records.writers import write_batch
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from broker.wire.batch import HEADER_BYTES, RecordBatch, parse_batch
+from simulation.clients.batches import patched
 
 NOW_MS = 1_700_000_000_000
 
@@ -81,8 +80,5 @@ def batch(
 
 def with_payload(raw: bytes, payload: bytes, attributes: int) -> bytes:
     """``raw`` with other record bytes and attributes, its length and CRC made right again."""
-    whole = bytearray(raw[:HEADER_BYTES] + payload)
-    struct.pack_into(">i", whole, 8, len(whole) - 12)
-    struct.pack_into(">h", whole, 21, attributes)
-    struct.pack_into(">I", whole, 17, crc32c(bytes(whole[21:])))
-    return bytes(whole)
+    whole = raw[:HEADER_BYTES] + payload
+    return patched(patched(whole, 8, ">i", len(whole) - 12), 21, ">h", attributes)

@@ -66,6 +66,13 @@ class Cluster:
             assert self.loop.time() < end, f"not within {deadline_s} s"
             self.loop.run_for(PAUSE_S)
 
+    def begin_anew(self, node: Node) -> None:
+        """Kills a broker and starts it, until it is about to register: its former session has
+        seconds to go."""
+        node.kill()
+        node.start()
+        self.until(lambda: node.app is not None and node.app.connections is not None, deadline_s=1)
+
     def close(self) -> None:
         """The end of the world."""
         self.loop.close()

@@ -8,14 +8,12 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from broker.server.replication import partition as server
-from simulation.clients.batches import encoded
+from simulation.clients.batches import encoded, patched
 
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
-_CRC_AT, _CRC_FROM = 17, 21
 _MAGIC_AT, _DELTA_AT, _COUNT_AT = 16, 23, 57
 _MANY: Final = 1_000_000
 
@@ -29,8 +27,8 @@ def batches(leading: server.Partition) -> Iterator[tuple[str, bytes, ErrorCode]]
     yield "a batch with the broker's time", _of(LOG_APPEND_TIME), ErrorCode.invalid_timestamp
     yield "a batch of format 1", good[:_MAGIC_AT] + b"\1" + good[_MAGIC_AT + 1 :], invalid
     yield "a batch at offset 5", struct.pack(">q", 5) + good[8:], invalid
-    yield "a batch with a gap", _put(good, _DELTA_AT, 5), invalid
-    many = _put(_put(good, _COUNT_AT, _MANY), _DELTA_AT, _MANY - 1)
+    yield "a batch with a gap", patched(good, _DELTA_AT, ">i", 5), invalid
+    many = patched(patched(good, _COUNT_AT, ">i", _MANY), _DELTA_AT, ">i", _MANY - 1)
     yield "a batch with more records than it has room for", many, invalid
     yield "a producer's batch without a number", encoded([b"v"], (7, 0, -1)), invalid
     limit = leading.log.config.segment_bytes
@@ -41,10 +39,3 @@ def batches(leading: server.Partition) -> Iterator[tuple[str, bytes, ErrorCode]]
 
 def _of(attributes: int) -> bytes:
     return encoded([b"v"], attributes=attributes)
-
-
-def _put(batch: bytes, at: int, number: int) -> bytes:
-    """With that int32 there, and a CRC that is right."""
-    changed = batch[:at] + struct.pack(">i", number) + batch[at + 4 :]
-    crc = struct.pack(">I", crc32c(changed[_CRC_FROM:]))
-    return changed[:_CRC_AT] + crc + changed[_CRC_FROM:]
