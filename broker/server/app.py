@@ -102,14 +102,19 @@ class App:
             ExceptionGroup: a part of the broker failed.
         """
         async with contextlib.AsyncExitStack() as closing:
-            await self._zk.start()
             closing.push_async_callback(self._zk.close)
-            await tree.claim(self._config, self._zk.session)
-            await self._topic_configs.load_all()
-            cluster_id = await self._zk.cluster_id()
-            logs = closing.enter_context(self._open_logs(cluster_id))
-            await self._serve(logs, stop)
+            introduced = asyncio.ensure_future(self._introduced())
+            if await self._done(introduced, stop):
+                logs = closing.enter_context(self._open_logs(introduced.result()))
+                await self._serve(logs, stop)
         logger.info("Broker %d has stopped", self._config.id)
+
+    async def _introduced(self) -> str:
+        """The cluster's id, once ZooKeeper has told all that logs are opened with."""
+        await self._zk.start()
+        await tree.claim(self._config, self._zk.session)
+        await self._topic_configs.load_all()
+        return await self._zk.cluster_id()
 
     @contextlib.contextmanager
     def _open_logs(self, cluster_id: str) -> Iterator[LogManager]:
@@ -133,28 +138,15 @@ class App:
         async with contextlib.AsyncExitStack() as closing, asyncio.TaskGroup() as group:
             self.coordinator = coordinator = self._coordinator(group, logs)
             self.replicas = replicas = self._replicas(logs, coordinator, group)
-            connections = await self._bound(replicas, coordinator, group)
-            # Also of a broker that halts. It would serve on until its session is closed: told to
-            # follow, it would open a log again that is closed by then, as a new one, and cut it.
-            closing.callback(connections.drop)
-            await closing.enter_async_context(self._exposed(replicas, coordinator, connections))
-            # Registering takes seconds where a former session has to end first. Meanwhile it may be
-            # asked to stop, a disk fail, and without a controller it may lead already.
-            joining = self._spawn(group, coordinator.join(replicas))
-            await self._stopped(stop, joining)
-            if joining.done():
-                # Not before: who asked meanwhile was told that what this broker holds does not
-                # exist, and gave up.
-                connections.accept(partial(self._spawn, group))
-                self._spawn(group, coordinator.run())
-                self._spawn(group, self._follow_configs(replicas, coordinator))
-                self._schedule(group, replicas, logs)
-                logger.info("Broker %d serves at %s", self._config.id, self._config.advertised)
-                await self._stopped(stop)
-            joining.cancel()
-            if self._config.controlled_shutdown_enable:
-                await coordinator.hand_over()
-            await connections.close()
+            bound = asyncio.ensure_future(self._bound(replicas, coordinator, group))
+            if await self._done(bound, stop):
+                connections = bound.result()
+                # Also of a broker that halts. It would serve on until its session is closed: told
+                # to follow, it would open a log again that is closed by then, as a new one, and cut
+                # it.
+                closing.callback(connections.drop)
+                await closing.enter_async_context(self._exposed(replicas, coordinator, connections))
+                await self._live(connections, replicas, coordinator, group, logs, stop)
             for task in self._tasks:
                 task.cancel()
             # A disk that fails while the broker hands over: as if nothing had been, its logs would
@@ -162,6 +154,31 @@ class App:
             if self._halted.done():
                 await self._halted
         replicas.checkpoint_high_watermarks()
+
+    async def _live(
+        self,
+        connections: Connections,
+        replicas: ReplicaManager,
+        coordinator: Coordinator,
+        group: asyncio.TaskGroup,
+        logs: LogManager,
+        stop: asyncio.Event,
+    ) -> None:
+        """Joins the cluster, serves, and hands over."""
+        # Registering takes seconds where a former session has to end first. Meanwhile a disk may
+        # fail, and without a controller it may lead already.
+        if await self._done(self._spawn(group, coordinator.join(replicas)), stop):
+            # Not before: who asked meanwhile was told that what this broker holds does not exist,
+            # and gave up.
+            connections.accept(partial(self._spawn, group))
+            self._spawn(group, coordinator.run())
+            self._spawn(group, self._follow_configs(replicas, coordinator))
+            self._schedule(group, replicas, logs)
+            logger.info("Broker %d serves at %s", self._config.id, self._config.advertised)
+            await self._stopped(stop)
+        if self._config.controlled_shutdown_enable:
+            await coordinator.hand_over()
+        await connections.close()
 
     def _coordinator(self, group: asyncio.TaskGroup, logs: LogManager) -> Coordinator:
         """The one place where it matters who coordinates."""
@@ -293,6 +310,16 @@ class App:
             ),
         ):
             self._spawn(group, every(interval_ms, action))
+
+    async def _done(self, step: asyncio.Future[Any], stop: asyncio.Event) -> bool:
+        """Whether a step of the start is done before the broker is asked to stop; otherwise it is
+        given up. With ZooKeeper out of reach it could take for ever."""
+        try:
+            await self._stopped(stop, step)
+            return step.done()
+        finally:
+            step.cancel()
+            await asyncio.wait((step,))
 
     async def _stopped(self, stop: asyncio.Event, *ends: asyncio.Future[None]) -> None:
         """Returns when asked to stop, or when one of ``ends`` is done; raises what makes the broker

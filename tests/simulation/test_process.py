@@ -119,6 +119,34 @@ def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -
     assert ending.error is None
 
 
+@pytest.mark.parametrize("has", ["nothing", "session", "replicas", "connections"])
+def test_a_broker_that_starts_without_zookeeper_stops_when_asked(
+    cluster: Cluster, has: str
+) -> None:
+    """Which goes before the broker is there, or when it has its session, its logs, its port."""
+    node = cluster.nodes[filled(cluster)]
+    node.kill()
+    node.start()
+    if has == "session":
+        former = len(cluster.zookeeper.sessions_of(node.host))
+        cluster.until(
+            lambda: len(cluster.zookeeper.sessions_of(node.host)) > former, pause_s=0.0001
+        )
+    elif has != "nothing":
+        cluster.until(lambda: getattr(node.app, has, None) is not None, pause_s=0.0001)
+    cluster.zookeeper.stop()
+    cluster.loop.run_for(5)
+    assert node.is_alive
+    assert node.app is not None
+    assert (node.app.replicas is None) == (has in ("nothing", "session"))
+    assert (node.app.connections is None) == (has != "connections")
+    node.stop()
+    cluster.until(lambda: not node.is_alive, deadline_s=1)
+    (ending,) = node.endings
+    assert ending.was_asked
+    assert ending.error is None
+
+
 def test_a_broker_that_fails_is_noted_with_its_error(cluster: Cluster) -> None:
     leader = cluster.nodes[filled(cluster)]
     cluster.disks[leader.id].fail({"write"})

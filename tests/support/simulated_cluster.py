@@ -59,12 +59,17 @@ class Cluster:
         context = self._process.context.copy()
         return self.loop.run_until_complete(self.loop.create_task(work, context=context))
 
-    def until(self, condition: Callable[[], object], deadline_s: float = 60.0) -> None:
-        """Lets time pass until ``condition`` holds."""
+    def until(
+        self,
+        condition: Callable[[], object],
+        deadline_s: float = 60.0,
+        pause_s: float = PAUSE_S,
+    ) -> None:
+        """Lets time pass until ``condition`` holds; it is looked at every ``pause_s``."""
         end = self.loop.time() + deadline_s
         while not condition():
             assert self.loop.time() < end, f"not within {deadline_s} s"
-            self.loop.run_for(PAUSE_S)
+            self.loop.run_for(pause_s)
 
     def begin_anew(self, node: Node) -> None:
         """Kills a broker and starts it, until it is about to register: its former session has
