@@ -202,8 +202,8 @@ def _election(observed: Observed, state: State | None) -> tuple[list[int], bool 
     """Who was last seen in sync before a state, and whether its leader was one of them."""
     for before, after in observed.changes():
         if after is state:
-            blind = observed.blind(Span(before.time, after.time))
-            return [] if blind else list(before.isr), clean(before, after, observed)
+            in_sync = [] if observed.missed(before, after) else list(before.isr)
+            return in_sync, clean(before, after, observed)
     return [], None
 
 

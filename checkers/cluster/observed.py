@@ -35,6 +35,14 @@ class State:
     """Whether a controller wrote it: leader, epoch and ISR in one znode, and so of one moment."""
 
 
+def adjacent(before: State, after: State) -> bool:
+    """Whether their versions say that no ISR was written between them: none went unseen, even if
+    nobody looked meanwhile."""
+    if before.version is None or after.version is None:
+        return False
+    return 0 <= after.version - before.version <= 1
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """From ``start`` to ``end``, exclusive; nanoseconds of the Unix epoch."""
@@ -72,6 +80,22 @@ class Observed:
         """Whether it was not seen at some moment of a span."""
         first = self.states[0].time if self.states else FOREVER
         return span.start < first or any(hole.meets(span) for hole in self.holes)
+
+    def missed(self, before: State, after: State) -> bool:
+        """Whether a state may have come between two and gone unseen. Not where a controller wrote
+        all of both, and the second right after the first, however long nobody looked."""
+        at_once = before.by_controller and after.by_controller and adjacent(before, after)
+        return not at_once and self.blind(Span(before.time, after.time))
+
+    def not_before(self, state: State) -> int:
+        """When a state was written at the earliest. What is found when the observer is back may be
+        as old as the hole is long; a server of ZooKeeper's that lags tells it later still."""
+        holes = (
+            hole.start
+            for hole in self.holes
+            if hole.start <= state.time <= hole.end + OBSERVATION_LAG_NS
+        )
+        return min(holes, default=state.time)
 
     @property
     def forsaken(self) -> bool:

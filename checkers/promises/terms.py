@@ -198,8 +198,12 @@ def unclean_elections(
         if is_clean is None:
             span = f"epochs {before.leader_epoch} and {after.leader_epoch}"
             why = f"an election outside the ISR may have gone unseen between {span}"
-        when = settled(after.time, around, faults)
-        yield Limit(before=when, certain=is_clean is False, why=why)
+        # Found after a hole from 10 to 20, it may be of second 11, and what was acked in second 15
+        # have been acked by the one that was elected.
+        since = around.observed.not_before(after)
+        yield Limit(before=settled(since, around, faults), certain=is_clean is False, why=why)
+        if since < after.time:
+            yield Limit(before=settled(after.time, around, faults), certain=False, why=why)
 
 
 def clean(before: State, after: State, observed: Observed) -> bool | None:
@@ -217,7 +221,7 @@ def clean(before: State, after: State, observed: Observed) -> bool | None:
     if after.leader in (before.leader, -1):
         return True
     # The ISR may have shrunk unseen before the election that was seen.
-    if observed.blind(Span(before.time, after.time)):
+    if observed.missed(before, after):
         return None
     return after.leader in before.isr
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from checkers.cluster.faults import FOREVER, KEEPERS, FaultFacts, Partition
-from checkers.cluster.observed import OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, State
+from checkers.cluster.observed import OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, adjacent
 from checkers.promises.terms import Surroundings, settled, strike
 from checkers.timeline.known import Timeline, Told
 from checkers.timeline.words import Word
@@ -207,7 +207,7 @@ def _looks(seen: _Seen) -> Iterator[_Look]:
     """The states that are known, in the order of time, and the holes between them."""
     states, holes = seen.around.observed.states, seen.holes
     found = [
-        _Look(time=state.time, isr=state.isr, next=_adjacent(before, state))
+        _Look(time=state.time, isr=state.isr, next=before is not None and adjacent(before, state))
         for before, state in pairwise((None, *states))
         if state is not None and not any(_within(state.time, hole) for hole in holes)
     ]
@@ -222,12 +222,6 @@ def _looks(seen: _Seen) -> Iterator[_Look]:
 
 def _within(time: int, hole: Span) -> bool:
     return hole.start <= time <= hole.end + OBSERVATION_LAG_NS
-
-
-def _adjacent(before: State | None, after: State) -> bool:
-    if before is None or before.version is None or after.version is None:
-        return False
-    return 0 <= after.version - before.version <= 1
 
 
 # --- leaders and epochs -------------------------------------------------------------------------

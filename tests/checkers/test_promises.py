@@ -322,6 +322,40 @@ def test_an_election_that_nobody_saw_may_have_been_unclean(
         assert concluded(tmp_path / "kept", MINIMAL, WELL, cluster).verdict is PASS
 
 
+HOLE = (connection(9, "zookeeper-lost"), connection(12, "zookeeper-back"))
+
+
+def versions(*numbers: int, controller_epoch: int | None = 1) -> list[dict[str, Any]]:
+    """The same; nobody looked when 2 was elected, but in between nothing else was written."""
+    states = [row for row in elected(1, *HOLE) if row["kind"] == "partition"]
+    return [
+        *HOLE,
+        *(
+            {**row, "version": version, "controller_epoch": controller_epoch}
+            for row, version in zip(states, numbers, strict=True)
+        ),
+    ]
+
+
+def test_an_unclean_election_that_nobody_saw_is_told_by_versions(tmp_path: Path) -> None:
+    cluster = versions(5, 6, 7, 8)
+    before = concluded(tmp_path / "before", MINIMAL, losing(WELL, FIRST), cluster)
+    assert before.verdict is NOT_GUARANTEED
+    assert "2 was elected outside the ISR [1] in epoch 1" in before.cells[0].reasons[0]
+
+
+@pytest.mark.parametrize(
+    "cluster", [versions(5, 6, 8, 9), versions(5, 6, 7, 8, controller_epoch=None)]
+)
+def test_versions_tell_nothing_of_what_was_written_in_between_or_elsewhere(
+    tmp_path: Path, cluster: Any
+) -> None:
+    """1 may have let 2 into the ISR before it was elected; or leader and ISR be in two znodes."""
+    result = concluded(tmp_path, MINIMAL, losing(WELL, FIRST), cluster)
+    assert result.verdict is INCONCLUSIVE
+    assert "may have gone unseen between epochs 0 and 1" in result.cells[0].reasons[0]
+
+
 def test_where_unclean_election_is_off_an_unclean_election_excuses_nothing(tmp_path: Path) -> None:
     settings = {**ALL, "min.insync.replicas": 1}
     assert concluded(tmp_path, settings, losing(WELL, FIRST), elected(1)).verdict is FAIL

@@ -2,6 +2,7 @@
 and what is promised is what a plain second implementation says."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -18,7 +19,7 @@ from reference_checker import (
 )
 
 from checkers.cluster.faults import FaultFacts
-from checkers.cluster.observed import OBSERVATION_LAG_NS, Observed, State
+from checkers.cluster.observed import OBSERVATION_LAG_NS, Observed, Span, State
 from checkers.promises.terms import Surroundings, Terms, terms
 from history.cell import Cell, Value
 
@@ -108,10 +109,38 @@ def far_apart(draw: st.DrawFn) -> list[Seen | Struck]:
 def observed(events: Sequence[Seen | Struck]) -> Observed:
     seen = [one for one in events if isinstance(one, Seen)]
     states = (
-        State(time=s.time, leader=s.leader, leader_epoch=s.epoch, isr=tuple(sorted(s.isr)))
-        for s in seen
+        State(
+            time=s.time,
+            leader=s.leader,
+            leader_epoch=s.epoch,
+            isr=tuple(sorted(s.isr)),
+            version=version,
+            by_controller=True,
+        )
+        for version, s in enumerate(seen)
     )
     return Observed(states=tuple(states))
+
+
+def raised(whole: Observed) -> Observed:
+    """The same, but that nobody begins to lead in an epoch of somebody else's."""
+    states, by = list(whole.states[:1]), 0
+    for before, after in whole.changes():
+        by += after.leader != before.leader and after.leader_epoch == before.leader_epoch
+        states.append(replace(after, leader_epoch=after.leader_epoch + by))
+    return replace(whole, states=tuple(states))
+
+
+@st.composite
+def with_a_hole(draw: st.DrawFn, whole: Observed) -> Observed:
+    """What an observer tells who did not look for a while."""
+    start = draw(st.sampled_from(whole.states)).time - FAR // 2
+    hole = Span(start, start + draw(st.integers(1, 3)) * FAR)
+    missed = [state for state in whole.states if hole.start <= state.time < hole.end]
+    found = [replace(state, time=hole.end) for state in missed[-1:]]
+    seen = [state for state in whole.states if state not in missed]
+    in_order = sorted([*seen, *found], key=lambda state: state.time)
+    return Observed(states=tuple(in_order), holes=(hole,))
 
 
 def losses(events: Sequence[Seen | Struck]) -> list[FaultFacts]:
@@ -153,3 +182,13 @@ def test_what_is_promised_is_what_the_definitions_say(events: list[Seen | Struck
         both = kept if clean else clean if kept else False
         assert standing(given_terms(UNCLEAN, view, faults), time) == both
         assert standing(given_terms(ACKS_1, view, faults), time) == led_by_one(events, time)
+
+
+@ANY_MACHINE
+@given(data=st.data())
+def test_of_what_went_unseen_nothing_is_certain_that_is_not_so(data: st.DataObject) -> None:
+    whole = raised(observed(data.draw(far_apart())))
+    part = data.draw(with_a_hole(whole))
+    all_seen, found = given_terms(UNCLEAN, whole, ()), given_terms(UNCLEAN, part, ())
+    event(f"certain: {found.unpromised_before > 0}")
+    assert found.unpromised_before <= all_seen.unpromised_before <= found.unknown_before
