@@ -17,7 +17,15 @@ from simulation.observer.coverage import (
     GROUP_EVENT,
 )
 from simulation.observer.observer import Observer
-from simulation.observer.watched import deciding, groups, logs, replicas, telling, wrapping
+from simulation.observer.watched import (
+    deciding,
+    fetching,
+    groups,
+    logs,
+    replicas,
+    telling,
+    wrapping,
+)
 
 
 @contextlib.contextmanager
@@ -32,6 +40,8 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         replicas.fetches(undo, observer)
         replicas.sessions(undo, observer)
         replicas.deletions(undo, observer)
+        fetching.sessions(undo, observer)
+        fetching.readings(undo, observer)
         coverage = observer.coverage
         wrapping.count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
         deciding.controllers(undo, observer)

@@ -27,10 +27,11 @@ from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer.coverage import Coverage
+from simulation.observer.following import keeping_up, parting, taking_in
 from simulation.observer.leadership import joining, orders_done, proposing, resigning
 from simulation.observer.logs import epochs, producers, retention, times
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.moments import told, viewing
+from simulation.observer.moments import repeated, told, viewing
 from simulation.observer.moments.broker_settings import BrokerSettings
 from simulation.observer.moments.cluster_shown import ClusterShown
 from simulation.observer.moments.low_watermarks import LowWatermarks
@@ -328,9 +329,15 @@ class Observer:
             self._retired(broker, hosted, partition, event)
         if hosted.tp.topic == OFFSETS_TOPIC:
             self._commits_appended(hosted.tp.partition, effects)
+        seat = partition.seat(broker)
+        taking_in.stepped(partition.name, hosted.replica, seat.log.end, event, effects)
         joining.stepped(broker, hosted.replica, partition, event, effects)
         proposing.stepped(broker, hosted.replica, partition, event, effects)
         partition.stepped(broker, hosted.replica, event, tuple(effects))
+        keeping_up.stepped(partition.name, hosted.replica, event)
+        if seat.known and seat.readable:
+            parting.stepped(partition.name, hosted.replica, seat.log, event)
+            repeated.stepped(partition.name, seat.log, event)
         told.stepped(broker, hosted, partition, event, changed=bool(effects))
         self._low_watermarks.stepped(broker, hosted, event, changed=bool(effects))
         if effects:

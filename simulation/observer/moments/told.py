@@ -8,9 +8,10 @@ from kio.schema.errors import ErrorCode
 
 from broker.coordination.nodes import LeaderNode
 from broker.replication.events import Event, LeaderAndIsr, Produce
+from broker.replication.replica import Role
 from broker.server.metadata_cache import MetadataCache, PartitionMetadata
 from broker.server.replication import partition as server
-from broker.server.requests import list_offsets, offset_for_leader_epoch
+from broker.server.requests import delete_records, list_offsets, offset_for_leader_epoch
 from broker.types import (
     LATEST_TIMESTAMP,
     LEADER_DURING_DELETE,
@@ -57,6 +58,8 @@ def stepped(
     ):
         end(broker, hosted, partition)
         shared(broker, hosted, partition)
+    if type(event) is LeaderAndIsr and hosted.replica.role is not Role.LEADER:
+        deleted(broker, hosted)
     if type(event) is Produce and changed:
         appended(broker, hosted, cast(RecordBatch, event.batches[0]))
     if changed:
@@ -123,6 +126,19 @@ def appended(broker: int, hosted: server.Partition, batch: RecordBatch) -> None:
             raise Violation("ListedIsCommitted", f"{hosted.tp}: {what}, committed is {committed}")
 
 
+def deleted(broker: int, hosted: server.Partition) -> None:
+    """**DeletedIsLed**: who leads no more tells nobody that records are deleted everywhere: of that
+    it has heard nothing (KIP-107). Raises Violation.
+
+    A leader has deleted what lies below 10, and is deposed before its followers have; by its own
+    log alone all would be done. Few deletions wait just then.
+    """
+    error, _ = delete_records._reached(hosted.tp, hosted.log.log_start_offset, _of(hosted))
+    if error in (ErrorCode.none, ErrorCode.request_timed_out):
+        what = f"broker {broker} leads no more, and says {error.name} to who waits for deletions"
+        raise Violation("DeletedIsLed", f"{hosted.tp}: {what}")
+
+
 def bounded(broker: int, hosted: server.Partition) -> None:
     """**ReadIsCommitted**: whoever is asked, leader or follower (KIP-392), would read a consumer
     nothing that it does not know to be committed. Raises Violation.
@@ -158,8 +174,11 @@ def _shared(hosted: server.Partition, epoch: LeaderEpoch) -> EpochEndOffset:
 
 
 def _of(hosted: server.Partition) -> Any:
-    """A context in which there is this partition alone."""
-    return SimpleNamespace(replicas=SimpleNamespace(hosted=lambda _tp: hosted))
+    """A context in which there is this partition alone, and all of its brokers."""
+    return SimpleNamespace(
+        replicas=SimpleNamespace(hosted=lambda _tp: hosted),
+        metadata=SimpleNamespace(brokers=hosted.replica.replicas),
+    )
 
 
 def _told(hosted: server.Partition, timestamp: int) -> ListOffsetsPartitionResponse:
