@@ -58,6 +58,10 @@ class Pipeline(asyncio.Protocol):
         """Whatever was not answered is not waited for."""
         self._transport.abort()
 
+    def break_off(self) -> None:
+        """The same, so that the other end does not even find it when it looks for it."""
+        self._transport.break_off()
+
     # --- what the event loop tells ----------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

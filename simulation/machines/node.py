@@ -31,6 +31,9 @@ from simulation.zookeeper.ensemble import ZooKeeper
 PORT = 9092
 LOG_DIR = "/data"
 
+REPLACED_AFTER_SESSIONS = 2
+"""A broker that was away for so long has another machine."""
+
 BEGINNING_WALL_MS = 1_700_000_000_000
 """The wall clock when a world begins."""
 
@@ -123,7 +126,7 @@ class Node:
                 **properties,
             }
         )
-        """Used at the next start."""
+        """Of this life; besides where others find it, of the next one, too."""
         self.has_power = True
         self.process: Process | None = None
         """The current life, or the last one."""
@@ -136,6 +139,8 @@ class Node:
         the step that asked for it; may kill the process."""
         self._around = around
         self._incarnations = 0
+        self._machines = 0
+        self._ended_at = around.loop.time()
         self._stop: asyncio.Event | None = None
         around.network.add_host(self.host)
 
@@ -154,6 +159,7 @@ class Node:
             self.has_power = True
             self._around.network.power_restored(self.host)
         self._incarnations += 1
+        self._take_place()
         process = self.process = Process(self.host, self._incarnations)
         self.app = None
         self._stop = stop = asyncio.Event()
@@ -161,6 +167,20 @@ class Node:
             self._live(process, stop), context=process.context.copy()
         )
         task.add_done_callback(functools.partial(self._ended, process, stop), context=NOBODY)
+
+    def _take_place(self) -> None:
+        """After so long it is another machine that comes back, with the disk of the former one and
+        a name of its own: the former name leads nowhere. Clients have one that always leads here.
+
+        Not before its session is over: a broker that finds another one registered at another
+        address ends, as Kafka's does.
+        """
+        away_s = self._around.loop.time() - self._ended_at
+        if away_s > REPLACED_AFTER_SESSIONS * self.config.zookeeper_session_timeout_ms / 1000:
+            self._machines += 1
+        name = f"{self.host}-{self._machines}"
+        self._around.network.rename(self.host, name)
+        self.config = self.config.model_copy(update={"advertised_listeners": Listener(name, PORT)})
 
     async def _live(self, process: Process, stop: asyncio.Event) -> None:
         self.app = App(self.config, self._environment(process))
@@ -180,6 +200,7 @@ class Node:
         """The machine is off until the next start."""
         if self.is_alive:
             self._around.loop.kill(self._current)
+            self._ended_at = self._around.loop.time()
         self.has_power = False
         self._around.network.power_lost(self.host)
         self.disk.lose_power()
@@ -208,6 +229,7 @@ class Node:
         self._leave(process)
 
     def _leave(self, process: Process) -> None:
+        self._ended_at = self._around.loop.time()
         self._around.loop.kill(process)
         self._around.network.process_died(process)
         self.disk.kill()

@@ -44,6 +44,7 @@ class Network:
         self._random = random
         self._up: dict[str, bool] = {}
         self._links: dict[tuple[str, str], Link] = {}
+        self._names: dict[str, str] = {}
         self._listening: dict[Address, ListeningSocket] = {}
         self._endpoints: dict[Endpoint, None] = {}
         self._next_port = EPHEMERAL_PORTS
@@ -54,6 +55,11 @@ class Network:
     def add_host(self, name: str) -> None:
         """A host with power, and with links to all others."""
         self._up.setdefault(name, True)
+
+    def rename(self, host: str, name: str) -> None:
+        """It may be connected to by this name as well from now on, and by no former one."""
+        self._names = {each: of for each, of in self._names.items() if of != host}
+        self._names[name] = host
 
     def link(self, source: str, target: str) -> Link:
         """The way from ``source`` to ``target``; raises UnknownHost."""
@@ -173,6 +179,7 @@ class Network:
             UnknownHost: nobody is called so.
         """
         process = _who()
+        host = self._names.get(host, host)
         local = (process.host, self._free_port())
         there, back = self.link(process.host, host), self.link(host, process.host)
         pause_s = 1.0
@@ -215,7 +222,14 @@ class Network:
     def attach(
         self, factory: Callable[[], asyncio.BaseProtocol], accepted: AcceptedSocket
     ) -> tuple[Endpoint, Any]:
-        """What ``loop.connect_accepted_socket`` does; see there."""
+        """What ``loop.connect_accepted_socket`` does; see there.
+
+        Raises:
+            ConnectionResetError: who connected has broken it off before it was taken in. A kernel
+                may refuse to do anything with such a socket, as BSD's refuse ``TCP_NODELAY``.
+        """
+        if accepted.endpoint.was_reset:
+            raise ConnectionResetError("connection reset by peer")
         protocol = factory()
         accepted.endpoint.attach(protocol, copy_context(), _who())
         return accepted.endpoint, protocol

@@ -54,6 +54,7 @@ class Endpoint(asyncio.Transport):
         "_stuck",
         "_timeout",
         "_unacked",
+        "active_at",
         "local",
         "process",
         "remote",
@@ -91,11 +92,18 @@ class Endpoint(asyncio.Transport):
         self._unacked = 0
         self._owed = 0  # acknowledgements that wait for the link
         self._paused = False
+        self.active_at = loop.time()
+        """When its protocol was last given bytes, or gave some, or got rid of them."""
 
     @property
     def host(self) -> str:
         """Where it is."""
         return self.local[0]
+
+    @property
+    def was_reset(self) -> bool:
+        """The other end has broken it off."""
+        return self._reset
 
     def join(self, peer: "Endpoint") -> None:
         """The two are the ends of one connection."""
@@ -106,6 +114,7 @@ class Endpoint(asyncio.Transport):
     ) -> None:
         """From now on ``protocol`` gets what arrives, as steps in ``context``."""
         self.process = process
+        self.active_at = self._loop.time()
         self._context = context
         self.set_protocol(protocol)
         protocol.connection_made(self)
@@ -144,6 +153,7 @@ class Endpoint(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closing or self._end_sent or not data:
             return
+        self.active_at = self._loop.time()
         self._unacked += len(data)
         self._send(data if type(data) is bytes else bytes(data))
         if self._unacked > HIGH_BYTES and not self._paused:
@@ -198,6 +208,13 @@ class Endpoint(asyncio.Transport):
             self._send(None)
         self._end_sent = True
 
+    def break_off(self) -> None:
+        """Closes it as ``SO_LINGER`` with no time does: the other end is told, and reads no more."""
+        self._closing = True
+        if not self._gone:
+            self._send_end(as_reset=True)
+            self._loop.call_soon(self._end, None, context=self._context)
+
     def _send_reset(self) -> None:
         """Once, and not again: resets are not acknowledged."""
         if self._link.up:
@@ -248,6 +265,7 @@ class Endpoint(asyncio.Transport):
 
     def _resume_writing(self) -> None:
         if not self._closing and not self._paused:
+            self.active_at = self._loop.time()
             self._protocol.resume_writing()
 
     # --- receiving --------------------------------------------------------------------------
@@ -314,6 +332,7 @@ class Endpoint(asyncio.Transport):
 
     def _read(self, count: int) -> None:
         """Acknowledges, so that the other end may write more."""
+        self.active_at = self._loop.time()
         if self._link.up:
             self._peer._acked(count)
         else:

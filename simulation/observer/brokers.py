@@ -23,6 +23,7 @@ from simulation.observer.watched import (
     groups,
     logs,
     replicas,
+    serving,
     telling,
     wrapping,
 )
@@ -33,13 +34,14 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
     """``nodes``: by the id of the broker there."""
     brokers = {node.host: broker for broker, node in nodes.items()}
     hosts = {node.host: node for node in nodes.values()}
-    observer.settings.properties.update({b: node.config for b, node in nodes.items()})
     opened_by: logs.Opened = WeakKeyDictionary()
     with contextlib.ExitStack() as undo:
         replicas.partitions(undo, observer, brokers)
         replicas.fetches(undo, observer)
         replicas.sessions(undo, observer)
         replicas.deletions(undo, observer)
+        serving.lives(undo, observer)
+        serving.connections(undo, observer)
         fetching.sessions(undo, observer)
         fetching.readings(undo, observer)
         coverage = observer.coverage

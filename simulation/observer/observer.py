@@ -70,7 +70,7 @@ class Observer:
         self.configs: dict[str, dict[str, str]] = {}
         """Settings by topic, as last written."""
         self.settings = BrokerSettings()
-        self.cluster = ClusterShown(self.settings.properties)
+        self.cluster = ClusterShown()
         self.producer_ids = ProducerIdBlocks()
         self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)
         """By partition of ``__consumer_offsets``."""

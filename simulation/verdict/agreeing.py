@@ -50,6 +50,10 @@ async def _disagrees(
     told = await client.ask(broker, request)
     if (strange_brokers := _others_live(broker, told, brokers)) is not None:
         return strange_brokers
+    for each in told.brokers:
+        at, is_at = (each.host, each.port), observer.settings.properties[each.node_id].advertised
+        if at != is_at:
+            return f"broker {broker} tells clients that {each.node_id} is at {at}, not at {is_at}"
     known = {name for name, topic in observer.topics.items() if not topic.is_doomed}
     strange = {str(topic.name) for topic in told.topics} - known
     if strange:

@@ -12,8 +12,15 @@ from simulation.clients.group_requests import Place
 from simulation.observer.observer import Observer
 from simulation.plans.actions import ElectPreferred, ExpireSession, Who
 from simulation.plans.plan import Plan
-from simulation.verdict import agreeing, kept, pipelined, waiting
-from simulation.verdict.administered import altering, hosting, invalid_orders, taking_back, unclean
+from simulation.verdict import agreeing, broken_off, kept, pipelined, waiting
+from simulation.verdict.administered import (
+    altering,
+    hosting,
+    inherited,
+    invalid_orders,
+    taking_back,
+    unclean,
+)
 from simulation.verdict.disks import garbled, unreadable
 from simulation.verdict.grouped import (
     changing_members,
@@ -67,6 +74,7 @@ async def ask(client: Client, administrator: Administrator, world: Cluster, plan
     controller says: its broker obeys no other after that."""
     waiting.check(world.observer, world.hosted)
     await pipelined.check(client, world.observer, world.hosted)
+    await broken_off.connect(client, world)
     await settle(world)
     await kept.check(world, world.observer)
     await invalid_orders.check(client, world.observer)
@@ -118,6 +126,7 @@ async def _what_is_set(
     await garbled.check(client, administrator, world)
     await altering.check(client, administrator, world)
     await hosting.check(administrator, world)
+    await inherited.check(administrator, world)
     await append_time.check(client, administrator, world)
     await limits.check(client, administrator, world)
     await session_slots.check(client, world, settings)

@@ -16,6 +16,7 @@ from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition
 from simulation.plans.actions import Fault
 from simulation.verdict import patience
+from simulation.zookeeper.shell import ZkShell
 
 SETTLE_S: Final = 120.0
 LOOK_S: Final = 0.2
@@ -26,6 +27,7 @@ class Cluster(Protocol):
 
     observer: Observer
     history: History
+    shell: ZkShell
 
     @property
     def has_controllers(self) -> bool:

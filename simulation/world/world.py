@@ -135,7 +135,7 @@ class Simulation:
             )
             for number, idempotent in enumerate(plan.producers)
         ]  # fmt: skip
-        self._shell = ZkShell(self.zookeeper, ADMINISTRATOR, self.loop)
+        self.shell = ZkShell(self.zookeeper, ADMINISTRATOR, self.loop)
         self._nonsense: set[str] = set()
         led = LedTree(self.observer, self._life_of) if plan.led_by_leaders else None
         watch_commits(self.zookeeper, self.observer, led)
@@ -208,7 +208,7 @@ class Simulation:
     async def _end(self) -> None:
         await self._clients_stop()
         for path in sorted(self._nonsense):
-            await self._shell.delete(path)
+            await self.shell.delete(path)
         if self.plan.led_by_leaders:
             await self._finish_deletions()
         await settle(self)
@@ -379,12 +379,12 @@ class Simulation:
 
     def depose_controller(self) -> None:
         """Delete ``/controller``, with a ZooKeeper client as ``zkCli.sh`` is one."""
-        self._spawn(ADMINISTRATOR, self._shell.delete(znodes.CONTROLLER))
+        self._spawn(ADMINISTRATOR, self.shell.delete(znodes.CONTROLLER))
 
     def write_nonsense(self, action: WriteNonsense) -> None:
         """For as long as it says; what is left of it goes in the end."""
         self._nonsense.add(action.path)
-        self._spawn(ADMINISTRATOR, self._shell.write_nonsense(action.path, action.for_ms))
+        self._spawn(ADMINISTRATOR, self.shell.write_nonsense(action.path, action.for_ms))
 
 
 async def _and_close(client: Client, work: Any) -> None:

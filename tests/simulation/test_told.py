@@ -71,6 +71,14 @@ BROKERS = {
 }
 
 
+def known_cluster() -> ClusterShown:
+    """Of both brokers."""
+    known = ClusterShown()
+    for number, config in BROKERS.items():
+        known.begun(number, config)
+    return known
+
+
 def sent(crc: int, sequence: int, producer: int = 7) -> Sent:
     """A batch of two records."""
     return Sent(
@@ -475,7 +483,7 @@ def cluster(*brokers: MetadataResponseBroker, **changed: Any) -> MetadataRespons
     ],
 )
 def test_the_cluster_is_shown_as_it_is(answer: MetadataResponse, strange: str | None) -> None:
-    known = ClusterShown(BROKERS)
+    known = known_cluster()
     known.written("/cluster/id", b'{"version":"1","id":"c"}')
     known.written("/controller", b'{"version":1,"brokerid":1}')
     known.written("/controller", None)
@@ -498,4 +506,4 @@ def test_a_coordinator_is_where_it_is_said_to_be(
         key="g", node_id=BrokerId(1), host=host, port=9092, error_code=error, error_message=None
     )
     with pytest.raises(Violation, match="ClusterIsShown") if strange else nullcontext():
-        ClusterShown(BROKERS).found(found)
+        known_cluster().found(found)

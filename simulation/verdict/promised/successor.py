@@ -17,7 +17,7 @@ from broker.wire.messages.update_metadata import (
     UpdateMetadataEndpoint,
     UpdateMetadataRequest,
 )
-from simulation.clients.client import PORT, Client, host_of
+from simulation.clients.client import Client
 from simulation.observer.observer import Observer
 from simulation.verdict.refused.words import answered
 from simulation.violation import Violation
@@ -30,11 +30,12 @@ async def check(client: Client, observer: Observer) -> None:
     if observer.controller is None:
         return
     broker = client.brokers[0]
+    own = observer.settings.properties[broker]
+    host, port = own.advertised
     endpoint = UpdateMetadataEndpoint(
-        port=PORT, host=host_of(broker), listener="PLAINTEXT", security_protocol=PLAINTEXT
+        port=port, host=host, listener="PLAINTEXT", security_protocol=PLAINTEXT
     )
-    rack = observer.settings.properties[broker].broker_rack
-    alive = UpdateMetadataBroker(id=BrokerId(broker), endpoints=(endpoint,), rack=rack)
+    alive = UpdateMetadataBroker(id=BrokerId(broker), endpoints=(endpoint,), rack=own.broker_rack)
     said = UpdateMetadataRequest(
         controller_id=BrokerId(observer.controller),
         controller_epoch=ControllerEpoch(observer.controller_epoch + 1),
