@@ -209,7 +209,7 @@ class Endpoint(asyncio.Transport):
         self._end_sent = True
 
     def break_off(self) -> None:
-        """Closes it as ``SO_LINGER`` with no time does: the other end is told, and reads no more."""
+        """Closes it as ``SO_LINGER`` with no time does: the other end is told so."""
         self._closing = True
         if not self._gone:
             self._send_end(as_reset=True)

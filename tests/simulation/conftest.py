@@ -31,6 +31,8 @@ class World:
         self.trace: list[tuple[Any, ...]] = []
         """Time, host, what: everything that was noticed."""
         self.serves_after_s = 0.0
+        self.connections: Connections | None = None
+        """The server's."""
         self.server = Process("server")
         self.client = Process("client-1")
         for host in ("server", "client-1"):
@@ -58,15 +60,15 @@ class World:
                 return answer
             return Later(asyncio.sleep(self.serves_after_s), lambda _none: answer)
 
-        connections = Connections(
+        self.connections = Connections(
             dispatch,
             ConnectionConfig(max_request_bytes=2**20),
             listen=lambda listener, backlog: cast(
                 Any, self.network.listen(listener.host, listener.port, backlog)
             ),
         )
-        connections.bind(Listener("server", PORT))
-        connections.accept(process.spawn)
+        self.connections.bind(Listener("server", PORT))
+        self.connections.accept(process.spawn)
 
     def die(self, process: Process) -> None:
         """kill -9."""

@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
+from broker.server.network.broker_connection import BrokerConnection
+from simulation.clients.pipeline import Pipeline
 from simulation.network.tcp import HIGH_BYTES, RESET_AFTER_S
+from simulation.observer.moments import idle
+from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
 
@@ -362,3 +366,42 @@ def test_writing_to_who_closed_ends_in_a_reset(world: Any) -> None:
     sender.go_on(20_000)
     world.loop.run_for(3)
     assert len(sender.lost) == 1
+
+
+def test_who_has_broken_off_before_it_is_taken_in_is_not_counted(world: Any) -> None:
+    async def connect() -> None:
+        pipeline = await Pipeline.to("server", 9092)
+        pipeline.break_off()
+
+    connection = world.connection()
+    finish(world, [world.ask(connection)])
+    world.loop.pause(world.server)
+    world.loop.run_until_complete(world.start(world.client, connect()))
+    world.loop.run_for(0.1)
+    world.loop.resume(world.server)
+    world.loop.run_for(0.1)
+    assert len(world.connections) == world.connections._quotas._by_address.total() == 1
+
+
+def test_a_host_is_found_by_the_name_that_it_has_now(world: Any) -> None:
+    world.network.rename("server", "server-1")
+    finish(world, [world.ask(BrokerConnection("server-1", 9092, "tests"))])
+    world.network.rename("server", "server-2")
+    finish(world, [world.ask(BrokerConnection("server-2", 9092, "tests"))])
+    (lost,) = [world.ask(BrokerConnection("server-1", 9092, "tests"))]
+    world.loop.run_for(1)
+    assert "no host is called 'server-1'" in outcome(lost)
+
+
+def test_who_is_answered_is_not_idle(world: Any) -> None:
+    world.serves_after_s = 5.0
+    finish(world, [world.ask(world.connection())])
+    (served,) = world.connections._open
+    idle.check(served)
+    served._last_active -= 5.0  # when it asked
+    with pytest.raises(Violation, match="IdleIsKnown: a connection counts as idle since"):
+        idle.check(served)
+    served._last_active += 5.0
+    served._timer.cancel()
+    with pytest.raises(Violation, match=r"IdleIsKnown: .* and nobody would hang up"):
+        idle.check(served)

@@ -15,6 +15,7 @@ from broker.replication.events import FollowerFetch
 from broker.replication.replica import Role
 from broker.server.groups.offsets_topic import partition_for
 from broker.server.metadata_cache import PartitionMetadata
+from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import (
     LEADER_DURING_DELETE,
@@ -385,6 +386,29 @@ def test_what_a_controller_tells_is_shown(leader: int, shown: int | None, is_sou
     cache: Any = SimpleNamespace(topics={"t": parts})
     with nullcontext() if is_sound else pytest.raises(Violation, match="ShownAsTold"):
         told.updated(cache, request)
+
+
+@pytest.mark.parametrize(
+    ("error", "breaks"),
+    [
+        (ErrorCode.not_leader_or_follower, False),
+        (ErrorCode.fenced_leader_epoch, False),
+        (ErrorCode.none, True),
+    ],
+)
+def test_who_leads_no_more_says_of_nothing_that_it_is_deleted(
+    error: ErrorCode, *, breaks: bool
+) -> None:
+    replica = SimpleNamespace(
+        check_leader=lambda _epoch: error,
+        low_watermark_among=lambda _: Offset(4),
+        replicas=(BrokerId(1), BrokerId(2)),
+    )
+    hosted = object.__new__(server.Partition)
+    hosted.replica, hosted.tp = replica, TP  # type: ignore[assignment]
+    hosted.log = SimpleNamespace(log_start_offset=Offset(4))  # type: ignore[assignment]
+    with pytest.raises(Violation, match="DeletedIsLed: t-0") if breaks else nullcontext():
+        told.deleted(1, hosted)
 
 
 def fetch(replica: int, start: int) -> FollowerFetch:
