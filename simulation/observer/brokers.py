@@ -56,6 +56,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         logs.openings(undo, observer, hosts, opened_by)
         wrapping.count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         deciding.coordinators(undo, observer)
+        deciding.queues(undo, observer)
         wrapping.count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
         groups.groups(undo, observer, brokers)
         telling.responses(undo, observer)

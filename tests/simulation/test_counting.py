@@ -1,13 +1,20 @@
-"""Who waits to hear how full a queue is has asked in its session: judged by hand."""
+"""Who waits to hear how full a queue is has asked in its session, and makes room in it."""
 
+from contextlib import ExitStack
 from typing import Any, cast
 
 import pytest
 
+from broker.coordination.context import Context
 from broker.coordination.coordinator import Coordinator
 from broker.coordination.events import Event, QueueSizeRead, ReadQueueSize, SessionExpired
-from broker.types import BrokerId
-from simulation.observer.leadership.counting import Counting
+from broker.coordination.nodes import Change, StateChangeRequest
+from broker.coordination.queues.sending import Sender
+from broker.coordination.settings import Settings
+from broker.coordination.variants import Fenced
+from broker.types import BrokerId, LeaderEpoch, TopicPartition
+from simulation.mutations.swap import Swap
+from simulation.observer.leadership.counting import Counting, if_full
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -49,3 +56,40 @@ def test_what_was_asked_before_the_session_ended_is_not_waited_for(asked: Waitin
 def test_in_the_next_session_it_is_asked_anew(asked: Waiting) -> None:
     asked.step(SessionExpired(), counting=())
     asked.step(ROOM, ASKS, counting=(OTHER,))
+
+
+def sending() -> Sender:
+    """It waits to hear how full the other's queue is."""
+    settings = Settings(broker=BrokerId(1))
+    sender = Sender(Context(settings=settings, variant=Fenced()))
+    request = StateChangeRequest(
+        change=Change.CLOSE_REPLICA,
+        partition=TopicPartition("t", 0),
+        leader=BrokerId(1),
+        epoch=LeaderEpoch(3),
+    )
+    sender.send(((OTHER, request),), (), then=lambda _: None)
+    return sender
+
+
+def always_full(self: Sender, broker: BrokerId, entries: tuple[Any, ...]) -> None:
+    self._known(broker, full=bool(entries))
+
+
+def never_full(self: Sender, broker: BrokerId, _entries: tuple[Any, ...]) -> None:
+    self._known(broker, full=False)
+
+
+def test_what_is_superfluous_makes_room() -> None:
+    sender = sending()
+    if_full(sender, OTHER, Sender.size_read)
+    if_full(sender, BrokerId(3), Sender.size_read)
+    assert sender.waits_for == {OTHER}, "the sender itself hears of nothing"
+
+
+@pytest.mark.parametrize("wrong", [always_full, never_full])
+def test_nobody_is_refused_where_there_is_room(wrong: Any) -> None:
+    with ExitStack() as undo:
+        Swap(Sender, "_shrink", wrong).put(undo)
+        with pytest.raises(Violation, match=r"RoomIsMade: a request to broker 2"):
+            if_full(sending(), OTHER, Sender.size_read)

@@ -1,17 +1,41 @@
-"""**CountsAreAsked**: without a controller, who waits to hear how full a queue is has asked in this
-session.
+"""How full other brokers' queues are, without a controller.
 
-What was asked in the one before is never answered. Whatever is sent to that broker later would wait
+**CountsAreAsked**: who waits to hear that has asked in this session. What was asked in the one
+before is never answered. Whatever is sent to that broker later would wait
 with it, in one request: reassignments and deletions would hang until the process ends. A session
 seldom ends within the one way there and back, and what hangs then is seldom sent again.
+
+**RoomIsMade**: a request is refused by a queue that is full still when what is superfluous is out
+of it, and by no other. Ten thousand requests are in no queue here: whoever hears that there is room
+is asked what it would do if there were room for two, and two in it.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
 from weakref import WeakKeyDictionary
 
+from broker.coordination.context import Context
 from broker.coordination.coordinator import Coordinator
-from broker.coordination.events import Effect, Event, ReadQueueSize, SessionExpired
-from broker.types import BrokerId
+from broker.coordination.events import (
+    Effect,
+    Event,
+    QueueRead,
+    QueueSizeRead,
+    ReadQueue,
+    ReadQueueSize,
+    Refused,
+    SessionExpired,
+)
+from broker.coordination.nodes import Change, QueuedRequest, StateChangeRequest
+from broker.coordination.outbox import Outbox
+from broker.coordination.queues.sending import Sender
+from broker.types import BrokerId, LeaderEpoch, TopicPartition
 from simulation.violation import Violation
+
+Hear = Callable[[Sender, QueueSizeRead], None]
+
+ROOM: Final = 2
 
 
 class Counting:
@@ -30,3 +54,48 @@ class Counting:
         if never:
             what = f"waits to hear how full the queues of brokers {never} are"
             raise Violation("CountsAreAsked", f"{what}, and has not asked in this session")
+
+
+def if_full(sender: Sender, broker: BrokerId, hear: Hear) -> None:
+    """It is about to ``hear`` how full this broker's queue is; raises Violation."""
+    if broker not in sender.waits_for:
+        return
+    for change, refuses in ((Change.START_REPLICA, False), (Change.CLOSE_REPLICA, True)):
+        if _refuses(sender, broker, hear, change) != refuses:
+            would = "would be refused" if not refuses else "would not be refused"
+            what = f"a request to broker {broker}, in whose queue are {ROOM} of {change.value}"
+            raise Violation("RoomIsMade", f"{what} and room for {ROOM}, {would}")
+
+
+def _refuses(sender: Sender, broker: BrokerId, hear: Hear, change: Change) -> bool:
+    """A sender that waits for the same, and nobody carries out what it decides."""
+    context = sender._context
+    settings = replace(context.settings, state_change_queue_max=ROOM)
+    twin = Sender(Context(settings=settings, variant=context.variant, outbox=Outbox()))
+    twin._jobs = [
+        replace(job, unknown={broker}, full=set(), then=lambda _: None, before=lambda: None)
+        for job in sender._jobs
+        if broker in job.unknown
+    ]
+    outbox = twin._context.outbox
+    hear(twin, QueueSizeRead(broker=broker, size=ROOM))
+    for effect in outbox.drain():
+        if type(effect) is ReadQueue:
+            outbox.queue_read(QueueRead(token=effect.token, entries=_entries(broker, change)))
+    return any(type(effect) is Refused for effect in outbox.drain())
+
+
+def _entries(broker: BrokerId, change: Change) -> tuple[QueuedRequest, ...]:
+    """Of two partitions."""
+    return tuple(
+        QueuedRequest(
+            name=f"{number:010d}",
+            request=StateChangeRequest(
+                change=change,
+                partition=TopicPartition("in no plan", number),
+                leader=broker,
+                epoch=LeaderEpoch(0),
+            ),
+        )
+        for number in range(ROOM)
+    )

@@ -8,12 +8,15 @@ from broker.controller.context import Context as ControllerContext
 from broker.controller.controller import Controller
 from broker.controller.events import AnswerShutdown
 from broker.coordination.coordinator import Coordinator
+from broker.coordination.events import QueueSizeRead
 from broker.coordination.hosting.partition import HostedPartition
 from broker.coordination.nodes import PartitionView
+from broker.coordination.queues.sending import Sender
 from broker.server.controller.runtime import ControllerRuntime
 from broker.server.zk.controller_zk import ControllerZk, Tenure
 from broker.types import BrokerId, Millis
 from simulation.observer.leadership import (
+    counting,
     deleting,
     giving_back,
     giving_way,
@@ -54,14 +57,14 @@ def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:
 
 
 def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
-    original, counting, host = Coordinator.step, Counting(), HostedPartition.__init__
+    original, counts, host = Coordinator.step, Counting(), HostedPartition.__init__
     look = HostedPartition._partition_read
 
     def step(self: Coordinator, event: Any, now: Millis) -> Any:
         suspects = self.suspects
         effects = original(self, event, now)
         with observer.failing():
-            counting.stepped(self, event, effects)
+            counts.stepped(self, event, effects)
             suspecting.stepped(event, suspects, self.suspects)
             giving_back.check(self)
         return effects
@@ -80,6 +83,17 @@ def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
     replace(undo, HostedPartition, "_partition_read", read)
     replace(undo, HostedPartition, "__init__", hosted)
     replace(undo, Coordinator, "step", step)
+
+
+def queues(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = Sender.size_read
+
+    def size_read(self: Sender, event: QueueSizeRead) -> None:
+        with observer.failing():
+            counting.if_full(self, event.broker, original)
+        original(self, event)
+
+    replace(undo, Sender, "size_read", size_read)
 
 
 def offices(undo: contextlib.ExitStack, observer: Observer) -> None:
