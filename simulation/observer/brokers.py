@@ -43,6 +43,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         serving.lives(undo, observer)
         serving.connections(undo, observer)
         fetching.sessions(undo, observer)
+        fetching.leaders(undo, observer)
         fetching.readings(undo, observer)
         coverage = observer.coverage
         wrapping.count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)

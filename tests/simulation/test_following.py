@@ -1,5 +1,6 @@
 """What followers and leaders make of each other's words: each rule broken once, and kept once."""
 
+import asyncio
 import copy
 from collections.abc import Collection
 from contextlib import ExitStack, nullcontext
@@ -8,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from broker.config import Listener
 from broker.replication.config import ReplicaConfig
 from broker.replication.events import Fetched, FetchFrom, FollowerFetch, LeaderAndIsr, Produce, Tick
 from broker.replication.follower import Follower
 from broker.replication.leader import Leader
 from broker.replication.replica import LogState, Replica
+from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
 from broker.types import (
     BrokerId,
@@ -28,7 +31,7 @@ from broker.wire.batch import RecordBatch, parse_batches
 from broker.wire.messages.fetch import FetchResponse
 from simulation.clients.batches import encoded
 from simulation.mutations.swap import Swap
-from simulation.observer.following import counted, keeping_up, named, parting, taking_in
+from simulation.observer.following import counted, keeping_up, named, parting, sought, taking_in
 from simulation.observer.following.named import Named
 from simulation.observer.moments import repeated
 from simulation.partition.shadow import Extent, Shadow
@@ -217,6 +220,42 @@ def test_what_had_records_is_behind_what_had_none() -> None:
     named.answered(PARTS, {two, three})
     with pytest.raises(Violation, match="BusyGoBehind: t-2 had no records"):
         named.answered(PARTS, {one, two})
+
+
+# --- where leaders are ----------------------------------------------------------------------------
+
+HERE = Listener("broker-2-0", 9092)
+
+
+class Fetching:
+    """A fetcher of broker 1, connected to where 2 is."""
+
+    def __init__(self) -> None:
+        self._config, self._leader = SimpleNamespace(id=ONE), TWO
+        self._connection: Any = BrokerConnection(*HERE, "tests")
+        self._locate: Any = lambda _: HERE
+
+    async def looks_again(self, _request: Any) -> None:
+        self._connection = BrokerConnection(*self._locate(self._leader), "tests")
+
+    async def stays(self, _request: Any) -> None:
+        raise Disconnected("nobody is there")
+
+
+def test_a_leader_is_looked_for_where_it_is() -> None:
+    fetching: Any = Fetching()
+    sought.check(fetching, HERE)
+    with pytest.raises(Violation, match=r"LeadersAreSought: broker 1 .* at broker-2-0:9092, and"):
+        sought.check(fetching, HERE._replace(host="broker-2-1"))
+
+
+def test_a_leader_would_be_looked_for_elsewhere() -> None:
+    looks: Any = Fetching()
+    asyncio.run(sought.Sought().elsewhere(looks, Fetching.looks_again, None))  # type: ignore[arg-type]
+    assert looks._connection.name == "broker-2-0:9092", "the fetcher itself hears of nothing"
+    stays: Any = Fetching()
+    with pytest.raises(Violation, match="LeadersAreSought: broker 1 looks for leader 2"):
+        asyncio.run(sought.Sought().elsewhere(stays, Fetching.stays, None))  # type: ignore[arg-type]
 
 
 # --- what is counted ------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ from collections.abc import Collection
 from typing import Any
 
 from broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
+from broker.server.replication.fetcher import Fetcher
 from broker.server.requests.fetch import _Reader
 from broker.types import TopicPartition
-from simulation.observer.following import counted, named
+from simulation.observer.following import counted, named, sought
 from simulation.observer.following.named import Named, Wanted
+from simulation.observer.following.sought import Sought
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import replace
 
@@ -33,6 +35,24 @@ def sessions(undo: contextlib.ExitStack, observer: Observer) -> None:
 
     replace(undo, FetchSessionHandler, "ask", ask)
     replace(undo, _Reader, "response", response)
+
+
+def leaders(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original, known = Fetcher._call, Sought()
+
+    async def call(self: Fetcher, request: Any) -> Any:
+        due = self._locate(self._leader)
+        try:
+            answer = await original(self, request)
+        finally:
+            if due is not None:
+                with observer.failing():
+                    sought.check(self, due)
+        with observer.failing():
+            await known.elsewhere(self, original, request)
+        return answer
+
+    replace(undo, Fetcher, "_call", call)
 
 
 def readings(undo: contextlib.ExitStack, observer: Observer) -> None:
