@@ -98,6 +98,18 @@ def test_a_broker_comes_back_and_catches_up(cluster: Cluster, end: str) -> None:
     assert cluster.run(cluster.client.consume("t")) == values(0, 20)
 
 
+@pytest.mark.parametrize(("away_s", "at"), [(1, "broker-{}-0"), (60, "broker-{}-1")])
+def test_who_was_away_for_long_is_at_another_address(
+    cluster: Cluster, away_s: int, at: str
+) -> None:
+    leader = cluster.nodes[filled(cluster)]
+    leader.kill()
+    cluster.loop.run_for(away_s)
+    leader.start()
+    assert leader.config.advertised == (at.format(leader.id), PORT)
+    cluster.until(lambda: is_followed(cluster, "t"))
+
+
 def test_a_stop_hands_over_and_is_noted(cluster: Cluster) -> None:
     leader = cluster.nodes[filled(cluster)]
     leader.stop()
