@@ -56,10 +56,10 @@ FOUND = {
     "epoch start ignored when joining": ("short watermark", "JoinersHaveAll"),
     "ISR change in flight ignored": ("joining in flight", "StrongIsr"),
     "an ISR change of unknown outcome is given up": ("unheard of", "StrongIsr"),
-    "one round of truncation": ("to and fro", "EpochsAreLog"),
+    "one round of truncation": ("to and fro", "LogsMeet"),
     "neither fence against earlier rounds": ("to and fro", "StrongIsr"),
     "the ISR is too small by the time of the answer": ("too few left", "EnoughInSync"),
-    "nobody is dropped from the ISR": ("too few left", "LaggardsLeave"),
+    "nobody is dropped from the ISR": ("too few left", "LaggardsWouldLeave"),
     "followers name topics by name": ("made again", "WeakIsr"),
 }
 
@@ -215,7 +215,7 @@ def looks_for_no_deletion() -> Swap:
         (waiting_producers_are_not_told, "leaderless", 0, "WaitingAreTold"),
         (producers_outlive_their_log, "far behind", 0, "ProducersAreLog"),
         (told_once_is_told_for_ever, "passed over", 0, "UntoldIsKnown"),
-        (nothing_gives_way, "inside a batch", 0, "FetchesFollowOn"),
+        (nothing_gives_way, "inside a batch", 0, "LogsMeet"),
         (takes_its_own_office_for_anothers, "written unheard", 0, "OfficeIsKnown"),
         (obeys_on_any_connection, "given-up order", 0, "MetadataAgrees"),
         (waits_for_who_died, "deleted and moved", 0, "Settles"),

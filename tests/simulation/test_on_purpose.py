@@ -190,9 +190,11 @@ def gives_one_id() -> Swap:
 
 
 def answers_before_followers() -> Swap:
-    def reached(_tp: Any, target: Any, _context: Any) -> tuple[ErrorCode, Offset]:
-        refused = isinstance(target, ErrorCode)
-        return (target, Offset(-1)) if refused else (ErrorCode.none, target)
+    def reached(tp: Any, target: Any, context: Any) -> tuple[ErrorCode, Offset]:
+        if isinstance(target, ErrorCode):
+            return target, Offset(-1)
+        error = context.replicas.hosted(tp).replica.check_leader(None)
+        return error, target if error is ErrorCode.none else Offset(-1)
 
     return Swap(delete_records, "_reached", reached)
 
