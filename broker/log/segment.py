@@ -82,6 +82,8 @@ class Segment:
             if indexed and position == indexed.value and self._relative(batch) != indexed.key:
                 raise CorruptIndex(f"{self.path}: no batch ends with {indexed.key} at {position}")
             self._note(batch, position)
+        if latest is not None and latest.key != _NO_TIMESTAMP:
+            self._check_latest(*latest)
         if self.size:
             self.first_timestamp = self._batch_at(0).max_timestamp
 
@@ -254,6 +256,18 @@ class Segment:
         latest = self._times.last
         if latest is None or self.max_timestamp > latest.key:
             self._times.append(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
+
+    def _check_latest(self, timestamp: int, relative_offset: int) -> None:
+        """What the time index says in the end is true.
+
+        All is flushed and noted to be, and a segment is full: its last entry is written just then
+        (``finish``). A power failure may leave that garbled, and behind the next segment's name
+        nobody walks this one; records of the year 169,930,742 never get too old.
+        """
+        offset = self.base_offset + relative_offset
+        said = next(self.batches_from(offset), None)
+        if said is None or (said.last_offset, said.max_timestamp) != (offset, timestamp):
+            raise CorruptIndex(f"{self.path}: no batch ends with {offset} and is of {timestamp}")
 
     def _relative(self, batch: RecordBatch) -> int:
         return batch.last_offset - self.base_offset

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -134,6 +135,21 @@ def test_clean_start_with_a_bad_index(tmp_path: Path, suffix: str, damage: str) 
     assert len(parse_batches(log.read(35, WHOLE, WHOLE))) == 5
     log.close()
     assert path.read_bytes() == good
+
+
+@pytest.mark.parametrize("entry", [(2**62, 1), (NOW_MS + 1, 1), (NOW_MS, 0), (NOW_MS, 10**6)])
+def test_a_time_that_no_batch_has_is_not_believed(tmp_path: Path, entry: tuple[int, int]) -> None:
+    """The last entry is written when a segment is full, which may be flushed by then, and noted to
+    be: a power failure garbles it, and below the recovery point nobody walks the segment."""
+    filled(tmp_path / "a-0", 20)
+    first, second, *_ = sorted((tmp_path / "a-0").glob("*.log"))
+    index = first.with_suffix(".timeindex")
+    good = index.read_bytes()
+    index.write_bytes(struct.pack(">qi", *entry))
+    log = PartitionLog.open(tmp_path / "a-0", CONFIG, clean=False, recovery_point=int(second.stem))
+    assert log.max_timestamp == NOW_MS
+    log.close()
+    assert index.read_bytes() == good
 
 
 def test_batches_without_timestamps_are_no_damage(tmp_path: Path, caplog) -> None:
