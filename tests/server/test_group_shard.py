@@ -277,6 +277,27 @@ def test_what_is_rewritten_is_split_by_bytes(tmp_path):
     asyncio.run(story())
 
 
+def test_no_batch_of_what_is_rewritten_is_larger_than_a_segment(tmp_path):
+    async def story():
+        partition = leader(tmp_path)
+        shard = await shard_of(partition)
+        for number in range(50):
+            await commit(shard, number, group=f"g{number}", metadata="m" * 100)
+        await Rewriting(shard).rewrite()
+        log = partition.log
+        assert log.log_start_offset == 50
+        again = [
+            batch
+            for base in log.segment_base_offsets
+            for batch in parse_batches(log.read(max(base, 50), 10**6, log.log_end_offset))
+        ]
+        assert len(again) > 1
+        assert max(batch.size for batch in again) <= CONFIG.segment_bytes
+        assert committed(await shard_of(partition)) == committed(shard)
+
+    asyncio.run(story())
+
+
 def test_a_record_that_was_let_in_once_is_rewritten_whatever_the_limit_is_now(tmp_path):
     async def story():
         partition = leader(tmp_path)

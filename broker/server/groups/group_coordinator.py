@@ -27,7 +27,7 @@ from broker.replication.replica import Role
 from broker.server.clock import Clock
 from broker.server.groups.log_loading import load
 from broker.server.groups.offsets_topic import OffsetsTopic
-from broker.server.groups.rewrite import Rewriting
+from broker.server.groups.rewrite import SLACK_BYTES, Rewriting
 from broker.server.groups.shard import GroupShard, StoreConfig, moment
 from broker.server.replication.partition import Partition
 from broker.server.replication.replica_manager import ReplicaManager
@@ -193,7 +193,8 @@ class GroupCoordinator:
         if leads and self._replicas.hosted(partition.tp) is partition:
             groups = Groups(self._config, loading, moment(self._clock))
             shard = GroupShard(groups, partition, self._store_config, self._clock)
-            self._shards[partition.tp.partition] = shard, Rewriting(shard)
+            slack_bytes = min(SLACK_BYTES, partition.log.config.segment_bytes)
+            self._shards[partition.tp.partition] = shard, Rewriting(shard, slack_bytes)
             logger.info("Coordinating %d groups of %s", len(groups.by_id), partition.tp)
 
     def _not_loaded(self, partition: Partition, epoch: LeaderEpoch, error: Exception) -> None:

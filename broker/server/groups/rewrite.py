@@ -21,7 +21,8 @@ from broker.server.groups.shard import GroupShard
 logger = logging.getLogger(__name__)
 
 SLACK_BYTES = 4 * 2**20
-"""Below this no log is worth the effort."""
+"""Below this no log is worth the effort, unless it has more than one segment: Kafka's cleaner takes
+any segment but the last one, however small ``offsets.topic.segment.bytes`` makes them."""
 
 SLACK_FACTOR = 10
 """How many times what is in use a log may hold."""

@@ -121,13 +121,16 @@ class GroupShard:
     def append_again(
         self, records: Sequence[tuple[Key, Value | None]]
     ) -> list[asyncio.Future[Produced]]:
-        """Appends what the log holds already, in as many batches as it takes. A record that is
-        larger than a batch may be now was let in under another limit: it gets one of its own.
+        """Appends what the log holds already, in as many batches as it takes, none of which is
+        larger than a segment (Kafka: RECORD_LIST_TOO_LARGE). A record that is larger than a batch
+        may be now was let in under another limit: it gets one of its own.
 
         Done when they are committed, whatever ``offsets.commit.required.acks`` says: the log is to
         begin with them. With acks=1 it would begin where no follower is yet, each would be out of
         range and throw away what it has, and with the leader every group would be lost."""
-        parts = split(_encoded(records), self.partition.config.max_message_bytes)
+        segment_bytes = self.partition.log.config.segment_bytes
+        most = min(self.partition.config.max_message_bytes, segment_bytes)
+        parts = split(_encoded(records), most)
         return [self._append(new_batch(part, self._clock.wall_ms()), ACKS_ALL) for part in parts]
 
     def _append(self, batch: RecordBatch, acks: int) -> asyncio.Future[Produced]:
