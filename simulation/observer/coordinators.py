@@ -36,6 +36,9 @@ from simulation.violation import Violation
 
 TICKS_MS: Final = 1_500
 """Within which a coordinator looks whose time is over, and has waited for newcomers at first."""
+LOOKED_AT_MS: Final = 500
+LITTLE_BYTES: Final = 20_000
+"""A log that is looked at so often has no more."""
 
 
 class Generation(NamedTuple):
@@ -56,9 +59,13 @@ class _Watched:
     """The last one of each group that is stored."""
     asked: dict[int, Request] = field(default_factory=dict)
     storing: dict[int, Records] = field(default_factory=dict)
+    in_doubt: set[str] = field(default_factory=set)
+    """Groups of which something could not be stored in time, and may stand in the log."""
     heard: dict[tuple[str, str], float] = field(default_factory=dict)
     """When a member of a group said something for the last time that was taken, in ms."""
     log_start: int = 0
+    looked_ms: float = 0
+    """When what another coordinator would load was looked at."""
 
 
 Stable = Mapping[str, Mapping[str, int]]
@@ -156,12 +163,15 @@ class Coordinators:
             _sessions_last(groups, watched, event, before)
             _joins_end(watched, event)
             _nothing_is_dropped(groups, watched)
+            _nothing_would_be_dropped(groups, watched)
+            _another_would_know(groups, watched, event)
         _leavers_are_replaced(groups, before)
 
     def _stored(self, groups: Groups, watched: _Watched, event: Stored) -> None:
         records = watched.storing.pop(event.token)
         if event.error is not ErrorCode.none:
             _is_not_known(groups, records)
+            watched.in_doubt.update(_told_of(records))
             return
         replica = watched.shard.partition.replica
         led = replica.role is Role.LEADER and replica.leader_epoch == watched.epoch
@@ -176,6 +186,8 @@ class Coordinators:
             if isinstance(key, GroupMetadataKey) and isinstance(value, GroupMetadataValue):
                 assignments = {member.member_id: member.assignment for member in value.members}
                 watched.generations[key.group] = Generation(value.generation, assignments)
+            elif isinstance(key, GroupMetadataKey):
+                watched.generations.pop(key.group, None)
 
     def _answered(self, groups: Groups, watched: _Watched, event: Event, told: Respond) -> None:
         asked, answer = watched.asked.pop(told.request, None), told.answer
@@ -245,7 +257,42 @@ def _nothing_is_dropped(groups: Groups, watched: _Watched) -> None:
     watched.log_start = log.log_start_offset
     left = logs.left_in(log)
     if left is not None:
-        logs.keeps(f"{watched.shard.partition.tp}", groups.by_id, left)
+        logs.keeps(f"{watched.shard.partition.tp}", groups.by_id, _settled(watched), left)
+
+
+def _nothing_would_be_dropped(groups: Groups, watched: _Watched) -> None:
+    """If it was written again just now: it seldom is, and hardly ever while something is on its
+    way."""
+    where, again = f"{watched.shard.partition.tp}", groups.snapshot()
+    logs.written_again(where, watched.storing.values(), again)
+    logs.keeps(where, groups.by_id, _settled(watched), logs.left_by(again))
+
+
+def _another_would_know(groups: Groups, watched: _Watched, event: Tick) -> None:
+    """What stands in the log: somebody takes over a few times in a run, and another moment would
+    find the log's end in another place of a segment."""
+    log, now = watched.shard.partition.log, event.at.now
+    if now - watched.looked_ms < LOOKED_AT_MS or log.size > LITTLE_BYTES:
+        return
+    watched.looked_ms = now
+    loaded, left = logs.would_load(log, groups._config, event.at), logs.left_in(log)
+    if loaded is not None and left is not None:
+        logs.check(f"{watched.shard.partition.tp}, loaded just now", loaded, left)
+
+
+def _settled(watched: _Watched) -> Mapping[str, int]:
+    """The generations of groups of which nothing is on its way."""
+    unsettled = watched.in_doubt.union(*map(_told_of, watched.storing.values()))
+    return {
+        name: generation.number
+        for name, generation in watched.generations.items()
+        if name not in unsettled
+    }
+
+
+def _told_of(records: Records) -> set[str]:
+    """The groups whose generations these tell."""
+    return {key.group for key, _ in records if isinstance(key, GroupMetadataKey)}
 
 
 def _joins_end(watched: _Watched, event: Tick) -> None:

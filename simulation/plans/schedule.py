@@ -49,6 +49,7 @@ from simulation.plans.variations import (
     flushed_in_time,
     in_racks,
     indexed,
+    offsets_in_parts,
     pipelined,
     queues_unheard,
     retained,
@@ -88,6 +89,7 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = indexed(plan, stream(seed, "indexes"))
     plan = static_members(plan, stream(seed, "static members"))
     plan = flushed_in_time(plan, stream(seed, "flush.ms"))
+    plan = offsets_in_parts(plan, stream(seed, "segments of offsets"))
     if not led:
         return plan
     plan = queues_unheard(plan, stream(seed, "queues"))

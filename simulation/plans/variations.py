@@ -9,6 +9,7 @@ from typing import Final
 from broker.replication.replica_selector import RACK_AWARE
 from simulation.plans.actions import (
     AlterTopic,
+    CommitALot,
     Consume,
     DeposeController,
     LoseAnswer,
@@ -48,6 +49,8 @@ QUEUES: Final = "/brokers/state"
 """Where they are without a controller."""
 FLUSHED: Final = 0.25
 """Of plans that ``flush.ms`` is set."""
+OFFSETS_IN_PARTS: Final = 0.6
+"""Of plans that ``__consumer_offsets`` has small segments."""
 IN_RACKS: Final = 0.85
 """Of plans that brokers are in racks."""
 
@@ -237,3 +240,19 @@ def in_racks(plan: Plan, rng: Random) -> Plan:
     if rng.random() >= IN_RACKS:
         return plan
     return replace(plan, settings=(*plan.settings, ("replica.selector.class", RACK_AWARE)))
+
+
+def offsets_in_parts(plan: Plan, rng: Random) -> Plan:
+    """The same, or with groups whose log has many segments: it is loaded in many parts, and written
+    again, in several batches, long before it has megabytes. Where there are groups at all, some
+    more commit meanwhile, so that there is something to be written again."""
+    if rng.random() >= OFFSETS_IN_PARTS:
+        return plan
+    small = ("offsets.topic.segment.bytes", rng.choice(("200", "200", "1000")))
+    plan = replace(plan, settings=(small, *plan.settings))
+    begun = [timed.at_ms for timed in plan.actions if isinstance(timed.action, Consume)]
+    if not begun:
+        return plan
+    lots = CommitALot(topic=plan.topics[0].topic, groups=10, rounds=5, metadata_bytes=40)
+    at_ms = rng.randrange(min(begun), max(plan.run_ms, min(begun) + 1))
+    return plan.with_more([Timed(at_ms=at_ms, action=lots)])

@@ -24,11 +24,18 @@ from broker.groups.events import (
     SyncAnswer,
     Tick,
 )
+from broker.groups.groups import Records
 from broker.groups.state import GroupState
 from broker.replication.config import ReplicaConfig
 from broker.replication.replica import Role
 from broker.types import NO_EPOCH, Millis, TopicPartition
-from broker.wire.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from broker.wire.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.coordinators import Coordinators
 from simulation.observer.leadership import resigning
@@ -42,6 +49,8 @@ pytestmark = pytest.mark.simulation
 HOME = TopicPartition("__consumer_offsets", 0)
 TP = TopicPartition("t", 0)
 GROUP, MEMBER, GENERATION = "g", "m", 3
+NAMED = GroupMetadataKey(group=GROUP)
+OFFSET = OffsetCommitKey(group=GROUP, topic=TP.topic, partition=TP.partition)
 
 
 class Groups:
@@ -52,18 +61,23 @@ class Groups:
         self.member = SimpleNamespace(member_id=MEMBER, session_timeout_ms=3_000, assignment=b"all")
         self.members = [self.member]
         group = SimpleNamespace(
-            generation=GENERATION, state=GroupState.STABLE, members=Members(self.members)
-        )
+            generation=GENERATION, state=GroupState.STABLE, members=Members(self.members),
+            offsets=SimpleNamespace(committed={}, settled=set),
+        )  # fmt: skip
         self.by_id: dict[str, Any] = {GROUP: group}
+        self.again: Records = ((NAMED, stored_generation(GENERATION)),)
         self.replica = SimpleNamespace(role=Role.LEADER, leader_epoch=5, high_watermark=10)
         self.group = group
-        self.log = SimpleNamespace(log_start_offset=0)
+        self.log = SimpleNamespace(log_start_offset=0, size=10**6)
         partition = SimpleNamespace(tp=HOME, replica=self.replica, log=self.log)
         clock = SimpleNamespace(now=lambda: self.now)
         self.shard: Any = SimpleNamespace(groups=self, partition=partition, _clock=clock)
         self.coordinators = Coordinators()
         with Mutation(Swap(logs, "left_in", lambda _log: None)).active():
             self.coordinators.loaded(1, self.shard)
+
+    def snapshot(self) -> Records:
+        return self.again
 
     def at(self, now: int) -> Moment:
         return Moment(Millis(now), now)
@@ -116,7 +130,18 @@ def groups() -> Groups:
 
 
 KEPT = OffsetsAnswer(partitions={TP: ErrorCode.none})
-STORE = Store(token=0, records=((GroupMetadataKey(group=GROUP), None),))
+STORE = Store(token=0, records=((NAMED, None),))
+
+
+def stored_generation(number: int) -> GroupMetadataValue:
+    return GroupMetadataValue(
+        protocol_type="consumer", generation=number, protocol=None, leader=None,
+        current_state_timestamp=0, members=(),
+    )  # fmt: skip
+
+
+def committed(offset: int) -> OffsetCommitValue:
+    return OffsetCommitValue(offset=offset, leader_epoch=0, metadata="", commit_timestamp=0)
 
 
 def stored(offset: int, error: ErrorCode = ErrorCode.none) -> Stored:
@@ -215,15 +240,43 @@ def test_who_goes_from_a_stable_group_has_the_others_join_again(
 def test_what_a_group_knows_is_left_in_the_log_when_it_begins_later(groups: Groups) -> None:
     known = SimpleNamespace(value=SimpleNamespace(offset=7), stored_at=3)
     groups.group.offsets = SimpleNamespace(committed={TP: known}, settled=lambda: {TP})
-    for left in ({GROUP: logs.Left({TP: (7, 9)})}, None):
+    groups.again = ((OFFSET, committed(7)), *groups.again)
+    there, former = stored_generation(GENERATION), stored_generation(GENERATION - 1)
+    for left in ({GROUP: logs.Left({TP: (7, 9)}, there)}, None):
         groups.log.log_start_offset += 5
         with Mutation(Swap(logs, "left_in", lambda _log, left=left: left)).active():
             groups.step(Tick(at=groups.at(0)))
-    for left in ({}, {GROUP: logs.Left({TP: (6, 9)})}):
+    for offsets, generation in (({}, there), ({TP: (6, 9)}, there), ({TP: (7, 9)}, former)):
         groups.log.log_start_offset += 5
+        left = {GROUP: logs.Left(offsets, generation)}
         lacking = Mutation(Swap(logs, "left_in", lambda _log, left=left: left))
         with lacking.active(), pytest.raises(Violation, match=r"GroupsAreLog: .* begins later"):
             groups.step(Tick(at=groups.at(0)))
+
+
+def test_it_would_be_if_it_was_written_again_just_now(groups: Groups) -> None:
+    groups.step(Tick(at=groups.at(0)))
+    groups.again = ()
+    with pytest.raises(Violation, match=r"GroupsAreLog: .* g has generation 3"):
+        groups.step(Tick(at=groups.at(0)))
+
+
+def test_and_what_is_on_its_way_too(groups: Groups) -> None:
+    on_its_way = Store(token=0, records=((OFFSET, committed(7)), (NAMED, None)))
+    groups.step(groups.commit(), on_its_way)
+    groups.again = ((OFFSET, committed(7)),)
+    groups.step(Tick(at=groups.at(0)))
+    for again in ((), ((OFFSET, committed(6)),), ((OFFSET, committed(7)), *Groups().again)):
+        groups.again = again
+        with pytest.raises(Violation, match=r"GroupsAreLog: .* is on its way to"):
+            groups.step(Tick(at=groups.at(0)))
+
+
+def test_of_what_could_not_be_stored_nothing_is_said(groups: Groups) -> None:
+    groups.step(groups.commit(), STORE)
+    groups.step(stored(0, ErrorCode.request_timed_out))
+    groups.again = ()
+    groups.step(Tick(at=groups.at(0)))
 
 
 def test_who_waits_for_a_coordinator_is_answered_when_it_is_none(groups: Groups) -> None:

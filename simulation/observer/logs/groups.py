@@ -3,20 +3,27 @@
 All that one coordinator leaves the next is its partition of ``__consumer_offsets``, where the last
 record of a key counts: an offset that was deleted and comes back has its group read from where
 nobody wanted it to, a generation that was forgotten is given out twice. So it is looked at twice:
-when a coordinator has loaded it, and when it has given up the log's beginning.
+when a coordinator has loaded it, and when it has given up the log's beginning; and both are tried
+now and then while nobody loads it, and nothing is given up.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from broker.groups.config import GroupConfig
+from broker.groups.events import Moment
 from broker.groups.group import Group
+from broker.groups.groups import Groups, Records
 from broker.groups.state import GroupState
 from broker.log.partition_log import PartitionLog
+from broker.server.groups.log_loading import load
 from broker.types import TopicPartition
 from broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
+    Key,
     OffsetCommitValue,
+    Value,
     decode,
 )
 from broker.wire.records import records
@@ -47,14 +54,21 @@ def left_in(log: PartitionLog) -> Mapping[str, Left] | None:
         for batch in batches_of(log):
             for record in records(batch):
                 if record.offset >= log.log_start_offset:
-                    _take(found, record.key, record.value, record.offset)
+                    _take(found, *decode(record.key, record.value), record.offset)
     except OSError:
         return None
     return {group: left for group, left in found.items() if left}
 
 
-def _take(found: dict[str, Left], raw_key: bytes | None, raw: bytes | None, offset: int) -> None:
-    key, value = decode(raw_key, raw)
+def left_by(records: Records) -> Mapping[str, Left]:
+    """By group, if they were all that there is in a log."""
+    found: dict[str, Left] = {}
+    for offset, (key, value) in enumerate(records):
+        _take(found, key, value, offset)
+    return {group: left for group, left in found.items() if left}
+
+
+def _take(found: dict[str, Left], key: Key, value: Value | None, offset: int) -> None:
     left = found.setdefault(key.group, Left())
     if isinstance(key, GroupMetadataKey):
         left.generation = value if isinstance(value, GroupMetadataValue) else None
@@ -82,16 +96,51 @@ def check(where: str, loaded: Mapping[str, Group], left: Mapping[str, Left]) -> 
             raise Violation(INVARIANT, f"{where}: {what} {_as_written(in_log.generation)}")
 
 
-def keeps(where: str, known: Mapping[str, Group], left: Mapping[str, Left]) -> None:
-    """That is all that is ``left`` in the log of a coordinator that knows these groups; of what is
-    on its way nothing is said. Raises Violation."""
+def keeps(
+    where: str,
+    known: Mapping[str, Group],
+    generations: Mapping[str, int],
+    left: Mapping[str, Left],
+) -> None:
+    """That is all that is ``left`` in the log of a coordinator that knows these groups, and has
+    stored these generations of theirs; of what is on its way nothing is said. Raises Violation."""
     for name, group in known.items():
-        in_log = left.get(name, Left()).offsets
+        there = left.get(name, Left())
+        in_log, latest = there.offsets, 0
+        if there.generation is not None:
+            latest = there.generation.generation
+        if latest < generations.get(name, 0):
+            what = f"{name} has generation {generations[name]}, in the log is {there.generation}"
+            raise Violation(INVARIANT, f"{where}, which begins later: {what}")
         for tp in sorted(group.offsets.settled()):
             offset = group.offsets.committed[tp].value.offset
             if tp not in in_log or in_log[tp][0] != offset:
                 what = f"{name} has committed {offset} of {tp}, in the log is {in_log.get(tp)}"
                 raise Violation(INVARIANT, f"{where}, which begins later: {what}")
+
+
+def written_again(where: str, on_their_way: Iterable[Records], again: Records) -> None:
+    """If a log that is about to have these records were to begin with all there is ``again``, they
+    would count in it; raises Violation. A commit that is appended in front of them, and committed
+    later, would be gone with what the log begins behind."""
+    due = {key: value for records in on_their_way for key, value in records}
+    there = dict(again)
+    for key, value in due.items():
+        if there.get(key) != value:
+            what = f"{value} is on its way to {key}, and would be {there.get(key)}"
+            raise Violation(INVARIANT, f"{where}, written again: {what}")
+
+
+def would_load(log: PartitionLog, config: GroupConfig, at: Moment) -> Mapping[str, Group] | None:
+    """What another coordinator would make of the log just now; None: its disk is not read."""
+    reading = load(log)
+    try:
+        while True:
+            reading.send(None)  # it only lets others have their turn
+    except StopIteration as end:
+        return Groups(config, end.value, at).by_id
+    except OSError:
+        return None
 
 
 def _as_known(group: Group) -> tuple[object, ...]:

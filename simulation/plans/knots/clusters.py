@@ -146,6 +146,7 @@ def many_commits(plan: Plan, _rng: Random) -> Plan:
         settings=(
             ("offsets.topic.num.partitions", "1"),
             ("offsets.topic.replication.factor", "3"),
+            ("offsets.topic.segment.bytes", "100000000"),
             ("replica.lag.time.max.ms", "10000"),
         ),
         brokers=3,
