@@ -27,6 +27,7 @@ class Flushing:
 
     Attributes:
         recovery_point: everything below is durable.
+        vouched_for: below this a checkpoint may say that everything is, also after a cut.
         failed: the disk has refused to do something. What it had done by then is not known: a
             sync that fails may lose what it was to keep, and the next one succeed. So nothing is
             vouched for any more until the log has been opened again.
@@ -47,7 +48,7 @@ class Flushing:
         self._producers = producers
         self._segments_from = segments_from
         self._later = later
-        self._vouched_for = 0
+        self.vouched_for = 0
         self._named = False
         self._closed = False
         self._turn: object | None = None
@@ -68,7 +69,7 @@ class Flushing:
     def begin(self, recovery_point: int, vouched_for: int) -> None:
         """The log was opened: what is durable of it, and what a checkpoint may say is."""
         self.recovery_point = Offset(recovery_point)
-        self._vouched_for = vouched_for
+        self.vouched_for = vouched_for
 
     def appended(self, now_ms: int) -> None:
         """There is something to be flushed."""
@@ -99,7 +100,7 @@ class Flushing:
         of 30 on disk would keep anyone from looking there.
         """
         self._snapshots[end] = self._producers.encoded()
-        if self.recovery_point < self._vouched_for:
+        if self.recovery_point < self.vouched_for:
             carry_out(self._settle())
         elif not self._settling:
             self._settling = True
@@ -132,7 +133,7 @@ class Flushing:
         try:
             if (yield from self._sync(turn, end)):
                 self.recovery_point = Offset(max(self.recovery_point, end))
-                self._vouched_for = max(self._vouched_for, end)
+                self.vouched_for = max(self.vouched_for, end)
                 self._turn = None
             elif self.recovery_point < end and since is not None:
                 self._since = since  # whatever has come behind a cut meanwhile

@@ -4,6 +4,7 @@ It belongs to a machine and outlives the processes on it. ``kill`` is the end of
 was written stays. ``lose_power`` takes what was not synced (:mod:`simulation.machines.inodes`).
 """
 
+import copy
 import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Set
@@ -125,6 +126,21 @@ class MemoryDisk:
         """Whether a name is there after any power failure, if those of its directories are."""
         parent, name = self._parent(path)
         return name in parent.entries and parent.must_have(name)
+
+    def twin(self, directory: Path, random: Random) -> "MemoryDisk":
+        """Another disk, which has of this one a directory and all that it may lose there, and no
+        process."""
+        twin = MemoryDisk(random)
+        at = twin._root
+        for name in directory.parent.relative_to(directory.anchor).parts:
+            at.change({name: (inner := MemoryDirectory())})
+            at.sync()
+            at = inner
+        at.change({directory.name: copy.deepcopy(self._directory(directory))})
+        at.sync()
+        for file in twin._root.files():
+            file.holders.clear()
+        return twin
 
     # --- what processes ask of it -----------------------------------------------------------
 

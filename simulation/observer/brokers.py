@@ -54,6 +54,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         logs.epochs_written(undo, observer, hosts)
         logs.beginnings(undo, observer, hosts)
         logs.flushes(undo, observer)
+        logs.reopenings(undo, observer, hosts, opened_by)
         logs.openings(undo, observer, hosts, opened_by)
         wrapping.count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         deciding.coordinators(undo, observer)

@@ -437,3 +437,21 @@ def test_one_seed_one_history(seed: int, sizes: list[int]) -> None:
         return tree(disk, HOME)
 
     assert run() == run()
+
+
+def test_a_twin_has_a_directory_and_what_it_may_lose() -> None:
+    disk = MemoryDisk(Random(1))
+    disk.make_directory(Path("/logs"))
+    disk.make_directory(Path("/logs/t-0"))
+    descriptor = disk.open(Path("/logs/t-0/a"))
+    disk.write(descriptor, b"synced")
+    disk.sync(descriptor)
+    disk.sync_directory(Path("/logs/t-0"))
+    disk.write(descriptor, b", and not")
+    twin = disk.twin(Path("/logs/t-0"), Random(1))
+    assert twin.read(Path("/logs/t-0/a")) == b"synced, and not"
+    assert twin.certain(Path("/logs/t-0/a")) == b"synced"
+    twin.remove(Path("/logs/t-0/a"))
+    assert twin.may_return(Path("/logs/t-0/a"))
+    assert disk.read(Path("/logs/t-0/a")) == b"synced, and not"
+    assert not disk.may_return(Path("/logs/t-0/a"))

@@ -10,6 +10,13 @@ import pytest
 from batches import batch
 
 from broker.log.config import LogConfig
+from broker.log.disk.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    write_offsets,
+)
+from broker.log.disk.files import Directory
 from broker.log.disk.steps import carry_out
 from broker.log.idempotence.producer_state import Producer, ProducerState
 from broker.log.partition_log import PartitionLog
@@ -95,6 +102,19 @@ def test_where_a_log_begins_anew_must_be_on_disk(log: PartitionLog, disk: Memory
     disk.open(log.directory / f"{40:020d}.log")
     with pytest.raises(Violation, match=r"BegunAnewStays: t-0 begins anew at 40, .* no 0+40\.log"):
         begun_anew.check(disk, log)
+
+
+# --- MadeOfNothing -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS])
+def test_of_a_log_that_is_made_nothing_is_noted(disk: MemoryDisk, name: str) -> None:
+    noted = Directory(LOGS, disk)
+    for tp in (TopicPartition("other", 0), TP):
+        begun_anew.made(disk, LOGS, TP)
+        write_offsets(noted, name, {tp: 7})
+    with pytest.raises(Violation, match=rf"MadeOfNothing: t-0 .* {name} has 7"):
+        begun_anew.made(disk, LOGS, TP)
 
 
 # --- EpochsAreLog --------------------------------------------------------------------------------
@@ -411,6 +431,16 @@ def test_what_was_cut_and_written_anew_is_not_synced(disk: MemoryDisk, log: Part
     note(disk, 3)
     with pytest.raises(Violation, match="FlushedIsSynced"):
         note(disk, 4)
+
+
+def test_a_log_knows_of_what_may_be_noted(log: PartitionLog) -> None:
+    log.flush()
+    log.truncate_to(3)
+    flushed.known(log, 6)
+    log.flushing.vouched_for = 5
+    flushed.known(log, 5)
+    with pytest.raises(Violation, match=r"FlushedIsSynced: t-0: .* below 6 .* knows of 5"):
+        flushed.known(log, 6)
 
 
 def test_of_a_log_that_is_gone_nothing_is_asked(disk: MemoryDisk) -> None:

@@ -4,10 +4,17 @@ too.
 A follower that lacks what its leader has deleted goes on from the leader's log start
 (``UnifiedLog.truncateFullyAndStartAt``). If the name of its new segment may be gone, the log may be
 empty, and one that is empty begins at 0: as a leader it would give offsets again.
+
+**MadeOfNothing**: of a log that is made no checkpoint knows anything. A log start of 100 that a
+former topic of that name has left would have its 10 records thrown away after a kill.
 """
 
+from pathlib import Path
+
+from broker.log.disk.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, offsets_in
 from broker.log.partition_log import PartitionLog
 from broker.log.segment import LOG_SUFFIX
+from broker.types import TopicPartition
 from simulation.machines.disk import MemoryDisk
 from simulation.violation import Violation
 
@@ -21,3 +28,13 @@ def check(disk: MemoryDisk, log: PartitionLog) -> None:
             f"{log.directory.name} begins anew at {log.log_end_offset}, and after a power failure "
             f"it may have no {name}",
         )
+
+
+def made(disk: MemoryDisk, directory: Path, tp: TopicPartition) -> None:
+    """A log of ``tp`` was made in this log directory just now; raises Violation."""
+    for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+        path = directory / name
+        noted = offsets_in(disk.certain(path), path) if name in disk.names(directory) else {}
+        if tp in noted:
+            what = f"{tp} is made just now, and {name} has {noted[tp]} of it"
+            raise Violation("MadeOfNothing", what)

@@ -8,6 +8,7 @@ would be served. Judged when the checkpoint is about to be written, by what a di
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from broker.log.partition_log import PartitionLog
 from broker.log.segment import LOG_SUFFIX
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
@@ -27,6 +28,14 @@ def check(disk: MemoryDisk, directory: Path, noted: Mapping[TopicPartition, int]
             )
 
 
+def known(log: PartitionLog, offset: int) -> None:
+    """The log is aware that a checkpoint says so from now on, also when it has been cut: else it
+    does not sync what comes in the place of that before it goes on. Raises Violation."""
+    if (vouched := log.flushing.vouched_for) < offset:
+        what = f"everything below {offset} is noted to be on disk, the log knows of {vouched}"
+        raise Violation("FlushedIsSynced", f"{log.directory.name}: {what}")
+
+
 def _kept(disk: MemoryDisk, log: Path, offset: int) -> int:
     """Up to where records are on disk for sure, as far as they are needed up to ``offset``."""
     if not disk.is_directory(log):
@@ -34,7 +43,9 @@ def _kept(disk: MemoryDisk, log: Path, offset: int) -> int:
     names = sorted(name for name in disk.names(log) if name.endswith(LOG_SUFFIX))
     bases = [int(name.removesuffix(LOG_SUFFIX)) for name in names]
     for name, base, end in zip(names, bases, [*bases[1:], offset], strict=True):
-        if base < offset and (kept := _last(disk, log / name, base)) < min(end, offset):
+        is_there = disk.must_stay(log) and disk.must_stay(log / name)
+        kept = _last(disk, log / name, base) if is_there else base
+        if base < offset and kept < min(end, offset):
             return kept
     return offset
 

@@ -3,12 +3,14 @@
 Whoever finds the marker at a start looks at no log ("CleanShutdownFile", ``LogManager``): what the
 end tore would be served. So a life that lost its power, was killed or whose disk failed must leave
 none, and of the one that a life has found a power failure must bring nothing back. And where it is
-left the checkpoints must be on disk: the next start believes them.
+left the checkpoints must be on disk, and say what the replicas knew: the next start believes them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from broker.log.disk.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -18,6 +20,8 @@ from broker.log.disk.checkpoints import (
     offsets_in,
 )
 from broker.log.manager import LogManager
+from broker.server.replication.partition import Partition as Hosted
+from broker.types import TopicPartition
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Node
@@ -37,10 +41,16 @@ class GoodEnds:
 
     Args:
         nodes: By host.
+        hosted: A broker's replica of a partition, if it has one.
     """
 
-    def __init__(self, nodes: Mapping[str, Node]) -> None:
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        hosted: Callable[[int, TopicPartition], Hosted | None],
+    ) -> None:
         self._nodes = nodes
+        self._hosted = hosted
         self._last: dict[str, _Life] = {}
         self._closed: dict[str, _Life] = {}
 
@@ -70,10 +80,14 @@ class GoodEnds:
         if logs is None or not isinstance(disk, MemoryDisk):
             return
         for tp, log in logs.logs.items():
+            known = self._hosted(self._nodes[process.host].id, tp)
+            watermark = logs.high_watermark(tp)
+            if known is not None and known.log is log:
+                watermark = known.replica.high_watermark
             for name, offset in (
                 (RECOVERY_POINTS, log.log_end_offset),
                 (LOG_STARTS, log.log_start_offset),
-                (HIGH_WATERMARKS, logs.high_watermark(tp)),
+                (HIGH_WATERMARKS, watermark),
             ):
                 path = directory / name
                 noted = offsets_in(disk.certain(path), path) if disk.must_stay(path) else {}
@@ -83,6 +97,21 @@ class GoodEnds:
                         f"{process.host} says that its end is orderly; {name} has "
                         f"{noted.get(tp)} of {tp}, and not {offset}",
                     )
+
+    def marked(self, process: Process, logs: LogManager | None, directory: Path) -> None:
+        """It has said so. If the next life was given another log directory before this one, empty,
+        as of a disk that has been replaced, it would not believe that nothing is missing. Raises
+        Violation."""
+        disk = self._nodes[process.host].disk
+        if logs is None or not isinstance(disk, MemoryDisk):
+            return
+        directories = directory.with_name("another"), directory
+        twin = disk.twin(directory, Random(0))
+        found = Context().run(LogManager, directories, logs._config_of, files=twin)
+        if found.clean:
+            what = "if one of two log directories was new, the next start would take the end for"
+            raise Violation("GoodEndIsTrue", f"{process.host}: {what} orderly in both")
+        Context().run(found.close, clean=False)
 
     def _ended_well(self, node: Node) -> bool:
         """Whether the last life that had opened the logs closed them with a disk that had kept

@@ -6,7 +6,11 @@ the rest is smaller than ``retention.bytes`` (Kafka's documentation of both). Pl
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from typing import Final
 
+from broker.log.partition_log import PartitionLog
+from broker.log.retention import count_deletable
 from broker.server.replication.partition import Partition as Hosted
 from broker.types import TopicPartition
 from simulation.partition.invariants import Partition
@@ -15,6 +19,8 @@ from simulation.partition.shadow import Extent
 from simulation.violation import Violation
 
 UNLIMITED = -1
+AFTER_ALL: Final = 2**62
+"""ms."""
 
 
 def taken(
@@ -30,6 +36,23 @@ def taken(
         bytes_left=hosted.log.size,
         wall_ms=wall_ms,
     )
+
+
+def of_nothing(log: PartitionLog, high_watermark: int) -> None:
+    """If a log that is about to be looked at were to keep nothing, and that long after, it would
+    keep what is not committed; raises Violation."""
+    segments, config = log._segments, replace(log.config, retention_ms=0, retention_bytes=0)
+    count = count_deletable(
+        segments,
+        config,
+        log_start=log.log_start_offset,
+        high_watermark=high_watermark,
+        now_ms=AFTER_ALL,
+    )
+    if count and segments[count - 1].next_offset > high_watermark:
+        what = f"retention would take what lies below {segments[count - 1].next_offset}"
+        what = f"{log.directory.name}: {what}, the high watermark is {high_watermark}"
+        raise Violation("RetentionKept", what)
 
 
 def found(

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,10 +15,19 @@ from broker.log.idempotence.producer_snapshots import Snapshots
 from broker.log.manager import LogManager
 from broker.log.partition_log import PartitionLog
 from broker.replication.epochs import Epochs
+from broker.types import TopicPartition
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Node
-from simulation.observer.logs import begun_anew, epochs, flushed, producers, taken
+from simulation.observer.logs import (
+    begun_anew,
+    epochs,
+    flushed,
+    producers,
+    reopened,
+    retention,
+    taken,
+)
 from simulation.observer.logs.good_ends import GoodEnds
 from simulation.observer.logs.unflushed import Unflushed
 from simulation.observer.observer import Observer
@@ -52,6 +62,7 @@ def checkpoints(
                 for tp, offset in noted.items():
                     log = None if logs is None else logs.get(tp)
                     if log is not None:
+                        flushed.known(log, offset)
                         epochs.noted(disk, log, offset)
         return original(self, name, content)
 
@@ -105,7 +116,15 @@ def epochs_written(
 
 
 def beginnings(undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[str, Node]) -> None:
-    original = PartitionLog.truncate_fully
+    original, create = PartitionLog.truncate_fully, LogManager.create
+
+    def created(self: LogManager, tp: TopicPartition) -> PartitionLog:
+        is_new = self.get(tp) is None
+        log = create(self, tp)
+        if is_new and (disk := _memory_disk(hosts)) is not None:
+            with observer.failing():
+                begun_anew.made(disk, log.directory.parent, tp)
+        return log
 
     def truncate_fully(self: PartitionLog, offset: int) -> None:
         original(self, offset)
@@ -114,6 +133,7 @@ def beginnings(undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[st
                 begun_anew.check(disk, self)
 
     replace(undo, PartitionLog, "truncate_fully", truncate_fully)
+    replace(undo, LogManager, "create", created)
 
 
 def flushes(undo: contextlib.ExitStack, observer: Observer) -> None:
@@ -137,10 +157,61 @@ def flushes(undo: contextlib.ExitStack, observer: Observer) -> None:
     replace(undo, Flushing, "steps", unflushed.counted(Flushing.steps))
 
 
+def reopenings(
+    undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[str, Node], opened: Opened
+) -> None:
+    append, cut = PartitionLog.append, PartitionLog.truncate_to
+    retain, random = PartitionLog.delete_old_segments, Random(0)
+
+    def look(log: PartitionLog) -> None:
+        _reopened(observer, hosts, opened, log, random)
+
+    def appended(self: PartitionLog, *args: Any) -> None:
+        before = len(self.segment_base_offsets)
+        append(self, *args)
+        if len(self.segment_base_offsets) != before:
+            look(self)
+
+    def truncated(self: PartitionLog, offset: int) -> None:
+        before = self.log_end_offset
+        cut(self, offset)
+        if self.log_end_offset != before:
+            look(self)
+
+    def retained(self: PartitionLog, high_watermark: int, now_ms: int) -> None:
+        before = self.segment_base_offsets
+        with observer.failing():
+            retention.of_nothing(self, high_watermark)
+        retain(self, high_watermark, now_ms)
+        if self.segment_base_offsets != before:
+            look(self)
+
+    replace(undo, PartitionLog, "append", appended)
+    replace(undo, PartitionLog, "truncate_to", truncated)
+    replace(undo, PartitionLog, "delete_old_segments", retained)
+
+
+def _reopened(
+    observer: Observer,
+    hosts: Mapping[str, Node],
+    opened: Opened,
+    log: PartitionLog,
+    random: Random,
+) -> None:
+    process, disk, logs = living(), _memory_disk(hosts), _logs(opened)
+    if process is None or disk is None or logs is None:
+        return
+    for tp in [tp for tp, each in logs.logs.items() if each is log]:
+        partition = observer.find(tp)
+        if partition is not None and partition.checks_data:
+            with observer.failing():
+                reopened.check(tp, hosts[process.host].id, disk, log, random)
+
+
 def openings(
     undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[str, Node], opened_by: Opened
 ) -> None:
-    original, ends = LogManager.__init__, GoodEnds(hosts)
+    original, ends = LogManager.__init__, GoodEnds(hosts, observer.hosted)
 
     def opened(self: LogManager, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
@@ -157,6 +228,9 @@ def openings(
             with observer.failing():
                 ends.closed(process, opened_by.get(process), directory.path)
         mark_clean_shutdown(directory)
+        if (process := living()) is not None:
+            with observer.failing():
+                ends.marked(process, opened_by.get(process), directory.path)
 
     replace(undo, LogManager, "__init__", opened)
     replace(undo, manager, "mark_clean_shutdown", marked)

@@ -1,0 +1,180 @@
+"""ReopensAsItWas, and what retention would take: of logs on a disk in memory, broken by hand."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from batches import NOW_MS, batch
+
+from broker.log import retention as broker_retention
+from broker.log.config import LogConfig
+from broker.log.disk.checkpoints import LOG_STARTS, RECOVERY_POINTS, write_offsets
+from broker.log.disk.files import Directory
+from broker.log.flushing import Flushing
+from broker.log.partition_log import PartitionLog
+from broker.log.segment import Segment
+from broker.types import Offset, TopicPartition
+from simulation.machines.disk import MemoryDisk
+from simulation.mutations.swap import Mutation, Swap
+from simulation.observer.logs import reopened, retention
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+TP = TopicPartition("t", 0)
+LOGS = Path("/logs")
+SMALL = LogConfig(segment_bytes=200, index_interval_bytes=0)
+POWER_FAILURES = 60
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    made = MemoryDisk(Random(1))
+    made.make_directory(LOGS)
+    return made
+
+
+@pytest.fixture
+def log(disk: MemoryDisk) -> PartitionLog:
+    """Six batches of two producers and three epochs in six segments, which nobody has flushed."""
+    opened = PartitionLog.open(LOGS / "t-0", SMALL, clean=True, files=disk, later=lambda _: None)
+    for offset in range(6):
+        append(opened, offset)
+    return opened
+
+
+def append(log: PartitionLog, offset: int) -> None:
+    sent = batch((b"v" * 100,), producer=(offset % 2, 0, offset // 2))
+    log.append([sent], offset, offset // 2, 0)
+
+
+def look(disk: MemoryDisk, log: PartitionLog) -> None:
+    for seed in range(POWER_FAILURES):
+        reopened.check(TP, 1, disk, log, Random(seed))
+
+
+def note(disk: MemoryDisk, recovery_point: int, log_start: int = 0) -> None:
+    write_offsets(Directory(LOGS, disk), RECOVERY_POINTS, {TP: recovery_point})
+    write_offsets(Directory(LOGS, disk), LOG_STARTS, {TP: log_start})
+
+
+def test_a_log_may_be_opened_at_any_moment(disk: MemoryDisk, log: PartitionLog) -> None:
+    look(disk, log)
+    log.flush()
+    note(disk, log.recovery_point)
+    look(disk, log)
+    log.truncate_to(3)
+    look(disk, log)
+    append(log, 3)
+    log.flushing.settle()
+    look(disk, log)
+    log.config = LogConfig(retention_bytes=200)
+    log.delete_old_segments(4, NOW_MS)
+    assert log.log_start_offset > 0
+    look(disk, log)
+    note(disk, log.recovery_point, log.log_start_offset)
+    look(disk, log)
+
+
+def test_it_is_no_other_when_it_has_been(disk: MemoryDisk, log: PartitionLog) -> None:
+    names = {name: disk.read(log.directory / name) for name in disk.names(log.directory)}
+    look(disk, log)
+    assert names == {name: disk.read(log.directory / name) for name in disk.names(log.directory)}
+
+
+def test_what_a_kill_would_have_forgotten_is_missed(disk: MemoryDisk, log: PartitionLog) -> None:
+    log._segments[-1].first_timestamp = -1
+    with pytest.raises(Violation, match=r"ReopensAsItWas: killed now: t-0: segments .* -1, "):
+        look(disk, log)
+
+
+def test_so_are_producers_whose_batches_are_gone(disk: MemoryDisk, log: PartitionLog) -> None:
+    log.flushing.settle()
+    log.config = LogConfig(retention_bytes=0)
+    log.delete_old_segments(5, NOW_MS)
+    look(disk, log)
+    log.producers._snapshots.remove(lambda _: True)
+    with pytest.raises(Violation, match=r"ReopensAsItWas: killed now: .* producer 0 is remembered"):
+        look(disk, log)
+
+
+def test_what_is_flushed_no_power_failure_takes(disk: MemoryDisk, log: PartitionLog) -> None:
+    log.flushing.recovery_point = Offset(6)
+    with pytest.raises(Violation, match=r"ReopensAsItWas: without power now: .* below 6 .* up to"):
+        look(disk, log)
+
+
+@pytest.mark.parametrize("hasty", [True, False])
+def test_nobody_walks_what_is_flushed(disk: MemoryDisk, log: PartitionLog, hasty: bool) -> None:
+    """Up to 6, as is noted; then it is cut to 1, and grows again."""
+    log.flush()
+    note(disk, log.recovery_point)
+    log.truncate_to(1)
+    if not hasty:
+        append(log, 1)
+        append(log, 2)
+        look(disk, log)
+        return
+    with Mutation(Swap(Flushing, "roll", lambda *_: None)).active():
+        append(log, 1)
+        append(log, 2)
+    with pytest.raises(Violation, match=r"FlushedIsSynced: .* everything below 2 .* below 1"):
+        look(disk, log)
+
+
+def test_nor_a_time_that_is_none(disk: MemoryDisk, log: PartitionLog) -> None:
+    """All was flushed when the segment was full, and it got its last entry."""
+    log.flush()
+    note(disk, log.recovery_point)
+    log.append([batch((b"v" * 100,), timestamps=(NOW_MS + 125,))], 6, 3, 0)
+    look(disk, log)
+    unchecked = Swap(Segment, "_check_latest", lambda *_: None)
+    with (
+        Mutation(unchecked).active(),
+        pytest.raises(Violation, match=r"TimesAreLog|ReopensAsItWas"),
+    ):
+        look(disk, log)
+
+
+SYNC = Flushing._sync
+
+
+def test_what_a_life_leaves_in_order_stays(disk: MemoryDisk, log: PartitionLog) -> None:
+    """A cut has emptied the last segment, and nobody syncs that."""
+
+    def sync(self: Flushing, turn: object, end: int) -> Any:
+        segments_from = self._segments_from
+        self._segments_from = lambda at: [s for s in segments_from(at) if s.base_offset < end]
+        try:
+            return (yield from SYNC(self, turn, end))
+        finally:
+            self._segments_from = segments_from
+
+    log.flush()
+    log.truncate_to(5)
+    look(disk, log)
+    lazy = Mutation(Swap(Flushing, "_sync", sync))
+    with lazy.active(), pytest.raises(Violation, match=r"ReopensAsItWas: .* closed in order"):
+        look(disk, log)
+
+
+def test_of_a_disk_that_has_failed_nothing_is_asked(disk: MemoryDisk, log: PartitionLog) -> None:
+    log.flushing.recovery_point = Offset(6)
+    log.flushing.fail()
+    look(disk, log)
+
+
+def test_retention_would_never_take_what_is_not_committed(log: PartitionLog) -> None:
+    for high_watermark in range(7):
+        retention.of_nothing(log, high_watermark)
+    hasty = Swap(broker_retention, "_too_old", lambda *_: True)
+    count = retention.count_deletable
+    eats = Swap(retention, "count_deletable", lambda *args, **_: len(args[0]))
+    with Mutation(hasty).active():
+        assert count(log._segments, SMALL, log_start=0, high_watermark=4, now_ms=0) == 4
+    with (
+        Mutation(eats).active(),
+        pytest.raises(Violation, match=r"RetentionKept: .* below 6, .* 5"),
+    ):
+        retention.of_nothing(log, 5)
