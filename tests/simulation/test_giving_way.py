@@ -85,6 +85,13 @@ def test_nobody_else_is_elected_while_one_in_sync_is_left(
         giving_way.stepped(found, elected(leader, isr))
 
 
+def test_who_stops_with_the_last_leader_stays_in_sync() -> None:
+    found = led((1, 2, 3), live=(1, 2), stopping=(1, 2))
+    giving_way.stepped(found, elected(1, (1, 2)))
+    with pytest.raises(Violation, match=r"LeadersStay: 1 leads t-0 .*\[2\], who stop with it"):
+        giving_way.stepped(found, elected(1, (1,)))
+
+
 @pytest.mark.parametrize("isr", [(1,), (1, 2), (2,)])
 def test_a_leader_that_is_asked_to_stop_leads_until_it_is_gone(isr: Any) -> None:
     giving_way.if_asked_to_stop(led(isr, live=(1, 2, 3)))
@@ -96,7 +103,6 @@ def test_who_would_give_way_is_found(leader: int) -> None:
         return Choice(BrokerId(leader), (BrokerId(3),))
 
     with Mutation(Swap(plan, "choose", unfair)).active():
-        giving_way.if_asked_to_stop(led((1, 2), live=(1, 2, 3)))
         giving_way.if_asked_to_stop(led((1,), live=(2, 3)))
         with pytest.raises(Violation, match=r"LeadersStay: 1 .*though \[1\] could lead"):
             giving_way.if_asked_to_stop(led((1, 2), live=(1, 3)))

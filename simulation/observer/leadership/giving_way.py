@@ -4,8 +4,11 @@ member of the ISR is left that could lead.
 One that stops in order and is alone in sync is such a member until it is gone
 (``ControlledShutdownPartitionLeaderElectionStrategy``). Deposed, it would stop a few ms later
 anyway: what the early election costs is a moment without a leader, or acknowledged records where it
-is unclean, and few clients ask in between. Judged when the controller decides, by what it knows;
-and since hardly any leader is alone when it is asked to stop, by what would be decided if it were.
+is unclean, and few clients ask in between. Whoever stops together with that leader stays in the ISR
+as well: it has everything, and may lead if it is back first.
+
+Judged when the controller decides, by what it knows; and since hardly ever all who are in sync are
+asked to stop, by what would be decided if they were.
 """
 
 import copy
@@ -26,12 +29,13 @@ def stepped(context: Context, effects: tuple[Effect, ...]) -> None:
 
 
 def if_asked_to_stop(context: Context) -> None:
-    """Each leader that is alone in sync; raises Violation."""
+    """Each leader, and all that are in sync with it; raises Violation."""
     for tp, state, _ in decided.settled(context):
-        if context.online.intersection(state.isr) != {state.leader}:
+        in_sync = context.online.intersection(state.isr)
+        if state.leader not in in_sync:
             continue
         asked = copy.copy(context)
-        asked.stopping = context.stopping | {state.leader}
+        asked.stopping = context.stopping | in_sync
         write = plan(asked, tp).write
         if write is not None:
             _judge(asked, write)
@@ -40,9 +44,16 @@ def if_asked_to_stop(context: Context) -> None:
 def _judge(context: Context, write: StateWrite) -> None:
     tp = write.partition
     state, assignment = context.states.get(tp), context.assignment(tp)
-    if state is None or assignment is None or write.leader in state.isr:
+    if state is None or assignment is None:
         return
     trusted = decided.trusted(context, tp, state)
+    if write.leader in context.stopping:
+        left = sorted((trusted & context.stopping) - set(write.isr))
+        if left:
+            what = f"{write.leader} leads {tp} until it is gone, and {left}, who stop with it"
+            raise Violation("LeadersStay", f"{what}, are taken out of the ISR {list(state.isr)}")
+    if write.leader in state.isr:
+        return
     able = trusted & context.online & set(assignment.replicas)
     able |= trusted & context.stopping & {state.leader}
     if able:

@@ -29,6 +29,7 @@ from simulation.observer.leadership.roles_told import RolesTold
 from simulation.observer.leadership.suspecting import Bounced
 from simulation.observer.moments import electing
 from simulation.observer.observer import Observer
+from simulation.observer.orders import carried_out
 from simulation.observer.watched.wrapping import replace
 
 
@@ -38,6 +39,8 @@ def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:
     bounced: WeakKeyDictionary[ControllerContext, Bounced] = WeakKeyDictionary()
 
     def step(self: Controller, event: Any) -> Any:
+        known = self.context
+        topics = {} if known is None else dict(known.topics)
         effects = original(self, event)
         context = self.context
         if context is None:
@@ -48,6 +51,7 @@ def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:
             giving_way.stepped(context, effects)
             giving_way.if_asked_to_stop(context)
             deleting.check(context)
+            carried_out.stepped(self, event, topics)
             for effect in effects:
                 if type(effect) is AnswerShutdown:
                     handing_over.check(context, effect)

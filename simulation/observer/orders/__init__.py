@@ -1,0 +1,1 @@
+"""What becomes of what administrators order, whoever is in the way."""

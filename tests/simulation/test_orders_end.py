@@ -1,0 +1,120 @@
+"""OrdersEnd, broken by hand: orders of which something would be left."""
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from controlled import ENDPOINT, TP
+
+from broker.controller import events
+from broker.controller.cluster import (
+    BrokerInfo,
+    LiveBroker,
+    PartitionState,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from broker.controller.controller import Controller
+from broker.controller.deletion import Deletions
+from broker.controller.events import Event
+from broker.controller.phases.replica_state import ReplicaPhase
+from broker.controller.reassignment import Reassignments
+from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+from simulation.mutations.swap import Mutation, Swap
+from simulation.observer.orders import carried_out
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+DELETED = events.DeletionAsked(topics=frozenset({TP.topic}))
+
+
+def of(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def moved(*target: int) -> Event:
+    return events.ReassignmentsAltered(targets={TP: of(*target)}, token=1)
+
+
+def ordered(event: Event, *, live: tuple[int, ...] = (1, 2, 3)) -> None:
+    """Of t-0, which is on 1 and 2; raises Violation."""
+    controller = Controller(BrokerId(1))
+    state = PartitionState(
+        leader=BrokerId(1),
+        leader_epoch=LeaderEpoch(0),
+        isr=tuple(broker for broker in of(1, 2) if broker in live),
+        controller_epoch=ControllerEpoch(1),
+        zk_version=ZkVersion(0),
+        mzxid=5,
+    )
+    assigned = TopicAssignment(
+        topic_id=uuid.UUID(int=1), partitions={0: ReplicaAssignment(replicas=of(1, 2))}
+    )
+    infos = [BrokerInfo(broker_id=broker, endpoints=(ENDPOINT,)) for broker in of(*live)]
+    elected = events.Elected(
+        epoch=ControllerEpoch(2),
+        live={info.broker_id: LiveBroker(info=info, epoch=1) for info in infos},
+        topics={TP.topic: assigned},
+        states={TP: state},
+        unclean=frozenset(),
+        waits_for_isr=True,
+    )
+    controller.step(elected)
+    controller.step(event)
+    carried_out.stepped(controller, event, {TP.topic: assigned})
+
+
+@pytest.mark.parametrize("live", [(1, 2, 3), (1, 3)])
+@pytest.mark.parametrize(
+    "event", [DELETED, moved(3, 2), moved(1, 3), moved(3), moved(1), moved(2, 1), moved(1, 2, 3)]
+)
+def test_orders_end(event: Event, live: tuple[int, ...]) -> None:
+    ordered(event, live=live)
+
+
+def _any_is_deleted(self: Deletions, topic: str) -> bool:
+    phases = self._context.replica_phases
+    left = {phase for tp in self._context.partitions_of(topic) for _, phase in phases.of(tp)}
+    return ReplicaPhase.DELETION_SUCCESSFUL in left
+
+
+def _nothing(*_: Any) -> None:
+    return
+
+
+@pytest.mark.parametrize(
+    ("event", "owner", "method", "other", "found"),
+    [
+        (DELETED, Deletions, "_is_deleted", _any_is_deleted, r"\['t-0 on 2'\] would be kept"),
+        (DELETED, Deletions, "brokers_down", _nothing, "have died meanwhile .* there for good"),
+        (DELETED, Deletions, "brokers_up", _nothing, "have died meanwhile .* there for good"),
+        (moved(3, 2), Deletions, "advance", _nothing, "t-0 was being moved: .* there for good"),
+        (moved(3, 2), Deletions, "delete_replica", _nothing, r"on \[2, 3\]: brokers \[1, 2, 3\]"),
+        (moved(3, 2), Reassignments, "finish", lambda *_: False, r"t-0 is to be on \[2, 3\]"),
+    ],
+)
+def test_what_would_be_left_is_found(
+    event: Event, owner: Any, method: str, other: Any, found: str
+) -> None:
+    with (
+        Mutation(Swap(owner, method, other)).active(),
+        pytest.raises(Violation, match=f"OrdersEnd: .*{found}"),
+    ):
+        ordered(event)
+
+
+def test_who_was_new_before_is_not_one_of_the_former() -> None:
+    assign = Reassignments._assign
+
+    def forgetting(self: Any, tp: Any, assignment: ReplicaAssignment) -> None:
+        known = self._context.assignment(tp).replicas
+        adding = tuple(broker for broker in assignment.adding if broker not in known)
+        assign(self, tp, replace(assignment, adding=adding))
+
+    with (
+        Mutation(Swap(Reassignments, "_assign", forgetting)).active(),
+        pytest.raises(Violation, match=r"OrdersEnd: t-0 is to be on \[1, 2\], .* \[3, 1\] before"),
+    ):
+        ordered(moved(3, 2))
