@@ -22,6 +22,7 @@ from simulation.observer.watched import (
     fetching,
     groups,
     logs,
+    obeying,
     replicas,
     serving,
     telling,
@@ -49,6 +50,8 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         wrapping.count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
         deciding.controllers(undo, observer)
         deciding.offices(undo, observer)
+        obeying.fences(undo, observer)
+        obeying.isr_writes(undo, observer)
         logs.checkpoints(undo, observer, hosts, opened_by)
         logs.snapshots(undo, observer, hosts, opened_by)
         logs.epochs_written(undo, observer, hosts)

@@ -25,6 +25,8 @@ from broker.types import (
 )
 from simulation.observer.leadership import orders_done
 from simulation.observer.observer import Observer
+from simulation.observer.orders import named
+from simulation.observer.orders.named import Order
 from simulation.partition.topic import Topic
 
 NO_CONTROLLER = ControllerEpoch(0)
@@ -46,12 +48,12 @@ class LedTree:
         self._ids: dict[str, uuid.UUID | None] = {}
         self._leaders: dict[TopicPartition, tuple[BrokerId, LeaderEpoch, int]] = {}
         self._isrs: dict[TopicPartition, tuple[bytes, int]] = {}
-        self._targets: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+        self._orders: dict[TopicPartition, Order] = {}
 
     def changed(self, changes: Iterable[Change], zxid: int) -> None:
         """Transaction ``zxid`` was committed."""
         touched: dict[TopicPartition, None] = {}
-        targets = dict(self._targets)
+        orders = dict(self._orders)
         for path, data, version in changes:
             tp = self._take_in(path, data, version, zxid)
             if tp is not None:
@@ -59,8 +61,8 @@ class LedTree:
         with self._observer.failing():
             for tp in touched:
                 self._tell(tp)
-            for tp in targets.keys() - self._targets.keys():
-                self._ended(tp, targets[tp])
+            for tp, order in orders.items():
+                self._was_ordered(tp, order)
 
     def _take_in(
         self, path: str, data: bytes | None, version: int, zxid: int
@@ -114,16 +116,17 @@ class LedTree:
                 known.partitions.pop(tp.partition, None)
             return
         replicas = nodes.decode_ids(path, data)
-        self._assign(tp, replicas, self._targets.get(tp))
+        order = self._orders.get(tp)
+        self._assign(tp, replicas, None if order is None else order.target)
         self._observer.add_partition(self._topic(tp.topic), tp)
 
     def _moved(self, tp: TopicPartition, path: str, data: bytes | None) -> None:
         """``partitions_reassigned``: also the first thing that is written of a new partition."""
         target = None if data is None else nodes.decode_ids(path, data)
-        if target is None:
-            self._targets.pop(tp, None)
+        if data is None or target is None:
+            self._orders.pop(tp, None)
         else:
-            self._targets[tp] = target
+            self._orders[tp] = Order(target, nodes.decode_removing(path, data))
         known = self._observer.topics.get(tp.topic)
         if known is None or tp.partition not in known.partitions:
             return
@@ -132,15 +135,16 @@ class LedTree:
             known.is_doomed = True
         self._assign(tp, replicas, target)
 
-    def _ended(self, tp: TopicPartition, target: tuple[BrokerId, ...]) -> None:
+    def _was_ordered(self, tp: TopicPartition, order: Order) -> None:
+        """Before the transaction."""
         topic = self._observer.topics.get(tp.topic)
-        if (
-            target
-            and topic is not None
-            and not topic.is_doomed
-            and tp.partition in topic.partitions
-        ):
-            orders_done.ended(tp, target, topic.assignment.partitions[tp.partition].replicas)
+        if topic is None or topic.is_doomed or tp.partition not in topic.partitions:
+            return
+        now, assigned = self._orders.get(tp), topic.assignment.partitions[tp.partition].replicas
+        if now is not None:
+            named.replaced(tp, order, now, assigned)
+        elif order.target:
+            orders_done.ended(tp, order.target, assigned)
 
     def _assign(
         self,

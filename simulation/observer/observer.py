@@ -78,6 +78,8 @@ class Observer:
         """Also of topics that are gone."""
         self.controller: int | None = None
         self.controller_session = 0
+        self.peek: Callable[[str], tuple[bytes | None, int]] = lambda _: (None, -1)
+        """A node's data and version, in ZooKeeper."""
         self.controller_epoch = ControllerEpoch(0)
         self.registered: dict[int, int] = {}
         """By which transaction a broker did last: its epoch."""
