@@ -83,6 +83,8 @@ class Observer:
         self.controller_epoch = ControllerEpoch(0)
         self.registered: dict[int, int] = {}
         """By which transaction a broker did last: its epoch."""
+        self.registered_in: set[int] = set()
+        """The sessions in which brokers ever were."""
         self.group_ends: Counter[str] = Counter()
         """How often nothing was left of a group, and it was deleted."""
         self.held_at: dict[int, float] = {}

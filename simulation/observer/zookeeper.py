@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from broker.server.zk.znodes import CONTROLLER, broker_id, decode_controller
+from broker.server.zk.znodes import BROKER_IDS, CONTROLLER
 from simulation.observer.led_tree import LedTree
-from simulation.observer.moments import compared, electing
+from simulation.observer.moments import compared
 from simulation.observer.observer import Observer
 from simulation.zookeeper.ensemble import ZooKeeper
-from simulation.zookeeper.znodes import Tree
 
 
 def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: LedTree | None) -> None:
@@ -19,8 +18,9 @@ def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: LedTree | None)
     def tell(changes: list[tuple[int, str]], zxid: int) -> None:
         seen = [(path, *tree.peek(path)) for _, path in changes]
         observer.controller_session = tree.owner(CONTROLLER)
+        sessions = (tree.owner(path) for path, _, _ in seen if path.startswith(f"{BROKER_IDS}/"))
+        observer.registered_in.update(filter(None, sessions))
         with observer.failing():
-            _took_office(tree, seen)
             for path, data, _ in seen:
                 observer.producer_ids.written(path, data)
                 observer.settings.written(path, data)
@@ -45,11 +45,3 @@ def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: LedTree | None)
 
     setattr(tree, "write", observed_write)  # noqa: B010  mypy would not have it assigned
     setattr(tree, "end_session", observed_end)  # noqa: B010
-
-
-def _took_office(tree: Tree, seen: list[tuple[str, bytes | None, int]]) -> None:
-    for path, data, _ in seen:
-        session = tree.owner(path)
-        if path == CONTROLLER and data is not None and session:  # else a person's
-            broker = decode_controller(data)
-            electing.took_office(broker, session, tree.owner(broker_id(broker)))

@@ -6,10 +6,13 @@ meets his own node: taken for another's, it keeps everybody from the office, him
 as long as his session lasts. Whether that is seen in the end depends on whether another election
 comes first.
 
-**ControllersAreRegistered**: whoever takes the office is registered, in the very session that holds
-it. One that is not takes itself for dead as soon as it looks, and has its partitions led by others,
-or by nobody, until somebody looks again.
+**RegisteredContest**: whoever contests the office has registered in that session. One that has not
+takes itself for dead as soon as it is elected, and its partitions are led by others, or by nobody,
+until it looks again. Most register before their election is through; that they did not wait for it
+shows when they ask to be elected.
 """
+
+from collections.abc import Container
 
 from simulation.violation import Violation
 
@@ -23,9 +26,9 @@ def gave_up(broker: int, session: int | None, held_by: int) -> None:
         )
 
 
-def took_office(broker: int, session: int, registered_by: int) -> None:
-    """The office is held in this ``session``, and the broker's registration in that; 0: it has
-    none. Raises Violation."""
-    if session != registered_by:
-        what = f"broker {broker} takes the office of controller"
-        raise Violation("ControllersAreRegistered", f"{what}, and is not registered in its session")
+def contests(broker: int, session: int | None, registered_in: Container[int]) -> None:
+    """The broker is about to, in this ``session``; ``registered_in`` are those in which brokers
+    ever registered. Raises Violation."""
+    if session is not None and session not in registered_in:
+        what = f"broker {broker} contests the office of controller"
+        raise Violation("RegisteredContest", f"{what}, and is not registered in its session")

@@ -2,28 +2,48 @@
 that had named, and it names no more.
 
 Whoever is named may have started a replica, and nobody else knows of it when its leader gives way:
-it would keep that for good, and fetch on. That three orders come within the time of one, and that
-the first one's broker has begun by then, is rare.
+it would keep that for good, and fetch on. That three orders come within the time of one is rare: of
+each order it is looked at what the next two would say, if they took its place.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import NamedTuple
 
-from broker.types import BrokerId, TopicPartition
+from broker.coordination.nodes import Assigned, PartitionView
+from broker.types import BrokerId, ZkVersion
 from simulation.violation import Violation
+
+Replicas = tuple[BrokerId, ...]
 
 
 class Order(NamedTuple):
     """``partitions_reassigned`` of a partition."""
 
-    target: tuple[BrokerId, ...]
-    removing: tuple[BrokerId, ...]
+    target: Replicas
+    removing: Replicas
 
 
-def replaced(tp: TopicPartition, former: Order, now: Order, assigned: Collection[BrokerId]) -> None:
+def replaced(partition: object, former: Order, now: Order, assigned: Collection[BrokerId]) -> None:
     """In one transaction; raises Violation."""
     named = {*former.target, *former.removing} - {*assigned, *now.target}
     forgotten = sorted(named - {*now.removing})
     if forgotten:
-        what = f"{tp} is to move to {list(now.target)} instead of {list(former.target)}"
+        what = f"{partition} is to move to {list(now.target)} instead of {list(former.target)}"
         raise Violation("NamedAreRemembered", f"{what}, and nobody remembers {forgotten}")
+
+
+def if_replaced(
+    view: PartitionView,
+    target: Replicas,
+    removing: Callable[[PartitionView, Replicas], Replicas],
+) -> None:
+    """An order to ``target`` is about to be written, and two more come; ``removing`` says whom each
+    names. Raises Violation."""
+    for following in (view.assigned, view.assigned[:1]):
+        order = Order(target, removing(view, target))
+        there = Assigned(replicas=target, version=ZkVersion(0), removing=order.removing)
+        view = replace(view, reassigned=there)
+        now = Order(following, removing(view, following))
+        replaced("a partition", order, now, view.assigned)
+        target = following

@@ -7,8 +7,10 @@ from weakref import WeakKeyDictionary
 from broker.controller.context import Context as ControllerContext
 from broker.controller.controller import Controller
 from broker.controller.events import AnswerShutdown
+from broker.coordination.administration import admin
 from broker.coordination.coordinator import Coordinator
 from broker.coordination.events import QueueSizeRead
+from broker.coordination.hosting.leading import Leading
 from broker.coordination.hosting.partition import HostedPartition
 from broker.coordination.nodes import PartitionView
 from broker.coordination.queues.sending import Sender
@@ -29,7 +31,7 @@ from simulation.observer.leadership.roles_told import RolesTold
 from simulation.observer.leadership.suspecting import Bounced
 from simulation.observer.moments import electing
 from simulation.observer.observer import Observer
-from simulation.observer.orders import carried_out
+from simulation.observer.orders import carried_out, named, standing
 from simulation.observer.watched.wrapping import replace
 
 
@@ -84,6 +86,14 @@ def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
             deleting.read(self.context.me, self.tp, view, self.context.variant)
         look(self, view)
 
+    begin = Leading.begin
+
+    def begun(self: Leading) -> None:
+        with observer.failing():
+            standing.begins(self, begin)
+        begin(self)
+
+    replace(undo, Leading, "begin", begun)
     replace(undo, HostedPartition, "_partition_read", read)
     replace(undo, HostedPartition, "__init__", hosted)
     replace(undo, Coordinator, "step", step)
@@ -100,6 +110,17 @@ def queues(undo: contextlib.ExitStack, observer: Observer) -> None:
     replace(undo, Sender, "size_read", size_read)
 
 
+def administrators(undo: contextlib.ExitStack, observer: Observer) -> None:
+    removing = admin._removing
+
+    def removed(view: PartitionView, target: named.Replicas) -> named.Replicas:
+        with observer.failing():
+            named.if_replaced(view, target, removing)
+        return removing(view, target)
+
+    replace(undo, admin, "_removing", removed)
+
+
 def offices(undo: contextlib.ExitStack, observer: Observer) -> None:
     original = ControllerRuntime._resign
 
@@ -111,6 +132,8 @@ def offices(undo: contextlib.ExitStack, observer: Observer) -> None:
     elect = ControllerZk.elect
 
     async def elected(self: ControllerZk, broker: BrokerId) -> Tenure | None:
+        with observer.failing():
+            electing.contests(broker, self._session.session_id, observer.registered_in)
         won = await elect(self, broker)
         if won is None:
             with observer.failing():

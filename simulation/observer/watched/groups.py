@@ -4,18 +4,22 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from broker.groups.events import Stored
 from broker.groups.groups import Groups
+from broker.server.groups.group_coordinator import GroupCoordinator
 from broker.server.groups.shard import GroupShard
 from broker.server.requests import describe_groups
 from broker.server.requests.context import Context
 from simulation.observer.coordinators import Coordinators, buried
 from simulation.observer.groups import described, view, watch
+from simulation.observer.groups.failing_stores import FailingStores
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import living, replace
+from simulation.violation import Violation
 
 
 def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str, int]) -> None:
-    coordinators = Coordinators()
+    coordinators, failing_stores = Coordinators(), FailingStores()
     make, close, decide = GroupShard.__init__, GroupShard.close, Groups.step
 
     def made(self: GroupShard, *args: Any) -> None:
@@ -32,6 +36,9 @@ def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str,
 
     def step(self: Groups, event: Any) -> Any:
         before, known = coordinators.stable(self, event), watch.before(self, event)
+        if isinstance(event, Stored):
+            with observer.failing():
+                failing_stores.before(self, event)
         effects = decide(self, event)
         with observer.failing():
             watch.check(self, event, effects, known)
@@ -42,6 +49,20 @@ def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str,
     replace(undo, GroupShard, "__init__", made)
     replace(undo, GroupShard, "close", closed)
     replace(undo, Groups, "step", step)
+
+
+def coordinating(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = GroupCoordinator.tick
+
+    def tick(self: GroupCoordinator) -> None:
+        original(self)
+        with observer.failing():
+            for shard, _ in self._shards.values():
+                if self._replicas.hosted(shard.partition.tp) is not shard.partition:
+                    what = f"groups of {shard.partition.tp}, which is not there any more, are kept"
+                    raise Violation("CoordinatorsLoad", what)
+
+    replace(undo, GroupCoordinator, "tick", tick)
 
 
 def descriptions(undo: contextlib.ExitStack, observer: Observer) -> None:
