@@ -6,10 +6,10 @@ meets his own node: taken for another's, it keeps everybody from the office, him
 as long as his session lasts. Whether that is seen in the end depends on whether another election
 comes first.
 
-**RegisteredContest**: whoever contests the office has registered in that session. One that has not
-takes itself for dead as soon as it is elected, and its partitions are led by others, or by nobody,
-until it looks again. Most register before their election is through; that they did not wait for it
-shows when they ask to be elected.
+**RegisteredContest**: whoever has another session may not contest the office in it before it has
+registered. One that has not takes itself for dead as soon as it is elected, and its partitions are
+led by others, or by nobody, until it looks again. Mostly it is registered by the time that it is
+elected: that it would not have waited for that shows when the session begins.
 """
 
 from collections.abc import Container
@@ -26,9 +26,11 @@ def gave_up(broker: int, session: int | None, held_by: int) -> None:
         )
 
 
-def contests(broker: int, session: int | None, registered_in: Container[int]) -> None:
-    """The broker is about to, in this ``session``; ``registered_in`` are those in which brokers
-    ever registered. Raises Violation."""
-    if session is not None and session not in registered_in:
-        what = f"broker {broker} contests the office of controller"
-        raise Violation("RegisteredContest", f"{what}, and is not registered in its session")
+def begins_session(
+    broker: int, session: int | None, registered_in: Container[int], *, contests: bool
+) -> None:
+    """The broker has this ``session`` from now on; ``registered_in`` are those in which brokers
+    ever registered. ``contests``: whether it would go on to. Raises Violation."""
+    if contests and session not in registered_in:
+        what = f"broker {broker} would contest the office of controller"
+        raise Violation("RegisteredContest", f"{what}, and is not registered in its new session")

@@ -4,6 +4,7 @@ import contextlib
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from broker.config import BrokerConfig
 from broker.controller.context import Context as ControllerContext
 from broker.controller.controller import Controller
 from broker.controller.events import AnswerShutdown
@@ -14,8 +15,11 @@ from broker.coordination.hosting.leading import Leading
 from broker.coordination.hosting.partition import HostedPartition
 from broker.coordination.nodes import PartitionView
 from broker.coordination.queues.sending import Sender
+from broker.server.controller.control_fence import ControlFence
+from broker.server.controller.registration import Registration
 from broker.server.controller.runtime import ControllerRuntime
 from broker.server.zk.controller_zk import ControllerZk, Tenure
+from broker.server.zk.kafka_zk import KafkaZk
 from broker.types import BrokerId, Millis
 from simulation.observer.leadership import (
     counting,
@@ -132,13 +136,26 @@ def offices(undo: contextlib.ExitStack, observer: Observer) -> None:
     elect = ControllerZk.elect
 
     async def elected(self: ControllerZk, broker: BrokerId) -> Tenure | None:
-        with observer.failing():
-            electing.contests(broker, self._session.session_id, observer.registered_in)
         won = await elect(self, broker)
         if won is None:
             with observer.failing():
                 electing.gave_up(broker, self._session.session_id, observer.controller_session)
         return won
 
+    make = Registration.__init__
+
+    def made(self: Registration, config: BrokerConfig, zk: KafkaZk, fence: ControlFence) -> None:
+        make(self, config, zk, fence)
+
+        def begun() -> None:
+            session, contests = zk.session.session_id, self._registered.is_set()
+            with observer.failing():
+                electing.begins_session(
+                    config.id, session, observer.registered_in, contests=contests
+                )
+
+        zk.on_session_established(begun)
+
+    replace(undo, Registration, "__init__", made)
     replace(undo, ControllerZk, "elect", elected)
     replace(undo, ControllerRuntime, "_resign", resign)
