@@ -50,6 +50,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         wrapping.count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
         deciding.controllers(undo, observer)
         deciding.offices(undo, observer)
+        deciding.stopping(undo, observer)
         obeying.fences(undo, observer)
         obeying.isr_writes(undo, observer)
         logs.checkpoints(undo, observer, hosts, opened_by)

@@ -2,12 +2,27 @@
 
 "The server will migrate any partitions the server is the leader for to other replicas prior to
 shutting down" (Kafka's documentation, "Graceful shutdown"): clients need not wait for the end of a
-session. Judged when the controller answers, by what it knows then.
+session. Judged when the controller answers, by what it knows then. And whoever hears that he still
+leads something asks again, as long as he has retries left: that somebody else can lead it comes a
+moment later. He is asked what he would do if he heard that.
 """
+
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from kio.schema.errors import ErrorCode
 
 from broker.controller.context import Context
 from broker.controller.events import AnswerShutdown
+from broker.server.controller import hand_over
+from broker.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
 from simulation.observer.leadership import decided
+from simulation.observer.watched.wrapping import at_once, replace
 from simulation.violation import Violation
 
 
@@ -23,3 +38,26 @@ def check(context: Context, answer: AnswerShutdown) -> None:
                 "HandsOver",
                 f"broker {asked} keeps leading {tp} when it stops, though {sorted(able)} could",
             )
+
+
+class _StillLeading:
+    """A connection to a controller that has nobody else for one partition."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    async def call(self, _: ControlledShutdownRequest, __: float) -> ControlledShutdownResponse:
+        remaining = RemainingPartition(topic_name="t", partition_index=0)
+        return ControlledShutdownResponse(
+            error_code=ErrorCode.none, remaining_partitions=(remaining,)
+        )
+
+    async def close(self) -> None: ...
+
+
+def asks_again(broker: int, ask: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+    """It is about to stop, since it leads nothing; raises Violation."""
+    with contextlib.ExitStack() as undo:
+        replace(undo, hand_over, "BrokerConnection", _StillLeading)
+        if at_once(ask()):
+            what = f"broker {broker} would stop as if it led nothing"
+            raise Violation("HandsOver", f"{what}, were it told that it does")

@@ -15,6 +15,7 @@ from kazoo.exceptions import BadVersionError, NoNodeError
 from broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
 from broker.server.zk.znodes import partition_state
 from broker.types import TopicPartition
+from simulation.observer.watched.wrapping import at_once
 from simulation.violation import Violation
 
 Peek = Callable[[str], tuple[bytes | None, int]]
@@ -53,17 +54,7 @@ def check(
         return
     if peek(partition_state(tp))[1] != result.zk_version:
         return  # somebody else has written since
-    again = _at_once(write(_Refusing(peek), tp, **proposed))
+    again = at_once(write(_Refusing(peek), tp, **proposed))
     if again != result:
         what = f"{proposed['leader']} has written the ISR {list(proposed['isr'])} of {tp}"
         raise Violation("OwnWritesAreKnown", f"{what}: asking again it would hear {again.outcome}")
-
-
-def _at_once(coroutine: Coroutine[Any, Any, IsrWriteResult]) -> IsrWriteResult:
-    """It waits for nothing."""
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        result: IsrWriteResult = done.value
-        return result
-    raise AssertionError("it waits for somebody")

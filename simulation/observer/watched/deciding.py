@@ -15,6 +15,7 @@ from broker.coordination.hosting.leading import Leading
 from broker.coordination.hosting.partition import HostedPartition
 from broker.coordination.nodes import PartitionView
 from broker.coordination.queues.sending import Sender
+from broker.server.controller import hand_over
 from broker.server.controller.control_fence import ControlFence
 from broker.server.controller.registration import Registration
 from broker.server.controller.runtime import ControllerRuntime
@@ -123,6 +124,19 @@ def administrators(undo: contextlib.ExitStack, observer: Observer) -> None:
         return removing(view, target)
 
     replace(undo, admin, "_removing", removed)
+
+
+def stopping(undo: contextlib.ExitStack, observer: Observer) -> None:
+    ask = hand_over._ask
+
+    async def asked(config: BrokerConfig, *of: Any) -> bool:
+        led = not await ask(config, *of)
+        if not led:
+            with observer.failing():
+                handing_over.asks_again(config.id, lambda: ask(config, *of))
+        return not led
+
+    replace(undo, hand_over, "_ask", asked)
 
 
 def offices(undo: contextlib.ExitStack, observer: Observer) -> None:
