@@ -1,6 +1,7 @@
 """What those do who decide who leads: controllers, and coordinators where there is none."""
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,7 +22,7 @@ from broker.server.controller.registration import Registration
 from broker.server.controller.runtime import ControllerRuntime
 from broker.server.zk.controller_zk import ControllerZk, Tenure
 from broker.server.zk.kafka_zk import KafkaZk
-from broker.types import BrokerId, Millis
+from broker.types import BrokerId, Millis, TopicPartition
 from simulation.observer.leadership import (
     counting,
     deleting,
@@ -36,7 +37,7 @@ from simulation.observer.leadership.roles_told import RolesTold
 from simulation.observer.leadership.suspecting import Bounced
 from simulation.observer.moments import electing
 from simulation.observer.observer import Observer
-from simulation.observer.orders import carried_out, named, standing
+from simulation.observer.orders import carried_out, dropping, named, standing
 from simulation.observer.watched.wrapping import replace
 
 
@@ -147,7 +148,15 @@ def offices(undo: contextlib.ExitStack, observer: Observer) -> None:
         with observer.failing():
             resigning.of_office(self._config.id, self._questions.values())
 
-    elect = ControllerZk.elect
+    elect, drop = ControllerZk.elect, ControllerZk.drop_reassignments
+
+    async def dropped(self: ControllerZk, tenure: Tenure, done: Iterable[TopicPartition]) -> None:
+        if type(self) is ControllerZk:  # and not what is asked here
+            with observer.failing():
+                dropping.check(drop, tenure, done)
+        await drop(self, tenure, done)
+
+    replace(undo, ControllerZk, "drop_reassignments", dropped)
 
     async def elected(self: ControllerZk, broker: BrokerId) -> Tenure | None:
         won = await elect(self, broker)
