@@ -26,6 +26,7 @@ from simulation.verdict.grouped import (
     changing_members,
     contested_groups,
     deleted_groups,
+    moved_coordinators,
     of_members,
     protocols,
     slow_members,
@@ -136,6 +137,7 @@ async def _what_is_set(
     if OFFSETS_TOPIC in world.observer.topics:
         await group_limits.check(client, settings)
         await few_for_groups.check(client, administrator)
+        await moved_coordinators.check(client, administrator, world)
         await expiring.check(client, world, settings)
 
 

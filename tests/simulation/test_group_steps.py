@@ -171,13 +171,17 @@ def _lives_meanwhile(group: Group, event: Any, partitions: Any) -> None:
     commits._remove(group, partitions, Burial(event=event))
 
 
+def _stored_anyhow(group: Any, stored: Any, pending: Any) -> Any:
+    return commits.settle_commit(group, replace(stored, error=ErrorCode.none), pending)
+
+
 def _shows_the_first(self: Members, protocol: str | None) -> Any:
     return _joined(self, protocol)[:1]
 
 
-def _keeps_no_commit(group: Group, _stored: Any, pending: PendingCommit) -> None:
+def _keeps_no_commit(group: Group, stored: Any, pending: PendingCommit) -> None:
     group.offsets.end(pending.offsets)
-    commits._answer(group, pending.event, ErrorCode.none)
+    commits._answer(group, pending.event, stored.error)
 
 
 def _forgets_to_call(group: Group, stored: Any, pending: PendingAssignments) -> None:
@@ -233,6 +237,7 @@ _complete, _record = Group._complete_join, Group.record
 PLANTED = (
     ("OneLeads", statics_are_restarted, Swap(Members, "rename", _leader_stays_behind)),
     ("OneLeads", all_come_and_go, Swap(Members, "joined", _shows_the_first)),
+    ("AnsweredIsStored", all_come_and_go, Swap(AFTER, PendingCommit, _stored_anyhow)),
     ("SessionsAreTouched", all_come_and_go, Swap(Group, "touch", lambda *_: None)),
     ("MembersStay", statics_are_silent, Swap(Group, "_complete_join", _removes_all)),
     ("MembersStay", all_come_and_go, Swap(Members, "all_joined", property(lambda _: True))),

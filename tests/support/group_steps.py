@@ -4,17 +4,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from broker.groups.events import Stored
 from broker.groups.groups import Groups
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.groups import watch
+from simulation.observer.groups.failing_stores import FailingStores
 
 
 @contextmanager
 def looked_at() -> Iterator[None]:
     """Within, a step that does what it must not raises Violation."""
-    decide = Groups.step
+    decide, failing_stores = Groups.step, FailingStores()
 
     def checked(self: Groups, event: Any) -> Any:
+        if isinstance(event, Stored):
+            failing_stores.before(self, event)
         known = watch.before(self, event)
         effects = decide(self, event)
         watch.check(self, event, effects, known)

@@ -7,7 +7,6 @@ leads something asks again, as long as he has retries left: that somebody else c
 moment later. He is asked what he would do if he heard that.
 """
 
-import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -21,8 +20,8 @@ from broker.wire.messages.controlled_shutdown import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
+from simulation.loop.at_once import at_once
 from simulation.observer.leadership import decided
-from simulation.observer.watched.wrapping import at_once, replace
 from simulation.violation import Violation
 
 
@@ -56,8 +55,12 @@ class _StillLeading:
 
 def asks_again(broker: int, ask: Callable[[], Coroutine[Any, Any, bool]]) -> None:
     """It is about to stop, since it leads nothing; raises Violation."""
-    with contextlib.ExitStack() as undo:
-        replace(undo, hand_over, "BrokerConnection", _StillLeading)
-        if at_once(ask()):
-            what = f"broker {broker} would stop as if it led nothing"
-            raise Violation("HandsOver", f"{what}, were it told that it does")
+    names = vars(hand_over)
+    connection, names["BrokerConnection"] = names["BrokerConnection"], _StillLeading
+    try:
+        stops = at_once(ask())
+    finally:
+        names["BrokerConnection"] = connection
+    if stops:
+        what = f"broker {broker} would stop as if it led nothing"
+        raise Violation("HandsOver", f"{what}, were it told that it does")

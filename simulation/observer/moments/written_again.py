@@ -15,7 +15,7 @@ from kazoo.exceptions import BadVersionError, NoNodeError
 from broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
 from broker.server.zk.znodes import partition_state
 from broker.types import TopicPartition
-from simulation.observer.watched.wrapping import at_once
+from simulation.loop.at_once import at_once
 from simulation.violation import Violation
 
 Peek = Callable[[str], tuple[bytes | None, int]]

@@ -15,7 +15,7 @@ from kazoo.exceptions import BadVersionError
 from broker.server.zk import znodes
 from broker.server.zk.controller_zk import ControllerZk, Tenure
 from broker.types import BrokerId, TopicPartition
-from simulation.observer.watched.wrapping import at_once
+from simulation.loop.at_once import at_once
 from simulation.violation import Violation
 
 Drop = Callable[[ControllerZk, Tenure, Iterable[TopicPartition]], Coroutine[Any, Any, None]]

@@ -1,13 +1,10 @@
 """How a step of a broker is looked at: what does it is replaced while an observer looks on."""
 
 import contextlib
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from simulation.loop.ownership import PROCESS, Process
 from simulation.observer.coverage import Coverage
-
-T = TypeVar("T")
 
 
 def replace(undo: contextlib.ExitStack, owner: Any, name: str, other: Any) -> None:
@@ -19,16 +16,6 @@ def living() -> Process | None:
     """Whose step this is; nobody's, where its process was killed in the middle of it."""
     process = PROCESS.get()
     return None if process is None or process.is_dead else process
-
-
-def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What comes of one that waits for nobody."""
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    raise AssertionError("it waits for somebody")
 
 
 def count(
