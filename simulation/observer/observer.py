@@ -369,9 +369,8 @@ class Observer:
             if type(effect) is Truncate:
                 self.note(f"broker {broker} cuts {hosted.tp} at {effect.offset}")
             elif type(effect) is LeaderLostRecords:
-                self.note(
-                    f"broker {broker} raises the alarm: the leader of {hosted.tp} lost records"
-                )
+                lost = f"the leader of {hosted.tp} lost records"
+                self.note(f"broker {broker} raises the alarm: {lost}")
 
     def _retired(
         self, broker: int, hosted: server.Partition, partition: Partition, event: LogStartMoved
@@ -392,9 +391,7 @@ class Observer:
     def _observed(self, hosted: server.Partition) -> Partition | None:
         """None: another topic of that name, or one that is about to go."""
         topic = self.topics.get(hosted.tp.topic)
-        if topic is None or topic.is_doomed:
-            return None
-        if hosted.log.metadata.topic_id != topic.topic_id:
+        if topic is None or topic.is_doomed or topic.topic_id != hosted.log.metadata.topic_id:
             return None
         return topic.partitions.get(hosted.tp.partition)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from broker.server.zk.znodes import BROKER_IDS, CONTROLLER
 from simulation.observer.led_tree import LedTree
-from simulation.observer.moments import compared
 from simulation.observer.observer import Observer
+from simulation.observer.writing import compared
 from simulation.zookeeper.ensemble import ZooKeeper
 
 

@@ -27,9 +27,10 @@ from broker.types import (
     ZkVersion,
 )
 from simulation.observer.leadership import handing_over
-from simulation.observer.moments import compared, electing, newest_connection, written_again
+from simulation.observer.moments import newest_connection
 from simulation.observer.orders import dropping, named, standing
 from simulation.observer.orders.named import Order
+from simulation.observer.writing import compared, electing, written_again
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation

@@ -35,10 +35,10 @@ from simulation.observer.leadership import (
 from simulation.observer.leadership.counting import Counting
 from simulation.observer.leadership.roles_told import RolesTold
 from simulation.observer.leadership.suspecting import Bounced
-from simulation.observer.moments import electing
 from simulation.observer.observer import Observer
 from simulation.observer.orders import carried_out, dropping, named, standing
 from simulation.observer.watched.wrapping import replace
+from simulation.observer.writing import electing
 
 
 def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:

@@ -9,9 +9,10 @@ from broker.server.controller.control_fence import ControlFence, ControlRequest
 from broker.server.zk import isr_write
 from broker.server.zk.isr_write import IsrWriteResult
 from broker.types import TopicPartition
-from simulation.observer.moments import newest_connection, written_again
+from simulation.observer.moments import newest_connection
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import replace
+from simulation.observer.writing import written_again
 
 
 def fences(undo: contextlib.ExitStack, observer: Observer) -> None:

@@ -1,0 +1,1 @@
+"""What brokers write in ZooKeeper, and what they make of the answers."""
