@@ -50,7 +50,7 @@ FOUND = {
         "PartitionsStay",
     ),
     "10: every topic begins at the first broker": ("placed", "LeadersSpread"),
-    "neither fence against the past": ("former controller", "EpochNeverBack"),
+    "neither fence against the past": ("former controller", "NewestConnectionIsObeyed"),
     "requests of other epochs are served": ("left behind", "WeakIsr"),
     "answers of earlier epochs are taken": ("late answer", "WeakIsr"),
     "epoch start ignored when joining": ("short watermark", "JoinersHaveAll"),
@@ -217,9 +217,9 @@ def looks_for_no_deletion() -> Swap:
         (told_once_is_told_for_ever, "passed over", 0, "UntoldIsKnown"),
         (nothing_gives_way, "inside a batch", 0, "LogsMeet"),
         (takes_its_own_office_for_anothers, "written unheard", 0, "OfficeIsKnown"),
-        (obeys_on_any_connection, "given-up order", 0, "MetadataAgrees"),
-        (waits_for_who_died, "deleted and moved", 0, "Settles"),
-        (looks_for_no_deletion, "deleted and moved", 0, "Settles"),
+        (obeys_on_any_connection, "given-up order", 0, "NewestConnectionIsObeyed"),
+        (waits_for_who_died, "deleted and moved", 0, "OrdersEnd"),
+        (looks_for_no_deletion, "deleted and moved", 0, "OrdersEnd"),
     ],
 )
 def test_a_fault_is_found_by_its_knot(

@@ -47,7 +47,7 @@ FOUND = {
         0,
         "HostedIsNotClosed",
     ),
-    "who stopped uncleanly stays in the ISR": (None, 36, "DamagedLeavesIsr"),
+    "who stopped uncleanly stays in the ISR": (None, 6, "StrongIsr"),
     "whoever has caught up is in sync after the wait": (None, 44, "DamagedLeavesIsr"),
 }
 """Of coordination: by which knot, from which seed on, as what. docs/simulation.md has them all."""

@@ -482,7 +482,7 @@ def has_nothing_before_it_has_loaded() -> Swap:
         (believes_former_controllers, "SuccessorSaysAll"),
         (fences_nobody, "StaticMembersStay"),
         (leads_on_quietly, "LeaderCallsAgain"),
-        (deletes_topics_alone, "RemovedAreDeleted"),
+        (deletes_topics_alone, "OrdersEnd"),
         (stores_on_the_leader, "StoredIsCommitted"),
         (hears_no_heartbeat, "SessionsLast"),
         (has_no_time, "JoinsEnd"),
