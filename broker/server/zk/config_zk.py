@@ -2,8 +2,9 @@
 
 ``/config/<entity>`` holds the settings of an entity: ``topics/T``, ``brokers/N``, or
 ``brokers/<default>`` for all brokers. Whoever changes one leaves a numbered note in
-``/config/changes``; every broker watches for notes and reads the entity again. Notes are removed
-when another is a quarter of an hour younger, by whichever broker sees them first (Kafka's
+``/config/changes``; every broker watches for notes and reads the entity again. Kafka's
+``AdminZkClient`` leaves the note behind the change; here both are one transaction. Notes are
+removed when another is a quarter of an hour younger, by whichever broker sees them first (Kafka's
 ``ZkNodeChangeNotificationListener`` goes by its own clock). Users, clients and addresses have no
 settings here.
 """
@@ -14,7 +15,13 @@ from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+)
 
 from broker.server.zk import znodes
 from broker.server.zk.kafka_zk import KafkaZk
@@ -57,27 +64,37 @@ class ConfigZk:
             SessionExpired: unknown whether they were changed.
         """
         session = self._session.number
+        while not await self._changed(entity, changed, session):
+            pass  # others were faster
+
+    async def _changed(
+        self, entity: str, changed: Callable[[Settings], Settings], session: SessionNumber
+    ) -> bool:
+        """Settings and note in one transaction. A session that expires between the two, or a client
+        that hangs up, would leave a ``min.insync.replicas`` that no broker hears of before it is
+        started again."""
         path = f"/config/{entity}"
-        written = False
-        while not written:
-            node = await self._session.get(path)
-            data = znodes.encode_config(changed(_settings(path, node)))
-            with contextlib.suppress(BadVersionError, NodeExistsError, NoNodeError):
-                if node is None:
-                    await self._session.create(path, data, session)
-                else:
-                    await self._session.set(path, data, node[1].version, session)
-                written = True
-        await self._leave_note(entity, session)
+        node = await self._session.get(path)
+        data = znodes.encode_config(changed(_settings(path, node)))
 
-    async def _leave_note(self, entity: str, session: SessionNumber) -> None:
-        data = znodes.encode_config_change(entity)
-        path = f"{znodes.CONFIG_CHANGES}/config_change_"
+        def submit(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            if node is None:
+                transaction.create(path, data)
+            else:
+                transaction.set_data(path, data, version=node[1].version)
+            note = znodes.encode_config_change(entity)
+            transaction.create(f"{znodes.CONFIG_CHANGES}/config_change_", note, sequence=True)
+            return transaction.commit_async()
 
-        def submit(client: KazooClient) -> object:
-            return client.create_async(path, data, sequence=True)
-
-        await self._session.request(submit, session)
+        written, noted = await self._session.request(submit, session)
+        if isinstance(written, RolledBackError):
+            raise noted
+        if isinstance(written, Exception):
+            if not isinstance(written, BadVersionError | NodeExistsError | NoNodeError):
+                raise written
+            return False
+        return True
 
     async def notes(self, watch: Callback) -> list[str]:
         """The names of the notes, oldest first; ``watch`` is called when there are others."""

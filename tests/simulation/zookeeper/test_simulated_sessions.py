@@ -246,6 +246,32 @@ def test_who_is_told_of_a_new_topic_has_its_settings_from_a_lagging_server():
             simulated(partial(case, left=left), seed, servers=3, lag_s=0.5)
 
 
+@pytest.mark.parametrize("is_expired", [True, False], ids=["expired", "given up"])
+def test_who_changes_settings_has_announced_them_whatever_becomes_of_it(is_expired):
+    """Its session ends, or its client leaves, as soon as they are changed."""
+
+    async def case(world):
+        async with world.kafka() as zk, world.kafka() as other:
+            settings = {"min.insync.replicas": "2"}
+            changing = asyncio.create_task(
+                ConfigZk(zk).change(of_topic("orders"), lambda _: settings)
+            )
+            peek = world.zookeeper.leader.tree.peek
+            while peek(f"{world.root}/config/topics/orders")[0] is None:
+                await asyncio.sleep(0.00001)
+            if is_expired:
+                world.zookeeper.expire(world.zookeeper.sessions_of(CLIENT)[0])
+            else:
+                changing.cancel()
+            await asyncio.wait([changing])
+            (note,) = await ConfigZk(other).notes(lambda: None)
+            assert await ConfigZk(other).read_note(note) == of_topic("orders")
+            assert await ConfigZk(other).read(of_topic("orders")) == settings
+
+    for seed in range(6):
+        simulated(case, seed)
+
+
 def test_a_connection_that_the_client_gave_up_is_watched_by_nobody():
     async def case(world):
         async with world.peer(10 * SHORT_MS) as zk:
