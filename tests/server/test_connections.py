@@ -277,3 +277,48 @@ def test_at_max_connections_newcomers_wait_until_somebody_leaves() -> None:
             second_writer.close()
 
     run(test())
+
+
+@pytest.mark.parametrize("to_its_end", [True, False])
+def test_what_a_client_that_left_has_begun_is_carried_out_to_its_end_or_given_up(
+    to_its_end: bool,
+) -> None:
+    """And given up at the latest when the broker ends."""
+
+    async def test() -> None:
+        begun, release, ended = asyncio.Event(), asyncio.Event(), asyncio.Queue[str]()
+
+        async def work(payload: bytes) -> bytes:
+            begun.set()
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                ended.put_nowait("given up")
+                raise
+            ended.put_nowait("carried out")
+            return frame(payload)
+
+        connections = Connections(
+            lambda payload: Later(work(payload), as_it_is, to_its_end), SMALL_REQUESTS
+        )
+        connections.bind(Listener("127.0.0.1", 0))
+        connections.accept()
+
+        async def come_and_go() -> None:
+            begun.clear()
+            _, writer = await asyncio.open_connection("127.0.0.1", connections.port)
+            writer.write(frame(b"x"))
+            await begun.wait()
+            writer.close()
+            while len(connections):
+                await asyncio.sleep(0)
+
+        await come_and_go()
+        release.set()
+        assert await ended.get() == ("carried out" if to_its_end else "given up")
+        release.clear()
+        await come_and_go()
+        await connections.close()
+        assert ended.get_nowait() == "given up"
+
+    run(test())

@@ -6,11 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from batches import NOW_MS, batch
-from hosts import run, until
+from hosts import DEADLINE_S, hosts, leader_and_isr, run, stop_replica, until
+from kio.schema.errors import ErrorCode
 
 from broker.log.config import LogConfig
+from broker.log.disk.checkpoints import LOG_STARTS, read_offsets
+from broker.log.disk.files import Directory
 from broker.log.disk.steps import Steps
 from broker.log.manager import LogManager
+from broker.server.network.broker_connection import BrokerConnection
 from broker.server.schedule import carry_out_later
 from broker.types import TopicPartition
 
@@ -58,3 +62,35 @@ def test_what_is_left_of_it_goes_at_the_next_start(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*-delete"))
     LogManager([tmp_path], lambda _: LogConfig()).close()
     assert not list(tmp_path.glob("*-delete"))
+
+
+def test_a_log_whose_deletion_was_begun_is_deleted_though_the_controller_dies(tmp_path):
+    """In the first fsync. Its successor asks again, and the next topic of the name begins at 0."""
+
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            await host.call(leader_and_isr(TP, 1, 0, (1,), (1,)))
+            await host.produce(TP, *[b"v"] * 200)
+            host.partition(TP).log.advance_log_start(100)
+            host.logs.checkpoint_log_starts()
+            loop, busy = asyncio.get_running_loop(), threading.Event()
+            loop.set_default_executor(ThreadPoolExecutor(1))
+            loop.run_in_executor(None, busy.wait)
+            controller = BrokerConnection("127.0.0.1", host.port, "controller-7")
+            asked = asyncio.ensure_future(
+                controller.call(stop_replica(TP, 0, delete=True), DEADLINE_S)
+            )
+            await until(lambda: TP not in host.logs.logs)
+            before = host.connections_open
+            await controller.close()
+            await asyncio.gather(asked, return_exceptions=True)
+            await until(lambda: host.connections_open < before)
+            busy.set()
+            word = stop_replica(TP, 0, delete=True, controller_epoch=2)
+            answer = await host.call(word)
+            assert [e.error_code for e in answer.partition_errors] == [ErrorCode.none]
+            assert read_offsets(Directory(host.directory), LOG_STARTS) == {}
+            assert not list(host.directory.glob("*-delete"))
+
+    run(story())

@@ -158,6 +158,10 @@ class Host:
         peer = self.peers.get(broker)
         return Listener("127.0.0.1", peer.port) if peer else None
 
+    @property
+    def connections_open(self) -> int:
+        return len(self._connections)
+
     # --- what a controller and clients do ---------------------------------------------------
 
     async def call(self, request: Any) -> Any:

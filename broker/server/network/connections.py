@@ -6,6 +6,10 @@ connection has at most ``PIPELINE`` requests unanswered, then it is not read any
 client that does not read its responses is not read either. Whatever is wrong with a frame closes
 that connection and no other; so does silence for ``connections.max.idle.ms``, also in the middle of
 a frame. TLS, SASL and quotas on bytes and requests are not handled.
+
+What a client still waits for is given up with its connection, and with it what is held for it. What
+must not be left in the middle (``Later.to_its_end``) is carried out all the same, as in Kafka,
+whose request handler threads nobody interrupts; its answer is dropped.
 """
 
 import asyncio
@@ -62,6 +66,8 @@ class Later(NamedTuple, Generic[R_co]):
 
     result: Awaitable[Any]
     then: Callable[[Any], R_co]
+    to_its_end: bool = False
+    """Also when the client has left, and nobody is told."""
 
 
 Reply: TypeAlias = Frame | Later[Frame | None] | None
@@ -122,6 +128,7 @@ class Connections:
         self._listening: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._open: dict[_Connection, asyncio.Future[None]] = {}
+        self._left_behind: set[asyncio.Future[Any]] = set()
         self._numbers = count(1)
 
     def __len__(self) -> int:
@@ -165,7 +172,17 @@ class Connections:
         ended: list[asyncio.Future[Any]] = [*self._open.values()]
         for connection in tuple(self._open):
             ended += connection.close()
+        for work in tuple(self._left_behind):
+            work.cancel()
+            ended.append(work)
         return ended
+
+    def _leave_behind(self, work: asyncio.Future[Any]) -> None:
+        """Has it done by the end of the broker, though its client has left: kept until then,
+        because the event loop does not."""
+        self._left_behind.add(work)
+        work.add_done_callback(self._left_behind.discard)
+        work.add_done_callback(_report)
 
     async def _take(self, connection: socket.socket, address: str) -> None:
         loop = asyncio.get_running_loop()
@@ -177,7 +194,7 @@ class Connections:
                 gone.set_result(None)
 
         peer = Peer(address, next(self._numbers))
-        taken = _Connection(self._dispatch, self._config, peer, lost)
+        taken = _Connection(self._dispatch, self._config, peer, lost, self._leave_behind)
         self._open[taken] = loop.create_future()
         try:
             await loop.connect_accepted_socket(lambda: taken, connection)
@@ -200,11 +217,13 @@ class _Connection(asyncio.BufferedProtocol):
         config: ConnectionConfig,
         peer: Peer,
         lost: Callable[["_Connection"], None],
+        leave_behind: Callable[[asyncio.Future[Any]], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._dispatch = dispatch
         self._peer = peer
         self._lost = lost
+        self._leave_behind = leave_behind
         self._frames = FrameBuffer(config.max_request_bytes)
         self._replies: deque[Frame | Later[Frame | None]] = deque()
         self._transport: asyncio.Transport | None = None
@@ -220,14 +239,17 @@ class _Connection(asyncio.BufferedProtocol):
         Returns:
             The requests that were given up, cancelled.
         """
-        given_up = [
-            cast(asyncio.Future[Any], reply.result)
-            for reply in self._replies
-            if isinstance(reply, Later)
-        ]
+        given_up = []
+        unanswered = [reply for reply in self._replies if isinstance(reply, Later)]
         self._replies.clear()
-        for result in given_up:
-            result.cancel()
+        for reply in unanswered:
+            result = cast(asyncio.Future[Any], reply.result)
+            if reply.to_its_end:
+                result.remove_done_callback(self._answered)
+                self._leave_behind(result)
+            else:
+                result.cancel()
+                given_up.append(result)
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
             self._set_timer(LINGER_S, self._transport.abort)
@@ -306,7 +328,7 @@ class _Connection(asyncio.BufferedProtocol):
             if isinstance(reply, Later):
                 result = asyncio.ensure_future(reply.result)
                 result.add_done_callback(self._answered)
-                self._replies.append(Later(result, reply.then))
+                self._replies.append(reply._replace(result=result))
             elif reply is not None:
                 self._replies.append(reply)
             if self._replies:
@@ -315,8 +337,8 @@ class _Connection(asyncio.BufferedProtocol):
     def _answered(self, result: asyncio.Future[Any]) -> None:
         if self._replies:
             self._go_on()
-        elif not result.cancelled() and (error := result.exception()) is not None:
-            logger.debug("A request of %s, which left, failed", self._peer.address, exc_info=error)
+        else:
+            _report(result)
 
     def _send_those_ready(self, transport: asyncio.Transport) -> None:
         """Sends responses up to the first that is not there yet, while the client takes them."""
@@ -346,3 +368,8 @@ class _Connection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(delay_s, then)
+
+
+def _report(result: asyncio.Future[Any]) -> None:
+    if not result.cancelled() and (error := result.exception()) is not None:
+        logger.debug("A request of a client that has left failed", exc_info=error)

@@ -8,7 +8,7 @@ from broker.server.metrics import meters
 from broker.server.network.connections import CloseConnection, Frame, Later, Reply
 from broker.server.requests import api_versions
 from broker.server.requests.context import Context
-from broker.server.requests.table import APIS, Started, readable
+from broker.server.requests.table import APIS, TO_THEIR_END, Started, readable
 from broker.wire.codec import (
     MalformedRequest,
     UnsupportedVersion,
@@ -46,7 +46,9 @@ class Dispatcher:
         encoded = partial(_encoded, started, began)
         if isinstance(answer, Later):
             return Later(answer.result, lambda result: encoded(answer.then(result)))
-        return Later(answer, encoded) if isinstance(answer, Awaitable) else encoded(answer)
+        if isinstance(answer, Awaitable):
+            return Later(answer, encoded, started.header.api_key in TO_THEIR_END)
+        return encoded(answer)
 
     def _start(self, frame: bytes | memoryview) -> Started:
         first = first_fields(frame)

@@ -194,6 +194,13 @@ SERVED: Final = {key: api.versions for key, api in APIS.items()}
 _ORDERS: Final = frozenset({4, 5, 6, 7})
 """Between brokers and their controller."""
 
+TO_THEIR_END: Final = frozenset({4, 5})
+"""Carried out to the end once they have come, whatever becomes of the connection. A controller that
+dies while a log is deleted would leave it half deleted: the next one's StopReplica finds no log and
+is answered NONE, and the offsets that the checkpoints still have are those of the next log of that
+name. All others change what they change in one step (one event, one transaction of ZooKeeper), and
+only wait before and after it."""
+
 _AMONG_BROKERS: Final = {1: (13,)}
 """Versions that are served but not advertised, for our own followers. Fetch v13 names topics by
 their ids; a client that saw it offered would want them from Metadata as well."""
