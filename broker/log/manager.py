@@ -145,13 +145,16 @@ class LogManager:
                 self._later(_removal(self._files, mine))
 
     def _doom(self, tp: TopicPartition) -> Path:
-        """Takes the log's name away, so that it is not loaded again."""
-        log = self._logs.pop(tp)
-        self._high_watermarks.pop(tp, None)
-        log.close(flush=False)
+        """Takes the log's name away, so that it is not loaded again. Where the disk refuses that
+        the log stays: were it forgotten first, who asks again would be told that there is none, and
+        the topic count as deleted until the next start finds its log."""
+        log = self._logs[tp]
         suffix = f"-{tp.partition}.{self._unique()}-delete"
         doomed = log.directory.with_name(tp.topic[: _NAME_BYTES_MAX - len(suffix)] + suffix)
         self._files.rename(log.directory, doomed)
+        del self._logs[tp]
+        self._high_watermarks.pop(tp, None)
+        log.close(flush=False)
         return doomed
 
     def high_watermark(self, tp: TopicPartition) -> Offset:

@@ -4,9 +4,10 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import UUID
 
 from batches import NOW_MS, batch
-from hosts import DEADLINE_S, hosts, leader_and_isr, run, stop_replica, until
+from hosts import DEADLINE_S, OF_NOBODY, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 
 from broker.log.config import LogConfig
@@ -15,6 +16,7 @@ from broker.log.disk.files import Directory
 from broker.log.disk.steps import Steps
 from broker.log.manager import LogManager
 from broker.server.network.broker_connection import BrokerConnection
+from broker.server.replication.roles import StopReplica
 from broker.server.schedule import carry_out_later
 from broker.types import TopicPartition
 
@@ -92,5 +94,45 @@ def test_a_log_whose_deletion_was_begun_is_deleted_though_the_controller_dies(tm
             assert [e.error_code for e in answer.partition_errors] == [ErrorCode.none]
             assert read_offsets(Directory(host.directory), LOG_STARTS) == {}
             assert not list(host.directory.glob("*-delete"))
+
+    run(story())
+
+
+def test_a_disk_that_does_not_rename_keeps_the_log_and_halts_the_broker(tmp_path):
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            await host.call(leader_and_isr(TP, 1, 0, (1,), (1,)))
+            home = host.directory / str(TP)
+            home.rename(tmp_path / "elsewhere")
+            for _ in range(2):
+                answer = await host.call(stop_replica(TP, 0, delete=True))
+                told = [e.error_code for e in answer.partition_errors]
+                assert told == [ErrorCode.kafka_storage_error]
+            assert {type(error) for error in host.halted} == {FileNotFoundError}
+            (tmp_path / "elsewhere").rename(home)
+            await host.replicas.stop_replicas([StopReplica(partition=TP, delete=True)], OF_NOBODY)
+            assert not home.exists()
+
+    run(story())
+
+
+def test_a_disk_that_takes_no_new_log_halts_the_broker(tmp_path):
+    """Whether the log cannot be made, or the id of its topic not be written."""
+
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            (host.directory / str(TP)).touch()
+            metadata = host.directory / "other-0" / "partition.metadata.tmp"
+            metadata.mkdir(parents=True)
+            for tp in (TP, TopicPartition("other", 0)):
+                word = leader_and_isr(tp, 1, 0, (1,), (1,), topic_id=UUID(int=7))
+                answer = await host.call(word)
+                assert answer.topics[0].partition_errors[0].error_code is (
+                    ErrorCode.kafka_storage_error
+                )
+            assert len(host.halted) == 2
+            assert all(isinstance(error, OSError) for error in host.halted)
 
     run(story())

@@ -131,6 +131,10 @@ class ReplicaManager:
         except InconsistentTopicId as error:
             self._record("rejected", role, origin, error=str(error))
             return ErrorCode.inconsistent_topic_id
+        except OSError as error:
+            self._record("rejected", role, origin, error=str(error))
+            self._context.halt(error)
+            return ErrorCode.kafka_storage_error
         try:
             begins = self._take_role(partition, role)
         except (StaleEpoch, ValueError) as error:
@@ -250,12 +254,21 @@ class ReplicaManager:
         )
 
     async def stop_replicas(self, stops: Iterable[StopReplica], origin: Origin) -> Errors:
-        """Stops following, and deletes where told so; an error code for each partition."""
+        """Stops following, and deletes where told so; an error code for each partition.
+
+        Raises:
+            OSError: the disk says no, and the broker halts. Nobody may be told that the logs are
+                deleted: who is would not ask again, and the next start would find them.
+        """
         async with self._one_at_a_time:
             errors = {stop.partition: self._stop_replica(stop, origin) for stop in stops}
             # Before the answer: a controller that was told so does not ask again.
             doomed, self._doomed = self._doomed, []
-            await carry_out(self._logs.delete_steps(doomed))
+            try:
+                await carry_out(self._logs.delete_steps(doomed))
+            except OSError as error:
+                self._context.halt(error)
+                raise
             return errors
 
     def _stop_replica(self, stop: StopReplica, origin: Origin) -> ErrorCode:

@@ -4,7 +4,9 @@ Behaviour: refused from a stale controller and for a previous registration of th
 each partition becomes leader or follower, see :class:`broker.server.replication.replica_manager`.
 Topics that nothing can be called are refused with INVALID_TOPIC_EXCEPTION: a name becomes a
 directory's. A partition whose log is a former topic's of the same name is refused with
-INCONSISTENT_TOPIC_ID (KIP-516). Replicas that a full request does not name stay, as in Kafka with
+INCONSISTENT_TOPIC_ID (KIP-516). A disk that refuses the log of a new one costs
+KAFKA_STORAGE_ERROR, and the broker halts, as Kafka's does when its only log directory has failed
+(``LogDirFailureHandler``). Replicas that a full request does not name stay, as in Kafka with
 ZooKeeper.
 """
 

@@ -1,7 +1,9 @@
 """StopReplica (api 5), version 3, from the controller.
 
 Behaviour: refused from a stale controller and for a previous registration of this broker; else
-the replicas stop fetching and serving, and their logs go where ``delete_partition`` says so.
+the replicas stop fetching and serving, and their logs go where ``delete_partition`` says so. A disk
+that refuses costs KAFKA_STORAGE_ERROR, and the broker halts, as Kafka's does when its only log
+directory has failed (``LogDirFailureHandler``).
 """
 
 from kio.schema.errors import ErrorCode
@@ -24,7 +26,11 @@ async def handle(
     error = context.fence.admit(request, connection)
     if error is not ErrorCode.none:
         return StopReplicaResponse(error_code=error, partition_errors=())
-    errors = await context.replicas.stop_replicas(stops(request), origin("StopReplica", request))
+    told = stops(request)
+    try:
+        errors = await context.replicas.stop_replicas(told, origin("StopReplica", request))
+    except OSError:
+        errors = dict.fromkeys((stop.partition for stop in told), ErrorCode.kafka_storage_error)
     return StopReplicaResponse(
         error_code=ErrorCode.none,
         partition_errors=tuple(
