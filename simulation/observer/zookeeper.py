@@ -5,7 +5,7 @@ from typing import Any
 from broker.server.zk.znodes import BROKER_IDS, CONTROLLER
 from simulation.observer.led_tree import LedTree
 from simulation.observer.observer import Observer
-from simulation.observer.writing import compared
+from simulation.observer.writing import announced, compared
 from simulation.zookeeper.ensemble import ZooKeeper
 
 
@@ -34,6 +34,7 @@ def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: LedTree | None)
     def observed_write(request: Any, txn: Any) -> Any:
         with observer.failing():
             compared.check(request)
+            announced.check(request, tree.peek)
         answer, changes = write(request, txn)
         tell(changes, txn.zxid)
         return answer, changes

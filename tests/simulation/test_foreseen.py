@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kazoo.protocol.serialization import CheckVersion, SetData, Transaction
+from kazoo.protocol.serialization import CheckVersion, Create, SetData, Transaction
 from kio.schema.errors import ErrorCode
 
 from broker.coordination.administration import admin
@@ -30,7 +30,7 @@ from simulation.observer.leadership import handing_over
 from simulation.observer.moments import newest_connection
 from simulation.observer.orders import dropping, named, standing
 from simulation.observer.orders.named import Order
-from simulation.observer.writing import compared, electing, written_again
+from simulation.observer.writing import announced, compared, electing, written_again
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -67,6 +67,42 @@ def test_nothing_is_written_over_whatever_is_there(written: Any) -> None:
     for request in (written, transaction):
         with pytest.raises(Violation, match="WritesAreCompared"):
             compared.check(request)
+
+
+# --- SettingsAreAnnounced ---------------------------------------------------------------------
+
+NOTE = Create("/config/changes/config_change_", b"", [], 2)
+
+
+def topic_there(path: str) -> tuple[bytes | None, int]:
+    return (b"", 0) if path == "/brokers/topics/t" else (None, -1)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        Transaction([SetData("/config/topics/t", b"", 3), NOTE]),
+        Transaction([Create("/brokers/topics/t", b"", [], 0), SetData("/config/topics/t", b"", 3)]),
+        SetData("/config/topics/gone", b"", 3),
+        SetData(STATE, b"", 3),
+        NOTE,
+    ],
+)
+def test_settings_are_written_with_a_note_or_their_topic_or_for_nobody(written: Any) -> None:
+    announced.check(written, topic_there)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SetData("/config/topics/t", b"", 3),
+        Create("/config/brokers/<default>", b"", [], 0),
+        Transaction([Create("/brokers/topics/v", b"", [], 0), SetData("/config/topics/t", b"", 3)]),
+    ],
+)
+def test_settings_that_are_announced_later_may_never_be(written: Any) -> None:
+    with pytest.raises(Violation, match="SettingsAreAnnounced"):
+        announced.check(written, topic_there)
 
 
 # --- OwnWritesAreKnown ------------------------------------------------------------------------

@@ -4,12 +4,15 @@ from dataclasses import replace
 from random import Random
 
 from simulation.plans.actions import (
+    Action,
     DeleteRecords,
     DeleteTopic,
+    DeposeController,
     ExpireSession,
     Isolate,
     Kill,
     Reassign,
+    SlowDisk,
     Stop,
     Who,
 )
@@ -31,21 +34,33 @@ from simulation.plans.plan import Plan
 def named_again(plan: Plan, rng: Random) -> Plan:
     """What a broker notes of a log that is deleted is not to be taken for the next one's of that
     name, when that broker is killed: where the log began, say, which is beyond the end of the new
-    one. It was noted for the last time when the broker stopped in good order."""
+    one. It was noted for the last time when the broker stopped in good order. Of some plans the
+    controller gives way while that broker, whose disk is slow, is about to delete the log."""
     topic = topic_of_three(plan, rng, min_insync_replicas="1")
     t = beginning(plan, rng)
     who = Who(broker=rng.choice(topic.replicas[0]))
     killed = t + rng.randint(4_500, 6_000)
+    stopped, acks = rng.randint(500, 900), [rng.choice((-1, 1)) for _ in range(12)]
+    down_ms = rng.choice((50, 3_000))
+    deposed: list[tuple[int, Action]] = []
+    again = t + 3_200
+    if rng.random() < 0.5:
+        again += 600
+        deposed = [
+            (t + 2_400, SlowDisk(who=who, delay_ms=200, for_ms=1_000)),
+            (t + rng.randint(2_550, 2_950), DeposeController()),
+        ]
     return tied(
         plainly(plan),
         [
             *((t - 400 + 20 * n, produce(1, 1)) for n in range(20)),
             (t + 200, DeleteRecords(topic=TOPIC, partition=0)),
-            (t + rng.randint(500, 900), Stop(who=who, down_ms=300)),
+            (t + stopped, Stop(who=who, down_ms=300)),
             (t + 2_500, DeleteTopic(topic=TOPIC)),
-            (t + 3_200, topic),
-            *((t + 3_600 + 300 * n, produce(rng.choice((-1, 1)), 1)) for n in range(12)),
-            (killed, Kill(who=who, down_ms=rng.choice((50, 3_000)))),
+            *deposed,
+            (again, topic),
+            *((again + 400 + 300 * n, produce(each, 1)) for n, each in enumerate(acks)),
+            (killed, Kill(who=who, down_ms=down_ms)),
         ],
         topics=[topic],
         settings=(
