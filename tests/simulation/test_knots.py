@@ -44,7 +44,7 @@ FOUND = {
     "4: groups are written again by number, not by bytes": ("many commits", "OffsetsLogBounded"),
     "5: groups hash by the partitions that are known": ("offsets half made", "CommitsKept"),
     "6: log directories are anybody's": ("mixed disks", "LogKept"),
-    "7a: settings are written before their topic": ("twins", "OrdersKept"),
+    "7a: settings are written before their topic": ("twins", "SettingsAreAnnounced"),
     "7b: an assignment overwrites partitions it does not know": (
         "moved and extended",
         "PartitionsStay",
