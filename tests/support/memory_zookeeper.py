@@ -227,9 +227,13 @@ class _Transaction:
     def check(self, path, version):
         self._operations.append(lambda zk: zk.node(path, version) and True)
 
-    def create(self, path, data=b"", *, ephemeral=False):
+    def create(self, path, data=b"", *, ephemeral=False, sequence=False):
         owner = self._session_id if ephemeral else 0
-        self._operations.append(lambda zk: zk.create(path, data, owner))
+
+        def create(zk):
+            return zk.create(f"{path}{len(zk.nodes):010}" if sequence else path, data, owner)
+
+        self._operations.append(create)
 
     def set_data(self, path, data, version=-1):
         self._operations.append(lambda zk: zk.set(path, data, version))
