@@ -98,7 +98,7 @@ class _Epoch:
             PendingShutdown: self._answer_shutdown,
             PendingOrder: lambda _: self._elections.drop_order(),
             PendingElection: self._elections.answer,
-            PendingDeletion: lambda p: self._deletions.begin(p.topic),
+            PendingDeletion: self._begin_deletion,
         }
 
     def take(self, event: Event) -> None:
@@ -262,9 +262,17 @@ class _Epoch:
 
     def _stop_replica_answered(self, event: events.StopReplicaAnswered) -> None:
         for topic in self._deletions.answered(event.broker, event.errors):
-            topic_id = self.context.topics[topic].topic_id
-            self._forget(topic)
-            self._outbox.put(events.DeleteTopic(topic=topic, topic_id=topic_id))
+            self._end_deletion(topic)
+
+    def _begin_deletion(self, pending: PendingDeletion) -> None:
+        self._deletions.begin(pending.topic)
+        if self._deletions.is_deleted(pending.topic):
+            self._end_deletion(pending.topic)
+
+    def _end_deletion(self, topic: str) -> None:
+        topic_id = self.context.topics[topic].topic_id
+        self._forget(topic)
+        self._outbox.put(events.DeleteTopic(topic=topic, topic_id=topic_id))
 
     # --- writes -----------------------------------------------------------------------------
 

@@ -265,6 +265,14 @@ def test_topic_deletion(three):
     assert metadata.topic_states[0].partition_states[0].leader == -2
 
 
+def test_a_topic_without_partitions_is_deleted_at_once(three):
+    three.topic("nothing")
+    three.deleting.add("nothing")
+    three.feed(events.DeletionAsked(topics=frozenset({"nothing"})))
+    assert list(three.topics) == ["orders"]
+    assert "nothing" not in three.controller.context.deletions
+
+
 def test_topic_deletion_waits_for_dead_brokers(three):
     three.brokers(1, 2)
     three.deleting.add("orders")

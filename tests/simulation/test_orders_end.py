@@ -74,10 +74,18 @@ def test_orders_end(event: Event, live: tuple[int, ...]) -> None:
     ordered(event, live=live)
 
 
+def _left(deletions: Deletions, topic: str) -> set[ReplicaPhase]:
+    phases = deletions._context.replica_phases
+    tps = deletions._context.partitions_of(topic)
+    return {phase for tp in tps for _, phase in phases.of(tp)}
+
+
 def _any_is_deleted(self: Deletions, topic: str) -> bool:
-    phases = self._context.replica_phases
-    left = {phase for tp in self._context.partitions_of(topic) for _, phase in phases.of(tp)}
-    return ReplicaPhase.DELETION_SUCCESSFUL in left
+    return ReplicaPhase.DELETION_SUCCESSFUL in _left(self, topic)
+
+
+def _some_are_deleted(self: Deletions, topic: str) -> bool:
+    return _left(self, topic) == {ReplicaPhase.DELETION_SUCCESSFUL}
 
 
 def _nothing(*_: Any) -> None:
@@ -87,7 +95,8 @@ def _nothing(*_: Any) -> None:
 @pytest.mark.parametrize(
     ("event", "owner", "method", "other", "found"),
     [
-        (DELETED, Deletions, "_is_deleted", _any_is_deleted, r"\['t-0 on 2'\] would be kept"),
+        (DELETED, Deletions, "is_deleted", _any_is_deleted, r"\['t-0 on 2'\] would be kept"),
+        (DELETED, Deletions, "is_deleted", _some_are_deleted, "no partitions: .* there for good"),
         (DELETED, Deletions, "brokers_down", _nothing, "have died meanwhile .* there for good"),
         (DELETED, Deletions, "brokers_up", _nothing, "have died meanwhile .* there for good"),
         (moved(3, 2), Deletions, "advance", _nothing, "t-0 was being moved: .* there for good"),

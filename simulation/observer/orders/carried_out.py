@@ -2,8 +2,8 @@
 from now on, whatever else is ordered.
 
 * A topic that is to be deleted is gone in the end, and not before each of its replicas has been
-  deleted: also when brokers die meanwhile and come back, when partitions are added, or when it was
-  being moved as the order came.
+  deleted: also when brokers die meanwhile and come back, when partitions are added, when it was
+  being moved as the order came, or if it has no partitions at all.
 * A partition is in the end where the last order has it, and no order stands: also when that has
   replaced another one half-way. Taken back, it is where it was before the first (KIP-455; in which
   order is not remembered, by Kafka's controller neither).
@@ -54,6 +54,11 @@ def _are_deleted(controller: Controller, topics: Collection[str]) -> None:
         extended = Rehearsal(controller)
         extended.take(_one_more(extended.context, topic))
         _is_gone(extended, topic, ", and a partition is added to it meanwhile")
+        emptied = Rehearsal(controller)
+        emptied.take(events.TopicsChanged(topics={}, gone=frozenset({topic})))
+        emptied.take(events.TopicsChanged(topics={topic: _without_partitions(controller, topic)}))
+        emptied.take(events.DeletionAsked(topics=frozenset({topic})))
+        _is_gone(emptied, topic, ", and has no partitions")
 
 
 def _is_moved(
@@ -120,6 +125,12 @@ def _one_more(context: Context, topic: str) -> events.TopicsChanged:
     number, like = max(known.partitions.items())
     added = {**known.partitions, number + 1: ReplicaAssignment(replicas=like.target)}
     return events.TopicsChanged(topics={topic: replace(known, partitions=added)})
+
+
+def _without_partitions(controller: Controller, topic: str) -> TopicAssignment:
+    """As its node may be: a tool has written it."""
+    assert controller.context is not None
+    return replace(controller.context.topics[topic], partitions={})
 
 
 def _assignment(
