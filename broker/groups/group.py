@@ -158,7 +158,7 @@ class Group:
     def _complete_join(self, at: Moment) -> None:
         for member in self.members:
             if member.join is None and not member.is_static:
-                self.members.remove(member.member_id)
+                self._dismiss(member.member_id)
         if len(self.members) == 0:
             self._become_empty(at)
         elif self.members.elect_joined_leader():
@@ -209,11 +209,15 @@ class Group:
 
     def remove(self, member_id: str, at: Moment) -> None:
         """A member left, or its session did; the others share what it had."""
+        self._dismiss(member_id)
+        self.prepare_rebalance(at)
+
+    def _dismiss(self, member_id: str) -> None:
+        """Whatever it still waits for is answered, as by Kafka's ``removeMemberAndUpdateGroup``."""
         member = self.members.remove(member_id)
         gone = ErrorCode.unknown_member_id
         self.answer_join(member, JoinAnswer(error=gone))
         self.answer_sync(member, SyncAnswer(error=gone))
-        self.prepare_rebalance(at)
 
     def forget_pending(self, member_id: str, at: Moment) -> None:
         """Nobody will join with that id; it may have been what the others waited for."""
@@ -244,7 +248,7 @@ class Group:
         self._phase_ends = None
         silent = [member for member in self.members if not member.synced]
         for member in silent:
-            self.members.remove(member.member_id)
+            self._dismiss(member.member_id)
         if silent:
             self.prepare_rebalance(at)
 

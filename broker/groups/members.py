@@ -30,7 +30,8 @@ class Member:
     sync: int | None = None
     """Its SyncGroup that waits for an answer."""
     synced: bool = False
-    """It has asked for its assignment of this generation."""
+    """It has asked for its assignment of this generation, or nobody waits for it to: it came back
+    in the middle of one, or was loaded with it."""
 
     @property
     def is_static(self) -> bool:

@@ -1,7 +1,7 @@
 """Static members (KIP-345): they restart, come back changed, and are fenced."""
 
 import pytest
-from group_world import RANGE
+from group_world import RANGE, REBALANCE_MS
 from kio.schema.errors import ErrorCode
 
 from broker.groups.events import Protocol
@@ -57,6 +57,45 @@ def test_a_restart_that_cannot_be_stored_did_not_happen(world):
     assert world.answer(request).error is ErrorCode.rebalance_in_progress
     assert world.heartbeat(member, 1, instance_id="a") is ErrorCode.none
     assert "a-2" not in world.group.members
+
+
+# --- before it has asked for its part -------------------------------------------------------------
+
+LONG_MS = 3 * REBALANCE_MS
+
+
+def restarted_before_it_asks(world):
+    """``b`` was told its generation, and comes back shortly before the time to ask is over; it is
+    being stored."""
+    joins = [world.join(instance=i, session_timeout_ms=LONG_MS) for i in ("a", "b")]
+    while world.group.generation == 0:
+        world.tick(100)
+    world.sync(world.answer(joins[0]).member_id, 1)
+    world.tick(REBALANCE_MS - 100)
+    world.auto = False
+    return world.join(instance="b", new_member_id="b-2", session_timeout_ms=LONG_MS)
+
+
+@pytest.mark.parametrize("stored_in_time", [False, True])
+def test_who_comes_back_before_it_has_asked_goes_on(world, stored_in_time):
+    request = restarted_before_it_asks(world)
+    if stored_in_time:
+        world.store()
+    world.tick(1_000)
+    if not stored_in_time:
+        world.store()
+    answer = world.answer(request)
+    assert (answer.error, answer.member_id, answer.generation) == (ErrorCode.none, "b-2", 1)
+    assert world.heartbeat("b-2", 1, instance_id="b") is ErrorCode.none
+    assert world.group.state is GroupState.STABLE
+
+
+def test_who_could_not_come_back_has_to_ask_in_time(world):
+    request = restarted_before_it_asks(world)
+    world.store(ErrorCode.request_timed_out)
+    world.tick(1_000)
+    assert world.answer(request).error is ErrorCode.rebalance_in_progress
+    assert world.group.members.id_of("b") is None
 
 
 def test_a_waiting_twin_is_fenced(world):

@@ -144,6 +144,11 @@ def _return(group: Group, event: Join, old: str) -> None:
     if group.state is not GroupState.STABLE or not agrees:
         group.prepare_rebalance(event.at)
         return
+    # It was told its generation 60 s ago, was restarted before it asked for its part, and is back
+    # in the moment in which the time for that is over: who comes back to go on is not thrown out.
+    # Kafka notes by member id who is waited for (``pendingSyncMembers``), and it has another one.
+    # There the others join again, when the old id has not asked; here its session decides.
+    member.synced = True
     pending = PendingReturn(event=event, before=before, leader=leader)
     group.store((group.record(event.at),), pending)
 
@@ -162,6 +167,7 @@ def settle_return(group: Group, stored: Stored, pending: PendingReturn) -> None:
         member.protocols = before.protocols
         member.session_timeout_ms = before.session_timeout_ms
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
+        member.synced = before.synced
         return
     answer = group.joined(member)
     if event.supports_skipping_assignment:

@@ -12,6 +12,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker.groups.events import Commit, Heartbeat, Join, Leave, Stored, Sync, Tick
+from broker.groups.pending import PendingReturn
 from simulation.observer.groups.step import COMPLETING, EMPTY, PREPARING, STABLE, Step
 from simulation.observer.groups.view import Seen
 
@@ -100,11 +101,19 @@ def _sessions_are_touched(step: Step) -> None:
         due = step.now + seen.session_ms
         if not (step.begins or name in heard):
             due = step.now + NEWCOMER_MS if former is None else former.deadline
-        asks = isinstance(step.event, Sync) and step.is_taken and step.event.member_id == name
-        had = not step.begins and former is not None and former.synced
-        step.require(seen.synced == (asks or had), "MembersStay", f"has {name} asked for its part?")
+        synced = _has_asked(step, name, former)
+        step.require(seen.synced == synced, "MembersStay", f"has {name} asked for its part?")
         what = f"the session of {name} ends at {seen.deadline}, not at {due}"
         step.require(seen.deadline == due, "SessionsAreTouched", what)
+
+
+def _has_asked(step: Step, name: str, former: Seen | None) -> bool:
+    """For its part of this generation; or it need not, for it has come back in the middle of it."""
+    if name in step.renamed.values() and step.goes_on:
+        pending = step.pending
+        return not isinstance(pending, PendingReturn) or pending.before.synced
+    asks = isinstance(step.event, Sync) and step.is_taken and step.event.member_id == name
+    return asks or (not step.begins and former is not None and former.synced)
 
 
 def _heard(step: Step) -> set[str]:

@@ -1,5 +1,6 @@
 """**JoinersStay**: a member that has joined in time is one, however long it waited for the others;
-and it is none any more if it has not asked for its part in the time that a rebalance may take.
+and it is none any more if it has not asked for its part in the time that a rebalance may take, but
+for a static one that was restarted meanwhile, has come back, and was told that it goes on.
 
 A rebalance may take as long as the slowest member wants (``max.poll.interval.ms``, five minutes in
 Kafka's clients), a session is shorter by far; who waits says nothing meanwhile. In plans sessions
@@ -7,8 +8,9 @@ and rebalances take equally long, and nobody waits for longer than his session.
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
@@ -23,6 +25,11 @@ GROUP: Final = "slow"
 QUICK, SLOW = "quick", "slow"
 SESSION_MS: Final = 1_000
 REBALANCE_MS: Final = 10_000
+Timeouts: TypeAlias = Mapping[str, int]
+SHORT_REBALANCES: Final[Timeouts] = {
+    "session_timeout_ms": REBALANCE_MS,
+    "rebalance_timeout_ms": SESSION_MS,
+}
 HEARTBEATS: Final = 6
 EVERY_S: Final = 0.35
 """In all two sessions, and less than a client waits for an answer."""
@@ -31,12 +38,8 @@ EVERY_S: Final = 0.35
 async def check(client: Client) -> None:
     """Raises Violation."""
     timeouts = {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": REBALANCE_MS}
-    first = await joins(client, GROUP, QUICK, **timeouts)
     async with beside(client) as other:
-        joining = asyncio.ensure_future(answered(other, first.coordinator, _join(first, SLOW, "")))
-        await asyncio.sleep(EVERY_S)
-        quick = _place(first, await answered(client, first.coordinator, _join(first, QUICK)))
-        slow = _place(first, await joining)
+        quick, slow = await _both(client, other, timeouts)
         for place, instance in ((quick, QUICK), (slow, SLOW)):
             parts = {quick.member_id: b"", slow.member_id: b""} if instance == QUICK else {}
             await _is_told(client, "a SyncGroup", place, sync(place, parts, instance))
@@ -51,19 +54,37 @@ async def check(client: Client) -> None:
     await _is_told(client, "a SyncGroup", quick, sync(quick, {quick.member_id: b""}, QUICK))
     await leaves(client, quick, QUICK, SLOW, invariant=INVARIANT)
     await _silent_ones_go(client)
+    await _who_is_back_stays(client)
+
+
+async def _both(client: Client, other: Client, timeouts: Timeouts) -> tuple[Place, Place]:
+    first = await joins(client, GROUP, QUICK, **timeouts)
+    joining = asyncio.ensure_future(joins(other, GROUP, SLOW, **timeouts))
+    await asyncio.sleep(EVERY_S)
+    again = replace(_join(first, QUICK), **timeouts)
+    quick = _place(first, await answered(client, first.coordinator, again))
+    return quick, await joining
 
 
 async def _silent_ones_go(client: Client) -> None:
-    timeouts = {"session_timeout_ms": REBALANCE_MS, "rebalance_timeout_ms": SESSION_MS}
-    silent = await joins(client, GROUP, SLOW, **timeouts)
+    silent = await joins(client, GROUP, SLOW, **SHORT_REBALANCES)
     await asyncio.sleep(2 * SESSION_MS / 1000)
     gone = ErrorCode.unknown_member_id
     await _is_told(client, "a Heartbeat", silent, heartbeat(silent, SLOW), gone)
 
 
-def _join(place: Place, instance_id: str, member_id: str | None = None) -> Any:
-    known = place.member_id if member_id is None else member_id
-    request = join(GROUP, known, instance_id=instance_id, rebalance_ms=REBALANCE_MS)
+async def _who_is_back_stays(client: Client) -> None:
+    async with beside(client) as other:
+        quick, _ = await _both(client, other, SHORT_REBALANCES)
+    await _is_told(client, "a SyncGroup", quick, sync(quick, {quick.member_id: b""}, QUICK))
+    back = await joins(client, GROUP, SLOW, **SHORT_REBALANCES)
+    await asyncio.sleep(2 * SESSION_MS / 1000)
+    await _is_told(client, "a Heartbeat", back, heartbeat(back, SLOW))
+    await leaves(client, back, QUICK, SLOW, invariant=INVARIANT)
+
+
+def _join(place: Place, instance_id: str) -> Any:
+    request = join(GROUP, place.member_id, instance_id=instance_id, rebalance_ms=REBALANCE_MS)
     return replace(request, session_timeout_ms=SESSION_MS)
 
 
