@@ -16,7 +16,7 @@ from broker.coordination.administration.admin_steps import (
     TopicNodes,
     Waited,
 )
-from broker.coordination.events import Result
+from broker.coordination.events import DeleteTopic, Result
 from broker.coordination.nodes import Assigned, PartitionView
 from broker.types import BrokerId, TopicPartition, ZkVersion
 
@@ -74,3 +74,14 @@ def test_when_its_time_is_up_a_deletion_has_failed(fenced: bool) -> None:
     with pytest.raises(StopIteration) as ended:
         deletion(fenced=fenced).send(Waited.TIME_IS_UP)
     assert ended.value.value is Outcome.TIMED_OUT
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_a_topic_without_partitions_is_deleted_without_a_wait(fenced: bool) -> None:
+    nothing = TopicNodes(version=ZkVersion(0), topic_id=None, partitions={})
+    command = Admin(fenced=fenced).delete_topic("t")
+    step: Any = next(command)
+    while isinstance(step, ReadTopic):
+        step = command.send(nothing)
+    assert isinstance(step, AdminWrite)
+    assert [type(op) for op in step.ops] == [DeleteTopic]
