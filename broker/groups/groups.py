@@ -47,7 +47,7 @@ class Groups:
         self._config = config
         self._tokens = itertools.count()
         self._groups = dict(loading.finish(config, self._tokens, at))
-        self._generations: dict[Key, Value | None] = dict(loading.generations)
+        self._generations: dict[Key, Value] = dict(loading.generations)
         self._storing: dict[int, tuple[Group, Records]] = {}
 
     def __getitem__(self, group_id: str) -> Group:
@@ -95,7 +95,10 @@ class Groups:
     def _note_generations(self, records: Records) -> None:
         for key, value in records:
             if isinstance(key, GroupMetadataKey):
-                self._generations[key] = value
+                if value is None:
+                    self._generations.pop(key, None)
+                else:
+                    self._generations[key] = value
 
     def _feed(self, group: Group, event: Event) -> tuple[Effect, ...]:
         step(group, event)

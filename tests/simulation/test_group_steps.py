@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from broker.groups.config import GroupConfig
 from broker.groups.events import Heartbeat, Protocol
 from broker.groups.group import Group
+from broker.groups.groups import Groups
 from broker.groups.members import Members
 from broker.groups.offsets import Offsets
 from broker.groups.pending import Burial, PendingAssignments, PendingCommit
@@ -20,6 +21,7 @@ from broker.groups.state import GroupState
 from broker.groups.table import AFTER, STEPS
 from broker.server.zk.znodes import encode_producer_ids
 from broker.types import BrokerId, TopicPartition
+from broker.wire.group_records import GroupMetadataKey
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.moments.producer_ids import PATH, ProducerIdBlocks
 from simulation.violation import Violation
@@ -230,6 +232,12 @@ def _hurries(self: Group, at: Any) -> None:
     _advance(self, at)
 
 
+def _keeps_a_word(self: Groups, records: Any) -> None:
+    for key, value in records:
+        if isinstance(key, GroupMetadataKey):
+            self._generations[key] = value
+
+
 _rename, _joined, _give_out = Members.rename, Members.joined, membership.give_out
 _add, _advance = Group.add, Group.advance_join
 _complete, _record = Group._complete_join, Group.record
@@ -257,6 +265,7 @@ PLANTED = (
     ("OffsetsEnd", commits_meet_deletions, Swap(Offsets, "settled", _all)),
     ("OffsetsEnd", commits_meet_deletions, Swap(Offsets, "known", property(frozenset))),
     ("GroupsEnd", commits_meet_deletions, Swap(commits, "_bury", _lives_meanwhile)),
+    ("GroupsEnd", commits_meet_deletions, Swap(Groups, "_note_generations", _keeps_a_word)),
 )
 
 

@@ -6,8 +6,9 @@
 * **OffsetsEnd**: offsets are deleted that are to be (KIP-211, KIP-496), and none of which there is
   news on its way: the deletion would come behind it.
 * **GroupsEnd**: a group that is empty ends with all that is committed, or on its way; nothing
-  becomes of it meanwhile, and it is gone when that is stored, and else what it was. Who deletes one
-  is told which.
+  becomes of it meanwhile, and it is gone when that is stored, and else what it was. No word is kept
+  of one that is gone: a broker would grow with every group that there ever was. Who deletes one is
+  told which.
 * **EachIsAnswered**: who asks is answered once, or waits.
 """
 

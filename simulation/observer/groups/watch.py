@@ -18,8 +18,10 @@ from broker.groups.events import (
 )
 from broker.groups.group import Group
 from broker.groups.groups import Groups, Records
+from broker.wire.group_records import GroupMetadataKey
 from simulation.observer.groups import members, newcomers, rebalances, refusals, stored
 from simulation.observer.groups.step import DEAD, EMPTY, Step
+from simulation.observer.groups.stored import ENDS
 from simulation.observer.groups.view import View, of
 
 
@@ -87,3 +89,5 @@ def _check(groups: Groups, event: Event, effects: Sequence[Effect], was: _Was) -
         newcomers.check(step)
     is_gone = there is not group or group is None
     stored.check(step, stores, was.records, is_gone=is_gone)
+    last = GroupMetadataKey(group=was.name)
+    step.require(not is_gone or last not in groups._generations, ENDS, "it is gone, and not let go")
