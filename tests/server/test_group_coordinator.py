@@ -77,8 +77,13 @@ def test_what_was_deleted_while_it_was_loaded_is_not_served(tmp_path):
 
 @pytest.mark.parametrize(
     ("at", "value"),
-    [(LENGTH_AT, b"\xff\xff\xff\xf0"), (LENGTH_AT, b"\x7f\xff\xff\xff"), (LENGTH_AT + 8, b"\x01")],
-    ids=["length below that of a header", "torn", "magic"],
+    [
+        (LENGTH_AT, b"\xff\xff\xff\xf0"),
+        (LENGTH_AT, b"\x7f\xff\xff\xff"),
+        (LENGTH_AT + 8, b"\x01"),
+        (-1, b"\x01"),
+    ],
+    ids=["length below that of a header", "torn", "magic", "one bit of a record"],
 )
 def test_what_is_damaged_is_served_by_nobody_and_costs_its_own_groups(tmp_path, at, value):
     """As if there were no commits, its consumers would begin anew or leave records out."""
