@@ -138,8 +138,8 @@ class PartitionLog:
 
     @property
     def max_timestamp(self) -> int:
-        """The greatest timestamp in ms of all batches on disk, -1 if there is none."""
-        return max(segment.max_timestamp for segment in self._segments)
+        """The greatest in ms of all records from the log's start on, -1 if there are none."""
+        return max(segment.max_timestamp_from(self._start) for segment in self._segments)
 
     @property
     def segment_base_offsets(self) -> tuple[Offset, ...]:

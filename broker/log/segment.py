@@ -169,6 +169,27 @@ class Segment:
             for _, batch in self._walk(found[0]):
                 yield batch
 
+    def max_timestamp_from(self, start_offset: int) -> int:
+        """The greatest timestamp of all records from ``start_offset`` on, -1 if there are none.
+
+        Those are walked only if the youngest of all lies below.
+
+        Raises:
+            CorruptBatch: the batch that holds ``start_offset`` cannot be decoded.
+        """
+        if start_offset <= self.base_offset:
+            return self.max_timestamp
+        greatest = _NO_TIMESTAMP
+        for batch in self.batches_from(start_offset):
+            if batch.base_offset < start_offset:
+                there = (each.timestamp for each in records(batch) if each.offset >= start_offset)
+                greatest = max(there, default=_NO_TIMESTAMP)
+            elif batch.last_offset <= self._max_timestamp_offset:
+                return self.max_timestamp
+            else:
+                greatest = max(greatest, batch.max_timestamp)
+        return greatest
+
     def offset_for_timestamp(self, timestamp: int, start_offset: int) -> Record | None:
         """The first record, from ``start_offset`` on, that is as young as ``timestamp``."""
         if self.max_timestamp < timestamp:

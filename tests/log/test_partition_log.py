@@ -82,6 +82,20 @@ def test_timestamp_inside_a_batch(tmp_path: Path) -> None:
     log.close()
 
 
+def test_the_youngest_record_is_one_that_is_there(tmp_path: Path) -> None:
+    """The youngest of all was given up, and its segment, even its batch, stays for what is left."""
+    log = opened(tmp_path)
+    log.append([batch([b"v"] * 3, timestamps=[NOW_MS, NOW_MS + 1_000, NOW_MS + 300])], 0, 0, NOW_MS)
+    log.append([batch([b"v"], timestamps=[NOW_MS + at]) for at in (200, 500, 100)], 3, 0, NOW_MS)
+    there = [NOW_MS, NOW_MS + 1_000, *(NOW_MS + at for at in (300, 200, 500, 100))]
+    for start in range(len(there)):
+        log.advance_log_start(start)
+        assert log.max_timestamp == max(there[start:])
+    log.advance_log_start(len(there))
+    assert log.max_timestamp == -1
+    log.close()
+
+
 def test_retention_by_age_empties_the_log_in_the_end(tmp_path: Path) -> None:
     log = opened(tmp_path, segment_bytes=3 * batch().size, retention_ms=1000)
     fill(log, 10)

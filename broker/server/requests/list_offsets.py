@@ -4,9 +4,10 @@ Behaviour: -1 is the high watermark for consumers and the log end for followers,
 start, -3 the first of the youngest records (KIP-734), -4 the start of what is on this disk, which
 is all (KIP-405), -5 the end of what is elsewhere, which is nothing (KIP-1005); any other timestamp
 is the first offset whose record is not older. It and -3 are below the high watermark for
-consumers, or unknown. A new leader's high watermark may be behind what was committed under the
-last one; until it has reached the start of its epoch, a consumer is told OFFSET_NOT_AVAILABLE
-rather than an end from before (KIP-207).
+consumers, or unknown. Of records that were given up (DeleteRecords) none is told: Kafka looks for
+-3 in whole segments, and may tell an offset below the log's start. A new leader's high watermark
+may be behind what was committed under the last one; until it has reached the start of its epoch, a
+consumer is told OFFSET_NOT_AVAILABLE rather than an end from before (KIP-207).
 A disk that cannot be read costs KAFKA_STORAGE_ERROR, as with Fetch, and the broker halts.
 Not modelled: transactions (both isolation levels see the same).
 

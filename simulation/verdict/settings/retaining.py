@@ -126,7 +126,7 @@ async def _is_gone(client: Client, led: Led) -> None:
 
 async def _are_listed(client: Client, led: Led, gone: int, young: int) -> None:
     """Records 2 to 6 are there: young, gone, young, gone, young. Three more come in one batch, and
-    some behind them; and then the first of the three is deleted."""
+    some behind them; and then the first of the three is deleted, and the youngest of them."""
     first, middle, last = young + 1_000, young + 2_000, young + 3_000
     three = await appended(client, led, encoded([b"v"] * 3, times_ms=[first, last, middle]))
     await _append_each(client, led, [young] * 3)
@@ -146,6 +146,8 @@ async def _are_listed(client: Client, led: Led, gone: int, young: int) -> None:
         await _is_listed(client, led, timestamp, offset_and_time)
     await answered(client, led.broker, delete_records(led.tp, base + 1))
     await _is_listed(client, led, gone, (base + 1, last))
+    await answered(client, led.broker, delete_records(led.tp, base + 2))
+    await _is_listed(client, led, MAX_TIMESTAMP, (base + 2, middle))
 
 
 async def _is_listed(client: Client, led: Led, timestamp: int, expected: tuple[int, int]) -> None:
