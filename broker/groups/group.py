@@ -128,7 +128,7 @@ class Group:
 
     def _call_to_join(self, at: Moment) -> None:
         for member in self.members:
-            self.answer_sync(member, SyncAnswer(error=ErrorCode.rebalance_in_progress))
+            self.end_wait(member, SyncAnswer(error=ErrorCode.rebalance_in_progress), at)
         timeout_ms = self.members.rebalance_timeout_ms
         delay_ms = self.config.initial_rebalance_delay_ms
         self._newcomers = False
@@ -190,9 +190,7 @@ class Group:
         self.enter(GroupState.STABLE, at)
         for member in self.members:
             member.assignment = assignments.get(member.member_id, b"")
-            if member.sync is not None:
-                self.touch(member, at)
-            self.answer_sync(member, self.assigned(member))
+            self.end_wait(member, self.assigned(member), at)
 
     # --- members ----------------------------------------------------------------------------
 
@@ -265,6 +263,14 @@ class Group:
         if member.sync is not None:
             self.respond(member.sync, answer)
             member.sync = None
+
+    def end_wait(self, member: Member, answer: SyncAnswer, at: Moment) -> None:
+        """Answers who waits for an assignment, and begins its session anew (Kafka's
+        ``propagateAssignment``). One that waited for the leader for longer than a session would be
+        out at the next tick, before it could join again."""
+        if member.sync is not None:
+            self.touch(member, at)
+        self.answer_sync(member, answer)
 
     def joined(self, member: Member) -> JoinAnswer:
         """A member's place in the present generation."""

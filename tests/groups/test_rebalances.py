@@ -160,6 +160,28 @@ def test_assignments_that_cannot_be_stored_begin_a_new_rebalance(world):
     assert world.group.state is GroupState.PREPARING_REBALANCE
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_who_has_waited_for_longer_than_a_session_may_join_again(world, stored):
+    """The leader is slow, and nothing comes of what it assigns: its store fails, or it says that
+    it wants something else."""
+    requests = [world.enter()[1] for _ in range(2)]
+    world.tick(6_000)
+    leader, other = (world.answer(number).member_id for number in requests)
+    world.auto = False
+    sync = world.sync(other, 1)
+    for _ in range(SESSION_MS // 1_000 + 1):
+        world.tick(1_000)
+        world.heartbeat(leader, 1)
+    if stored:
+        world.join(leader, protocols=(Protocol("range", b"changed"),))
+    else:
+        world.sync(leader, 1, {leader: b"L", other: b"O"})
+        world.store(ErrorCode.not_enough_replicas)
+    assert world.answer(sync).error is not ErrorCode.none
+    world.tick(1_000)
+    assert other in world.group.members
+
+
 def test_assignments_of_a_generation_that_is_over_go_to_nobody(world):
     member, _ = world.enter()
     world.tick(3_000)

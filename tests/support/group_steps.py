@@ -9,12 +9,13 @@ from broker.groups.groups import Groups
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.groups import watch
 from simulation.observer.groups.failing_stores import FailingStores
+from simulation.observer.groups.imagined import Imagined
 
 
 @contextmanager
 def looked_at() -> Iterator[None]:
     """Within, a step that does what it must not raises Violation."""
-    decide, failing_stores = Groups.step, FailingStores()
+    decide, failing_stores, imagined = Groups.step, FailingStores(), Imagined()
 
     def checked(self: Groups, event: Any) -> Any:
         if isinstance(event, Stored):
@@ -22,6 +23,7 @@ def looked_at() -> Iterator[None]:
         known = watch.before(self, event)
         effects = decide(self, event)
         watch.check(self, event, effects, known)
+        imagined.after(self, event, decide)
         return effects
 
     with Mutation(Swap(Groups, "step", checked)).active():

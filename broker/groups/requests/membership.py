@@ -74,7 +74,7 @@ def give_out(group: Group, stored: Stored, pending: PendingAssignments) -> None:
         return
     error = of_group(stored.error)
     for member in group.members:
-        group.answer_sync(member, SyncAnswer(error=error))
+        group.end_wait(member, SyncAnswer(error=error), stored.at)
     group.prepare_rebalance(stored.at)
 
 

@@ -3,8 +3,8 @@
 * **MembersStay**: a member goes when it leaves, when its session is over, or when it has not come
   in the time that a rebalance leaves it; a static one only by the first two. Until then it is
   whoever it was, and two have never the same instance id.
-* **SessionsAreTouched**: a session runs anew from whatever a member says that is taken, and from
-  nothing else.
+* **SessionsAreTouched**: a session runs anew from whatever a member says that is taken, from when
+  one that waited for its assignment is told of it, or to join again, and from nothing else.
 """
 
 from typing import Final
@@ -80,9 +80,7 @@ def _may_go(step: Step, name: str, seen: Seen) -> bool:
         }
         if name in named:
             return True
-    # Who is told meanwhile that nothing comes of it waits no longer, and may have been silent.
-    waits = seen.join is not None or (seen.sync is not None and seen.sync not in step.told)
-    waits = waits and not seen.is_new
+    waits = (seen.join is not None or seen.sync is not None) and not seen.is_new
     if isinstance(event, Tick) and seen.deadline <= step.now and not waits:
         return True
     if before.state in (COMPLETING, STABLE):
@@ -95,7 +93,7 @@ def _sessions_are_touched(step: Step) -> None:
     """Exactly, in ms: each begins when something is taken."""
     if step.begins_and_ends:
         return
-    heard, renamed = _heard(step), {new: old for old, new in step.renamed.items()}
+    heard, renamed = _heard(step) | _told(step), {new: old for old, new in step.renamed.items()}
     for name, seen in step.after.members.items():
         former = step.before.members.get(renamed.get(name, name))
         due = step.now + seen.session_ms
@@ -127,7 +125,12 @@ def _heard(step: Step) -> set[str]:
             return {event.member_id}
         case Join():
             return set(step.renamed.values())
-        case Stored() if (before.state, step.after.state) == (COMPLETING, STABLE):
-            return {name for name, seen in before.members.items() if seen.sync is not None}
         case _:
             return set()
+
+
+def _told(step: Step) -> set[str]:
+    """Who waited for an assignment, and does no more; but for who asks for it once more."""
+    asks = step.event.member_id if isinstance(step.event, Sync) else None
+    waited = {name for name, seen in step.before.members.items() if seen.sync in step.told}
+    return waited - {asks}

@@ -13,13 +13,14 @@ from broker.server.requests.context import Context
 from simulation.observer.coordinators import Coordinators, buried
 from simulation.observer.groups import described, view, watch
 from simulation.observer.groups.failing_stores import FailingStores
+from simulation.observer.groups.imagined import Imagined
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import living, replace
 from simulation.violation import Violation
 
 
 def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str, int]) -> None:
-    coordinators, failing_stores = Coordinators(), FailingStores()
+    coordinators, failing_stores, imagined = Coordinators(), FailingStores(), Imagined()
     make, close, decide = GroupShard.__init__, GroupShard.close, Groups.step
 
     def made(self: GroupShard, *args: Any) -> None:
@@ -43,6 +44,7 @@ def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str,
         with observer.failing():
             watch.check(self, event, effects, known)
             coordinators.stepped(self, event, effects, before)
+            imagined.after(self, event, decide)
         observer.group_ends.update(buried(effects))
         return effects
 
