@@ -4,11 +4,13 @@
 shutting down" (Kafka's documentation, "Graceful shutdown"): clients need not wait for the end of a
 session. Judged when the controller answers, by what it knows then. And whoever hears that he still
 leads something asks again, as long as he has retries left: that somebody else can lead it comes a
-moment later. He is asked what he would do if he heard that.
+moment later. So does who hears nothing, from a controller that is deposed. He is asked what he
+would do if he heard that.
 """
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
@@ -39,28 +41,38 @@ def check(context: Context, answer: AnswerShutdown) -> None:
             )
 
 
-class _StillLeading:
-    """A connection to a controller that has nobody else for one partition."""
+REFUSALS: Final = (
+    ControlledShutdownResponse(
+        error_code=ErrorCode.none,
+        remaining_partitions=(RemainingPartition(topic_name="t", partition_index=0),),
+    ),
+    ControlledShutdownResponse(error_code=ErrorCode.not_controller, remaining_partitions=()),
+)
+"""The controller has nobody else for a partition; or it is none any more, and knows of nothing."""
 
-    def __init__(self, *_: object) -> None: ...
 
-    async def call(self, _: ControlledShutdownRequest, __: float) -> ControlledShutdownResponse:
-        remaining = RemainingPartition(topic_name="t", partition_index=0)
-        return ControlledShutdownResponse(
-            error_code=ErrorCode.none, remaining_partitions=(remaining,)
-        )
+def _told(response: ControlledShutdownResponse) -> Callable[..., object]:
+    """Makes connections to a controller that says so."""
 
-    async def close(self) -> None: ...
+    async def call(_: ControlledShutdownRequest, __: float) -> ControlledShutdownResponse:
+        return response
+
+    async def close() -> None: ...
+
+    return lambda *_: SimpleNamespace(call=call, close=close)
 
 
 def asks_again(broker: int, ask: Callable[[], Coroutine[Any, Any, bool]]) -> None:
     """It is about to stop, since it leads nothing; raises Violation."""
     names = vars(hand_over)
-    connection, names["BrokerConnection"] = names["BrokerConnection"], _StillLeading
-    try:
-        stops = at_once(ask())
-    finally:
-        names["BrokerConnection"] = connection
-    if stops:
-        what = f"broker {broker} would stop as if it led nothing"
-        raise Violation("HandsOver", f"{what}, were it told that it does")
+    connection = names["BrokerConnection"]
+    for response in REFUSALS:
+        names["BrokerConnection"] = _told(response)
+        try:
+            stops = at_once(ask())
+        finally:
+            names["BrokerConnection"] = connection
+        if stops:
+            what = f"broker {broker} would stop as if it led nothing"
+            said = f"error {response.error_code.name}, {len(response.remaining_partitions)} led"
+            raise Violation("HandsOver", f"{what}, were it told {said}")
