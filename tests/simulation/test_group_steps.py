@@ -10,7 +10,7 @@ from group_world import RANGE, SESSION_MS, TP, World
 from kio.schema.errors import ErrorCode
 
 from broker.groups.config import GroupConfig
-from broker.groups.events import Heartbeat, Protocol
+from broker.groups.events import Heartbeat, Protocol, SyncAnswer
 from broker.groups.group import Group
 from broker.groups.groups import Groups
 from broker.groups.members import Members
@@ -199,7 +199,7 @@ def _removes_all(self: Group, at: Any) -> None:
 
 
 def _goes_alone(self: Group, member_id: str, _at: Any) -> None:
-    self.members.remove(member_id)
+    self._dismiss(member_id)
 
 
 def _leaderless(self: Group, at: Any, assignments: Any = None) -> Any:
@@ -210,6 +210,11 @@ def _leaderless(self: Group, at: Any, assignments: Any = None) -> Any:
 def _goes_without_a_word(self: Group, member_id: str, at: Any) -> None:
     self.members.remove(member_id)
     self.prepare_rebalance(at)
+
+
+def _leaves_unheard(self: Group, member_id: str) -> None:
+    """In no story does anybody leave who waits; what if."""
+    self.answer_sync(self.members.remove(member_id), SyncAnswer(error=ErrorCode.unknown_member_id))
 
 
 def _never_ends(self: Group, at: Any) -> None:
@@ -245,7 +250,7 @@ _complete, _record = Group._complete_join, Group.record
 PLANTED = (
     ("OneLeads", statics_are_restarted, Swap(Members, "rename", _leader_stays_behind)),
     ("OneLeads", all_come_and_go, Swap(Members, "joined", _shows_the_first)),
-    ("AnsweredIsStored", all_come_and_go, Swap(AFTER, PendingCommit, _stored_anyhow)),
+    ("OffsetsAreStored", all_come_and_go, Swap(AFTER, PendingCommit, _stored_anyhow)),
     ("SessionsAreTouched", all_come_and_go, Swap(Group, "touch", lambda *_: None)),
     ("MembersStay", statics_are_silent, Swap(Group, "_complete_join", _removes_all)),
     ("MembersStay", all_come_and_go, Swap(Members, "all_joined", property(lambda _: True))),
@@ -253,7 +258,8 @@ PLANTED = (
     ("GenerationsFollow", assignments_fail, Swap(AFTER, PendingAssignments, _forgets_to_call)),
     ("NewcomersAreWaitedFor", newcomers_are_waited_for, Swap(Group, "add", _comes_unseen)),
     ("NewcomersAreWaitedFor", newcomers_are_waited_for, Swap(Group, "advance_join", _hurries)),
-    ("AllAreCalled", all_come_and_go, Swap(Group, "remove", _goes_alone)),
+    ("MembersStay", all_come_and_go, Swap(Group, "remove", _goes_alone)),
+    ("EachIsAnswered", all_come_and_go, Swap(Group, "_dismiss", _leaves_unheard)),
     ("EachIsAnswered", newcomers_are_waited_for, Swap(Group, "remove", _goes_without_a_word)),
     (
         "RefusedByState",
