@@ -43,13 +43,13 @@ def lets_in_who_shares_none() -> Swap:
 
 
 def lets_wait_who_is_called() -> Swap:
-    answer = Group.answer_sync
+    end_wait = Group.end_wait
 
-    def answered(self: Group, member: Any, told: Any) -> None:
+    def ended(self: Group, member: Any, told: Any, at: Any) -> None:
         if told.error.name != "rebalance_in_progress":
-            answer(self, member, told)
+            end_wait(self, member, told, at)
 
-    return Swap(Group, "answer_sync", answered)
+    return Swap(Group, "end_wait", ended)
 
 
 def drops_what_is_on_its_way() -> Swap:

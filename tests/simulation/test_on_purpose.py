@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kazoo.client import TransactionRequest
 from kio.schema.errors import ErrorCode
 
 from broker.config import TopicConfig
@@ -59,7 +60,6 @@ from broker.server.requests import (
 from broker.server.requests.fetch import _Reader
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.producer_ids import ProducerIds
-from broker.server.zk.session import ZkSession
 from broker.types import BrokerId, Offset, ProducerId, TopicPartition
 from broker.wire.records import records
 from simulation.mutations.swap import Mutation, Swap
@@ -523,13 +523,13 @@ def ends_no_move_early() -> Swap:
 
 
 def writes_settings_over_any() -> Swap:
-    written = ZkSession.set
+    set_data = TransactionRequest.set_data
 
-    async def over(self: ZkSession, path: str, data: bytes, version: int, session: Any) -> Any:
+    def over(self: Any, path: str, data: bytes, version: int = -1) -> None:
         any_version = path.startswith("/config/topics/")
-        return await written(self, path, data, -1 if any_version else version, session)
+        set_data(self, path, data, -1 if any_version else version)
 
-    return Swap(ZkSession, "set", over)
+    return Swap(TransactionRequest, "set_data", over)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker.replication.replica_selector import RACK_AWARE
-from broker.types import NO_EPOCH, LeaderEpoch, TopicPartition
+from broker.types import NO_EPOCH, LeaderEpoch, Offset, TopicPartition
 from broker.wire.messages.fetch import FetchRequest, PartitionData
 from simulation.clients.client import Client
 from simulation.clients.fetch_requests import fetch_request
@@ -46,7 +46,7 @@ async def check(client: Client, world: Cluster, settings: Mapping[str, str]) -> 
         return
     most = max(followed, key=lambda each: each.end - each.start)
     follower = max(most.leader.replica.follower_ends)
-    if follower in most.leader.replica.isr and most.start < most.end:
+    if follower in most.leader.replica.isr and _kept_by_all(most) < most.end:
         await _is_named(client, most)
         await _serves(client, world, most, follower)
 
@@ -65,7 +65,7 @@ async def sent_elsewhere(client: Client, led: Led, rack: str) -> str | None:
     isr, here = led.leader.replica.isr, rack_of(led.broker)
     near = {id_ for id_ in isr if rack_of(id_) == rack and id_ != led.broker}
     expected = near if near and rack != here else {NOBODY}
-    part = _part(await answered(client, led.broker, _request(led.tp, led.start, rack)))
+    part = _part(await answered(client, led.broker, _request(led.tp, _kept_by_all(led), rack)))
     told, records = part.preferred_read_replica, bool(part.records)
     served = expected == {NOBODY}
     if part.error_code is ErrorCode.none and told in expected and records == served:
@@ -74,12 +74,19 @@ async def sent_elsewhere(client: Client, led: Led, rack: str) -> str | None:
     return f"{led.tp}: leader {led.broker} in rack {here} tells {what} to one in rack {rack!r}"
 
 
+def _kept_by_all(led: Led) -> Offset:
+    """From where on each replica has what it had: a leader that was away while records were deleted
+    may be elected before it has heard of that, and its followers begin further up."""
+    remotes = led.leader.replica._remotes.values()
+    return Offset(max([led.start, *(remote.log_start_offset for remote in remotes)]))
+
+
 # --- a follower -----------------------------------------------------------------------------------
 
 
 async def _serves(client: Client, world: Cluster, led: Led, follower: int) -> None:
     request, local = (
-        _request(led.tp, led.start, rack_of(broker)) for broker in (follower, led.broker)
+        _request(led.tp, _kept_by_all(led), rack_of(broker)) for broker in (follower, led.broker)
     )
     told = _part(await answered(client, follower, request))
     expected = _part(await answered(client, led.broker, local))
