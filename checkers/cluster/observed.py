@@ -54,6 +54,10 @@ class Span:
         """Whether they have a moment in common."""
         return self.start < other.end and other.start < self.end
 
+    def delays(self, time: int) -> bool:
+        """As a hole: whether what was seen at a time may be as old as it."""
+        return self.start <= time <= self.end + OBSERVATION_LAG_NS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
@@ -90,11 +94,7 @@ class Observed:
     def not_before(self, state: State) -> int:
         """When a state was written at the earliest. What is found when the observer is back may be
         as old as the hole is long; a server of ZooKeeper's that lags tells it later still."""
-        holes = (
-            hole.start
-            for hole in self.holes
-            if hole.start <= state.time <= hole.end + OBSERVATION_LAG_NS
-        )
+        holes = (hole.start for hole in self.holes if hole.delays(state.time))
         return min(holes, default=state.time)
 
     @property

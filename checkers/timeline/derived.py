@@ -209,7 +209,7 @@ def _looks(seen: _Seen) -> Iterator[_Look]:
     found = [
         _Look(time=state.time, isr=state.isr, next=before is not None and adjacent(before, state))
         for before, state in pairwise((None, *states))
-        if state is not None and not any(_within(state.time, hole) for hole in holes)
+        if state is not None and not any(hole.delays(state.time) for hole in holes)
     ]
     for hole in holes:
         found.append(_Look(time=hole.start, isr=None, next=False))
@@ -218,10 +218,6 @@ def _looks(seen: _Seen) -> Iterator[_Look]:
         if hole.end < FOREVER and in_force:
             found.append(_Look(time=back, isr=in_force[-1].isr, next=False))
     return iter(sorted(found, key=lambda look: look.time))
-
-
-def _within(time: int, hole: Span) -> bool:
-    return hole.start <= time <= hole.end + OBSERVATION_LAG_NS
 
 
 # --- leaders and epochs -------------------------------------------------------------------------
