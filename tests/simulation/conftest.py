@@ -1,4 +1,5 @@
-"""A world of hosts that echo: the broker's own connections, over the simulated network."""
+"""What tests of simulated machines share: hosts that echo over the simulated network, through the
+broker's own connections, and a disk for logs."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from typing import Any, cast
 import pytest
 from frames import read_request
 from kio.schema.errors import ErrorCode
+from log_disk import log_disk
 
 from broker.config import Listener
 from broker.server.network.broker_connection import BrokerConnection
@@ -16,6 +18,7 @@ from broker.wire.codec import write_response
 from broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Process
+from simulation.machines.disk import MemoryDisk
 from simulation.network.network import Network
 
 PORT = 9092
@@ -119,3 +122,9 @@ def world() -> Iterator[World]:
     yield world
     world.loop.close()
     assert not world.loop.troubles
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    """A disk for a broker's logs."""
+    return log_disk()

@@ -1,11 +1,11 @@
 """ReopensAsItWas, and what retention would take: of logs on a disk in memory, broken by hand."""
 
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from batches import NOW_MS, batch
+from log_disk import LOGS
 
 from broker.log import retention as broker_retention
 from broker.log.config import LogConfig
@@ -23,16 +23,8 @@ from simulation.violation import Violation
 pytestmark = pytest.mark.simulation
 
 TP = TopicPartition("t", 0)
-LOGS = Path("/logs")
 SMALL = LogConfig(segment_bytes=200, index_interval_bytes=0)
 POWER_FAILURES = 60
-
-
-@pytest.fixture
-def disk() -> MemoryDisk:
-    made = MemoryDisk(Random(1))
-    made.make_directory(LOGS)
-    return made
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """What is watched of logs, broken by hand."""
 
 from dataclasses import replace
-from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from batches import batch
+from log_disk import LOGS
 
 from broker.log.config import LogConfig
 from broker.log.disk.checkpoints import (
@@ -37,15 +36,7 @@ from simulation.violation import Violation
 pytestmark = pytest.mark.simulation
 
 TP = TopicPartition("t", 0)
-LOGS = Path("/logs")
 SMALL = LogConfig(segment_bytes=200)
-
-
-@pytest.fixture
-def disk() -> MemoryDisk:
-    made = MemoryDisk(Random(1))
-    made.make_directory(LOGS)
-    return made
 
 
 @pytest.fixture
