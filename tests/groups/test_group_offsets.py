@@ -248,3 +248,18 @@ def test_offsets_in_deleted_partitions_go(world):
     world.commit(2, tp=TopicPartition("t", 1))
     world.partitions_deleted(TP, TopicPartition("u", 0))
     assert (world.committed(), world.committed(TopicPartition("t", 1))) == (None, 2)
+
+
+def test_a_commit_on_its_way_goes_with_its_partition(world):
+    """Stored behind the deletion, it would count for the next topic of that name."""
+    world.commit(1)
+    world.auto = False
+    commit = world.commit(7)
+    world.commit(8, tp=TopicPartition("t", 1))
+    world.partitions_deleted(TP, TopicPartition("t", 1))
+    while world.stores:
+        world.store()
+    assert world.answer(commit).partitions == {TP: ErrorCode.none}
+    assert (world.committed(), world.committed(TopicPartition("t", 1))) == (None, None)
+    world.reload()
+    assert (world.committed(), world.committed(TopicPartition("t", 1))) == (None, None)

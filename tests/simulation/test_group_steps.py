@@ -118,8 +118,9 @@ def commits_meet_deletions(world: Any) -> None:
     world.commit(3)
     world.store()
     world.commit(4)
-    world.partitions_deleted(TP)
+    world.now += 60_000
     world.expire()
+    world.partitions_deleted(TP)
     world.store(ErrorCode.request_timed_out)
     world.auto = True
     world.delete_offsets(TP)
@@ -223,7 +224,7 @@ def _never_ends(self: Group, at: Any) -> None:
     self._phase_ends = None if self.state is GroupState.COMPLETING_REBALANCE else self._phase_ends
 
 
-def _all(self: Offsets) -> frozenset[Any]:
+def _all(self: Offsets, _before_ms: int) -> frozenset[Any]:
     return frozenset(self)
 
 
@@ -268,7 +269,7 @@ PLANTED = (
     ),
     ("OffsetsAreStored", all_come_and_go, Swap(AFTER, PendingCommit, _keeps_no_commit)),
     ("StoredAsKnown", all_come_and_go, Swap(Group, "record", _leaderless)),
-    ("OffsetsEnd", commits_meet_deletions, Swap(Offsets, "settled", _all)),
+    ("OffsetsEnd", commits_meet_deletions, Swap(Offsets, "committed_before", _all)),
     ("OffsetsEnd", commits_meet_deletions, Swap(Offsets, "known", property(frozenset))),
     ("GroupsEnd", commits_meet_deletions, Swap(commits, "_bury", _lives_meanwhile)),
     ("GroupsEnd", commits_meet_deletions, Swap(Groups, "_note_generations", _keeps_a_word)),

@@ -132,8 +132,13 @@ def refuse_to_delete(group: Group, event: DeleteGroup) -> None:
 
 
 def drop_partitions(group: Group, event: PartitionsDeleted) -> None:
-    """Forgets offsets in partitions that are gone."""
-    _remove(group, event.partitions & group.offsets.settled(), None)
+    """Forgets offsets in partitions that are gone, and those that are on their way (as in Kafka,
+    ``GroupMetadata.removeOffsets``): unlike what expires, none of them is worth keeping.
+
+    A commit of 7 waits for a follower when its topic goes. Left out, it is stored a moment later,
+    nobody hears of that deletion any more, and readers of the next topic begin at 7.
+    """
+    _remove(group, event.partitions & group.offsets.known, None)
 
 
 def expire(group: Group, event: Expire) -> None:
