@@ -122,14 +122,17 @@ class MetadataCache:
             )
             for broker in request.live_brokers
         )
-        for topic in request.topic_states:
-            self._ids[topic.topic_name] = topic.topic_id
         deleted += [
             TopicPartition(topic.topic_name, state.partition_index)
             for topic in request.topic_states
             for state in topic.partition_states
             if not self._update_partition(topic.topic_name, state)
         ]
+        # Of all that is left, and behind what was deleted: t-0 goes with all that was known of t,
+        # and the same request tells of t-1.
+        for topic in request.topic_states:
+            if topic.topic_name in self._topics:
+                self._ids[topic.topic_name] = topic.topic_id
         self._notify()
         return tuple(deleted)
 

@@ -109,6 +109,19 @@ def test_what_was_dropped_and_is_not_told_anew_was_deleted(updated, newer) -> No
     assert set(metadata.topics) == {"again", "stays"}
 
 
+def test_a_topic_that_is_deleted_and_there_again_in_one_update_is_remembered_as_told(
+    updated,
+) -> None:
+    """No controller of Kafka's says so, and whoever does is no reason to fail at its next word."""
+    metadata = MetadataCache()
+    metadata.update(with_ids(updated({"again": {0: 1}}), again=uuid.UUID(int=1)))
+    told = with_ids(updated({"again": {0: LEADER_DURING_DELETE, 1: 1}}), again=uuid.UUID(int=2))
+    assert metadata.update(told) == (TopicPartition("again", 0),)
+    anew = with_ids(updated({"again": {1: 1}}), again=uuid.UUID(int=2))
+    assert metadata.update(replace(anew, broker_epoch=8)) == ()
+    assert set(metadata.topics["again"]) == {1}
+
+
 def with_ids(request: UpdateMetadataRequest, **ids: uuid.UUID) -> UpdateMetadataRequest:
     """Topics with these ids, and others without."""
     topics = (replace(t, topic_id=ids.get(t.topic_name)) for t in request.topic_states)
