@@ -255,9 +255,10 @@ class App:
         config = self._config
         partitions = await count_partitions(coordinator.topics, config)
         topic = OffsetsTopic(config, coordinator.metadata, topics, partitions)
-        groups = GroupCoordinator(config, self._clock, replicas, topic, partial(self._spawn, group))
+        metadata, spawn = coordinator.metadata, partial(self._spawn, group)
+        groups = GroupCoordinator(config, self._clock, replicas, topic, metadata, spawn)
         self.groups = groups
-        coordinator.metadata.on_deleted = groups.partitions_deleted
+        metadata.on_deleted = groups.topics_deleted
         self._spawn(group, every(TICK_MS, groups.tick))
         self._spawn(group, every(config.offsets_retention_check_interval_ms, groups.expire))
         return groups

@@ -58,8 +58,8 @@ class MetadataCache:
         self._controller = NO_LEADER
         self._epochs = NO_CONTROLLER_EPOCH, NO_BROKER_EPOCH
         self._changed = asyncio.Event()
-        self.on_deleted: Callable[[Collection[TopicPartition]], None] | None = None
-        """Called with partitions that are gone, where nobody's :meth:`update` says so."""
+        self.on_deleted: Callable[[Collection[str]], None] | None = None
+        """Called with topics that are gone, where nobody's :meth:`update` says so."""
 
     @property
     def controller(self) -> BrokerId:
@@ -99,6 +99,16 @@ class MetadataCache:
         see :meth:`is_fresh`."""
         if not self.is_fresh(topics):
             await self.wait_until(lambda: self.is_fresh(topics), FIRST_UPDATE_S)
+
+    async def names_now(self) -> Collection[str] | None:
+        """The names of all topics, none missing that there was when this was asked and this broker
+        led something; None if nothing has come for :data:`FIRST_UPDATE_S`.
+
+        A controller tells a broker in one row: of a topic before of leading a partition in which
+        somebody has committed of it, and of all there are before anything else.
+        """
+        await self.refresh(None)
+        return self.names if self.is_fresh(None) else None
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
         """Takes what the controller sent; returns the partitions that were deleted by it.

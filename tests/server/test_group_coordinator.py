@@ -9,6 +9,7 @@ from damaged_files import LENGTH_AT, log_of, overwrite, refuse_reads
 from hosts import OF_NOBODY, hosts, leader_and_isr, run, until
 from kio.schema.errors import ErrorCode
 
+from broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
 from broker.server.groups.group_coordinator import GroupCoordinator
 from broker.server.groups.offsets_topic import OffsetsTopic
 from broker.server.replication.roles import StopReplica
@@ -25,7 +26,9 @@ async def coordinator_of(host, partitions, value=b"v"):
         for _ in range(3):
             await host.produce(tp, value)
     topic = OffsetsTopic(host.config, host.metadata, None, len(partitions))
-    return GroupCoordinator(host.config, host.clock, host.replicas, topic, host.spawn)
+    return GroupCoordinator(
+        host.config, host.clock, host.replicas, topic, host.metadata, host.spawn
+    )
 
 
 async def loading(host):
@@ -71,6 +74,63 @@ def test_what_was_deleted_while_it_was_loaded_is_not_served(tmp_path):
             await loaded(coordinator)
             assert not coordinator._shards
             assert coordinator.shard("g") is ErrorCode.not_coordinator
+
+    run(story())
+
+
+OF_T, OF_U = TopicPartition("t", 0), TopicPartition("u", 0)
+
+
+async def committing(host):
+    """What a group has committed of two topics, a coordinator has stored."""
+    earlier = await coordinator_of(host, (TP,))
+    earlier.tick()
+    await loaded(earlier)
+    offsets = {tp: OffsetAndMetadata(offset=7) for tp in (OF_T, OF_U)}
+    answer = await earlier.ask(
+        Commit, OffsetsAnswer, "g", member_id="", instance_id=None, generation=-1, offsets=offsets
+    )
+    assert set(answer.partitions.values()) == {ErrorCode.none}
+    return GroupCoordinator(
+        host.config, host.clock, host.replicas, earlier.topic, host.metadata, host.spawn
+    )
+
+
+def committed_by(coordinator):
+    (shard,) = coordinator.shards()
+    return set(shard.groups["g"].offsets) if "g" in shard.groups.by_id else set()
+
+
+def test_what_is_deleted_while_groups_are_loaded_is_theirs_no_more(tmp_path):
+    """Nobody will hear of it again, and it would count for the next topic of that name."""
+
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            later = await committing(brokers[1])
+            later.tick()
+            await asyncio.sleep(0)
+            assert later.is_loading
+            later.partitions_deleted([OF_T])
+            await loaded(later)
+            await until(lambda: committed_by(later) == {OF_U})
+            later.tick()
+            later.topics_deleted(["u"])
+            await until(lambda: not committed_by(later))
+
+    run(story())
+
+
+def test_what_was_deleted_before_groups_were_loaded_is_theirs_no_more(tmp_path, updated):
+    """Who coordinated before died before it had stored that."""
+
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            later = await committing(brokers[1])
+            later.tick()
+            await loaded(later)
+            assert committed_by(later) == {OF_T, OF_U}, "whether they are there nobody has said"
+            brokers[1].metadata.update(updated({"u": {0: 1}}))
+            await until(lambda: committed_by(later) == {OF_U})
 
     run(story())
 

@@ -37,7 +37,6 @@ from broker.replication.replica import Replica, Role
 from broker.replication.replica_selector import RACK_AWARE
 from broker.server.admin.config_admin import ConfigAdmin
 from broker.server.admin.topics import Topics
-from broker.server.groups.group_coordinator import GroupCoordinator
 from broker.server.groups.shard import GroupShard
 from broker.server.metadata_cache import MetadataCache
 from broker.server.replication import fetcher
@@ -150,7 +149,7 @@ def keeps_what_is_deleted() -> Swap:
 
 
 def outlives_topics() -> Swap:
-    return Swap(GroupCoordinator, "partitions_deleted", lambda _self, _partitions: None)
+    return Swap(GroupShard, "partitions_deleted", lambda _self, _are_gone: None)
 
 
 def never_prefers() -> Swap:

@@ -7,7 +7,7 @@ Who is registered is watched (one watch a broker): followers have to reach their
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from broker.config import Listener
 from broker.controller.cluster import LiveBroker
@@ -45,9 +45,6 @@ class ZkMetadata(MetadataCache):
         self._zk = zk
         self._reader = reader
         self._names: set[str] = set()
-        self._going: dict[str, Mapping[int, PartitionMetadata]] = {}
-        """What was known of topics whose names are there, and no partition any more: read while
-        they were deleted. With the name goes what groups have committed of them."""
         self._named_until = 0.0
         self._until: dict[str, float] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
@@ -120,6 +117,12 @@ class ZkMetadata(MetadataCache):
         except TimeoutError:
             return condition()
 
+    async def names_now(self) -> Collection[str]:
+        """Read anew: those read a moment ago may lack a topic that another coordinator, from which
+        this broker takes over just now, has taken commits of."""
+        await self._read_names()
+        return self._names
+
     async def _read_names(self) -> None:
         began = _now()
         names = set(await self._reader.topics())
@@ -152,9 +155,8 @@ class ZkMetadata(MetadataCache):
             return
         if known:
             self._topics[topic] = known
-            self._going.pop(topic, None)
-        elif topic in self._topics:
-            self._going[topic] = self._topics.pop(topic)
+        else:
+            self._topics.pop(topic, None)
         self._until[topic] = _fresh_until(began)
         self._notify()
 
@@ -173,10 +175,12 @@ class ZkMetadata(MetadataCache):
         )
 
     def _forget(self, topic: str) -> None:
-        known = self._topics.pop(topic, None) or self._going.pop(topic, {})
+        """Groups may have committed of partitions that nobody has asked this broker about, and that
+        it has not read therefore: with the name goes all that they have of it."""
+        self._topics.pop(topic, None)
         self._until.pop(topic, None)
-        if known and self.on_deleted is not None:
-            self.on_deleted([TopicPartition(topic, number) for number in known])
+        if self.on_deleted is not None:
+            self.on_deleted([topic])
 
 
 def _live(broker: LiveBroker) -> BrokerMetadata:

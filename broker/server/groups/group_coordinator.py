@@ -9,6 +9,12 @@ until another epoch begins, as by Kafka's newer coordinator (``CoordinatorRuntim
 older one (``GroupMetadataManager``) logs the error and serves such a partition all the same, as if
 its groups were new: their consumers would be told of no commit, and read from wherever
 ``auto.offset.reset`` says. A disk that refuses to be read halts the broker.
+
+Offsets go with their partitions. Kafka's coordinators, the newer one too, tell those groups alone
+that are loaded (``currentGroups``, ``scheduleWriteAllOperation``): what is deleted meanwhile, or by
+the time that a coordinator dies which has not stored so, counts for the next topic of that name.
+Here those that are being loaded hear of it later, and what they have committed of is compared with
+the topics that there are.
 """
 
 import asyncio
@@ -28,7 +34,8 @@ from broker.server.clock import Clock
 from broker.server.groups.log_loading import load
 from broker.server.groups.offsets_topic import OffsetsTopic
 from broker.server.groups.rewrite import SLACK_BYTES, Rewriting
-from broker.server.groups.shard import GroupShard, StoreConfig, moment
+from broker.server.groups.shard import AreGone, GroupShard, StoreConfig, moment
+from broker.server.metadata_cache import MetadataCache
 from broker.server.replication.partition import Partition
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.schedule import Spawn
@@ -57,6 +64,7 @@ class GroupCoordinator:
         clock: Clock,
         replicas: ReplicaManager,
         topic: OffsetsTopic,
+        metadata: MetadataCache,
         spawn: Spawn,
     ) -> None:
         self.topic = topic
@@ -66,9 +74,11 @@ class GroupCoordinator:
         )
         self._clock = clock
         self._replicas = replicas
+        self._metadata = metadata
         self._spawn = spawn
         self._shards: dict[int, tuple[GroupShard, Rewriting]] = {}
-        self._loading: set[int] = set()
+        self._loading: dict[int, list[AreGone]] = {}
+        """What is deleted meanwhile."""
         self._damaged: dict[int, tuple[Partition, LeaderEpoch]] = {}
 
     # --- requests ---------------------------------------------------------------------------
@@ -136,15 +146,26 @@ class GroupCoordinator:
                 self._spawn(rewriting.rewrite())
 
     def expire(self) -> None:
-        """Applies ``offsets.retention.minutes``."""
+        """Applies ``offsets.retention.minutes``, and deletes what could not be deleted with its
+        topic."""
         for shard in self.shards():
             shard.expire()
+            self._spawn(self._compare(shard))
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
         """Offsets in these partitions are of no use any more."""
         if partitions:
-            for shard in self.shards():
-                shard.partitions_deleted(partitions)
+            self._deleted(frozenset(partitions).__contains__)
+
+    def topics_deleted(self, topics: Collection[str]) -> None:
+        """Nor are those in any partition of these topics."""
+        self._deleted(lambda tp: tp.topic in topics)
+
+    def _deleted(self, are_gone: AreGone) -> None:
+        for shard in self.shards():
+            shard.partitions_deleted(are_gone)
+        for missed in self._loading.values():
+            missed.append(are_gone)
 
     # --- leaderships ------------------------------------------------------------------------
 
@@ -166,7 +187,7 @@ class GroupCoordinator:
         if partition.replica.role is not Role.LEADER or self._is_damaged(partition):
             return
         if number not in self._loading:
-            self._loading.add(number)
+            self._loading[number] = []
             self._spawn(self._load(partition))
 
     def _drop(self, number: int) -> None:
@@ -188,7 +209,7 @@ class GroupCoordinator:
             self._not_loaded(partition, epoch, error)
             return
         finally:
-            self._loading.discard(partition.tp.partition)
+            missed = self._loading.pop(partition.tp.partition)
         leads = partition.replica.role is Role.LEADER and partition.replica.leader_epoch == epoch
         if leads and self._replicas.hosted(partition.tp) is partition:
             groups = Groups(self._config, loading, moment(self._clock))
@@ -196,6 +217,16 @@ class GroupCoordinator:
             slack_bytes = min(SLACK_BYTES, partition.log.config.segment_bytes)
             self._shards[partition.tp.partition] = shard, Rewriting(shard, slack_bytes)
             logger.info("Coordinating %d groups of %s", len(groups.by_id), partition.tp)
+            for are_gone in missed:
+                shard.partitions_deleted(are_gone)
+            self._spawn(self._compare(shard))
+
+    async def _compare(self, shard: GroupShard) -> None:
+        """Who coordinated before may have died before it had heard that a topic was deleted, or had
+        stored that its offsets are."""
+        names = await self._metadata.names_now()
+        if names is not None and self._serving(shard.partition) is shard:
+            shard.partitions_deleted(lambda tp: tp.topic not in names)
 
     def _not_loaded(self, partition: Partition, epoch: LeaderEpoch, error: Exception) -> None:
         if self._replicas.hosted(partition.tp) is not partition:

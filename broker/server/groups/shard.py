@@ -6,9 +6,10 @@ belongs to one leader epoch; with it everything ends that was not answered.
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 from kio.schema.errors import ErrorCode
 
@@ -33,6 +34,8 @@ from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch
 from broker.wire.group_records import Key, Value, encode
 from broker.wire.new_batch import KeyValue, new_batch, split
+
+AreGone: TypeAlias = Callable[[TopicPartition], bool]
 
 ACKS_ALL = -1
 
@@ -97,9 +100,12 @@ class GroupShard:
         """Looks for offsets whose retention is over."""
         self._feed(Expire(at=moment(self._clock)))
 
-    def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
+    def partitions_deleted(self, are_gone: AreGone) -> None:
         """These exist no more."""
-        self._feed(PartitionsDeleted(at=moment(self._clock), partitions=frozenset(partitions)))
+        offsets = (group.offsets for group in self.groups.by_id.values())
+        gone = frozenset(tp for its in offsets for tp in its.known if are_gone(tp))
+        if gone:
+            self._feed(PartitionsDeleted(at=moment(self._clock), partitions=gone))
 
     def close(self) -> None:
         """Somebody else coordinates now: tells everyone who waits."""

@@ -3,8 +3,8 @@
 * **OffsetsAreStored**: what is committed is what was stored last, by its place in the log; and
   what is stored of a commit is what was asked for, and whoever asked is told whether it is.
 * **StoredAsKnown**: what is stored of a group is what it is: its next coordinator knows no more.
-* **OffsetsEnd**: offsets are deleted that are to be (KIP-211, KIP-496). None expires of which there is
-  news on its way, for the deletion would come behind it; of a partition that is gone both go.
+* **OffsetsEnd**: offsets are deleted that are to be (KIP-211, KIP-496). None expires of which there
+  is news on its way, for the deletion would come behind it; of a partition that is gone both go.
 * **GroupsEnd**: a group that is empty ends with all that is committed, or on its way; nothing
   becomes of it meanwhile, and it is gone when that is stored, and else what it was. No word is kept
   of one that is gone: a broker would grow with every group that there ever was. Who deletes one is

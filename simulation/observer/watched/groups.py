@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+
 from broker.groups.events import Stored
 from broker.groups.groups import Groups
 from broker.server.groups.group_coordinator import GroupCoordinator
@@ -14,6 +16,7 @@ from simulation.observer.coordinators import Coordinators, buried
 from simulation.observer.groups import described, view, watch
 from simulation.observer.groups.failing_stores import FailingStores
 from simulation.observer.groups.imagined import Imagined
+from simulation.observer.groups.outliving import Outliving
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import living, replace
 from simulation.violation import Violation
@@ -22,6 +25,7 @@ from simulation.violation import Violation
 def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str, int]) -> None:
     coordinators, failing_stores, imagined = Coordinators(), FailingStores(), Imagined()
     make, close, decide = GroupShard.__init__, GroupShard.close, Groups.step
+    outliving, look = Outliving(), GroupCoordinator.tick
 
     def made(self: GroupShard, *args: Any) -> None:
         make(self, *args)
@@ -38,6 +42,8 @@ def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str,
     def step(self: Groups, event: Any) -> Any:
         before, known = coordinators.stable(self, event), watch.before(self, event)
         if isinstance(event, Stored):
+            if event.error is not ErrorCode.none:
+                outliving.failed(self)
             with observer.failing():
                 failing_stores.before(self, event)
         effects = decide(self, event)
@@ -48,6 +54,12 @@ def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str,
         observer.group_ends.update(buried(effects))
         return effects
 
+    def tick(self: GroupCoordinator) -> None:
+        look(self)
+        with observer.failing():
+            outliving.ticked(self, self._clock.now())
+
+    replace(undo, GroupCoordinator, "tick", tick)
     replace(undo, GroupShard, "__init__", made)
     replace(undo, GroupShard, "close", closed)
     replace(undo, Groups, "step", step)
