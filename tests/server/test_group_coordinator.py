@@ -14,7 +14,7 @@ from broker.server.groups.group_coordinator import GroupCoordinator
 from broker.server.groups.offsets_topic import OffsetsTopic
 from broker.server.replication.roles import StopReplica
 from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
+from broker.types import LEADER_DURING_DELETE, TopicPartition
 
 TP, OTHER = TopicPartition(OFFSETS_TOPIC, 0), TopicPartition(OFFSETS_TOPIC, 1)
 
@@ -131,6 +131,10 @@ def test_what_was_deleted_before_groups_were_loaded_is_theirs_no_more(tmp_path, 
             assert committed_by(later) == {OF_T, OF_U}, "whether they are there nobody has said"
             brokers[1].metadata.update(updated({"u": {0: 1}}))
             await until(lambda: committed_by(later) == {OF_U})
+            brokers[1].metadata.update(updated({"u": {0: LEADER_DURING_DELETE}}))
+            assert committed_by(later) == {OF_U}, "as if its deletion could not be stored"
+            later.expire()
+            await until(lambda: not committed_by(later))
 
     run(story())
 

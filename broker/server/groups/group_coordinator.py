@@ -148,9 +148,10 @@ class GroupCoordinator:
     def expire(self) -> None:
         """Applies ``offsets.retention.minutes``, and deletes what could not be deleted with its
         topic."""
-        for shard in self.shards():
+        shards = tuple(self.shards())
+        for shard in shards:
             shard.expire()
-            self._spawn(self._compare(shard))
+        self._spawn(self._compare(shards))
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
         """Offsets in these partitions are of no use any more."""
@@ -219,14 +220,17 @@ class GroupCoordinator:
             logger.info("Coordinating %d groups of %s", len(groups.by_id), partition.tp)
             for are_gone in missed:
                 shard.partitions_deleted(are_gone)
-            self._spawn(self._compare(shard))
+            self._spawn(self._compare((shard,)))
 
-    async def _compare(self, shard: GroupShard) -> None:
+    async def _compare(self, shards: Collection[GroupShard]) -> None:
         """Who coordinated before may have died before it had heard that a topic was deleted, or had
         stored that its offsets are."""
         names = await self._metadata.names_now()
-        if names is not None and self._serving(shard.partition) is shard:
-            shard.partitions_deleted(lambda tp: tp.topic not in names)
+        if names is None:
+            return
+        for shard in shards:
+            if self._serving(shard.partition) is shard:
+                shard.partitions_deleted(lambda tp: tp.topic not in names)
 
     def _not_loaded(self, partition: Partition, epoch: LeaderEpoch, error: Exception) -> None:
         if self._replicas.hosted(partition.tp) is not partition:
