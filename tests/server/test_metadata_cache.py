@@ -137,7 +137,7 @@ class _Registered:
     async def live_brokers(self, _watch) -> dict[int, LiveBroker]:
         return self.brokers
 
-    async def topics(self) -> list[str]:
+    async def topics(self, _watch=None) -> list[str]:
         return []
 
 
@@ -169,12 +169,14 @@ class _Topic(_Registered):
     def __init__(self) -> None:
         super().__init__()
         self.names = ["t"]
+        self.watch: Callable[[], None] | None = None
         self.numbers = [0, 1]
         self.view = PartitionView(replicas=Assigned(replicas=(1,), version=0))
         self.until: Callable[[], Awaitable[object]] = partial(asyncio.sleep, 0)
         """What a reading of a partition waits for."""
 
-    async def topics(self) -> list[str]:
+    async def topics(self, watch=None) -> list[str]:
+        self.watch = watch or self.watch
         return self.names
 
     async def partitions(self, _topic) -> list[int]:
@@ -267,3 +269,24 @@ def test_without_a_controller_a_topic_that_goes_while_it_is_read_does_not_come_b
     asyncio.run(test())
     assert not metadata.topics
     assert TopicPartition("t", 0) not in metadata
+
+
+def test_without_a_controller_a_topic_that_goes_and_comes_between_two_questions_was_away() -> None:
+    """What groups have committed would count for the next one."""
+    zk, gone = _Topic(), []
+    metadata = ZkMetadata(zk, zk)
+    metadata.on_deleted = gone.extend
+
+    async def test() -> None:
+        following = asyncio.ensure_future(metadata.follow_topics())
+        await asyncio.sleep(0)
+        for zk.names in ([], ["t"]):
+            assert zk.watch is not None
+            zk.watch()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert "t" in metadata.names
+        following.cancel()
+
+    asyncio.run(test())
+    assert gone == ["t"]

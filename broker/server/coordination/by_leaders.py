@@ -98,6 +98,7 @@ class ByLeaders:
             self._feed.run(self._hands),
             progress.look_forever(),
             self.metadata.follow_brokers(),
+            self.metadata.follow_topics(),
             self._look_around(),
         ):
             self._spawn(work)

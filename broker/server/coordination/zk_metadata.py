@@ -3,7 +3,9 @@
 Seed 001 watches a partition's leader on the brokers that host it, and nowhere else; its count of
 watches has no room for every broker to hear of every leader. So a broker that is asked about a
 topic reads it, and remembers it for a moment: many clients ask at once, when a leader has failed.
-Who is registered is watched (one watch a broker): followers have to reach their leaders.
+Who is registered is watched (one watch a broker): followers have to reach their leaders. So are the
+topics' names (one more): groups forget what they have committed of a topic when it is deleted, and
+made again before somebody asks it would never have been away.
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from broker.server.metadata_cache import (
     PartitionMetadata,
 )
 from broker.server.zk.kafka_zk import KafkaZk
+from broker.server.zk.session import Callback
 from broker.types import NO_EPOCH, NO_LEADER, BrokerId, TopicPartition
 
 FRESH_S = 0.1
@@ -78,6 +81,14 @@ class ZkMetadata(MetadataCache):
         if self.on_registered is not None:
             self.on_registered(frozenset(registered))
 
+    async def follow_topics(self) -> None:
+        """Keeps up with which topics there are, for ever."""
+        changed = asyncio.Event()
+        while True:
+            changed.clear()
+            await self._read_names(changed.set)
+            await changed.wait()
+
     def is_fresh(self, topics: Collection[str] | None) -> bool:
         """Whether all that is asked for was read a moment ago, and somebody is registered.
 
@@ -123,9 +134,9 @@ class ZkMetadata(MetadataCache):
         await self._read_names()
         return self._names
 
-    async def _read_names(self) -> None:
+    async def _read_names(self, watch: Callback | None = None) -> None:
         began = _now()
-        names = set(await self._reader.topics())
+        names = set(await self._reader.topics(watch))
         for gone in sorted(self._names - names):
             self._forget(gone)
         self._names = names
