@@ -147,12 +147,16 @@ def _leader_changes(around: Surroundings, faults: Iterable[FaultFacts]) -> Itera
         # else (or nobody) led in between.
         if after.leader == before.leader >= 0 and raised <= 1:
             continue
-        # New, and led for the first time: nobody led before who could go on acking. Epoch 1 at
-        # first sight is another matter: whoever led in epoch 0 may.
-        if (before.leader, before.leader_epoch, after.leader_epoch) == (-1, -1, 0):
+        if _led_for_the_first_time(before, after):
             continue
         why = f"its leader changed from {before.leader} to {after.leader} (acks=1)"
         yield Limit(before=settled(after.time, around, faults), certain=True, why=why)
+
+
+def _led_for_the_first_time(before: State, after: State) -> bool:
+    """Of a new partition: nobody led before who could go on acking. Epoch 1 at first sight is
+    another matter: whoever led in epoch 0 may."""
+    return (before.leader, before.leader_epoch, after.leader_epoch) == (-1, -1, 0)
 
 
 def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
@@ -191,7 +195,9 @@ def unclean_elections(
 ) -> Iterator[Limit]:
     for before, after in around.observed.changes():
         is_clean = clean(before, after, around.observed)
-        if is_clean is True or not within.start <= after.time < within.end:
+        if is_clean is True or _led_for_the_first_time(before, after):
+            continue
+        if not within.start <= after.time < within.end:
             continue
         who = after.leader if after.leader >= 0 else f"one of {list(after.isr)}"
         why = f"{who} was elected outside the ISR {list(before.isr)} in epoch {after.leader_epoch}"

@@ -1,6 +1,7 @@
 """What is promised follows from what happened: every case of docs/guarantees.md, and its neighbour
 in which the promise holds, so that it can be broken."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -473,16 +474,24 @@ def test_a_follower_that_left_the_isr_is_no_change_of_leader(tmp_path: Path) -> 
     assert lost.verdict is FAIL
 
 
-@pytest.mark.parametrize(("epoch", "verdict"), [(0, FAIL), (1, NOT_GUARANTEED)])
-def test_the_first_leader_of_a_new_topic_is_no_change_of_leader(
-    tmp_path: Path, epoch: int, verdict: Verdict
+@pytest.mark.parametrize(
+    ("settings", "epoch", "verdict"),
+    [
+        (ACKS_1, 0, FAIL),
+        (ACKS_1, 1, NOT_GUARANTEED),
+        (MINIMAL, 0, FAIL),
+        (MINIMAL, 1, INCONCLUSIVE),
+    ],
+)
+def test_the_first_leader_of_a_new_topic_is_no_other_leader(
+    tmp_path: Path, settings: Mapping[str, Any], epoch: int, verdict: Verdict
 ) -> None:
-    """Were it one, what was acked before would not be promised until the fault is long over, which
-    began before that change had settled."""
+    """Were it one, nothing would be promised (acks=1), or nobody know what is (elections outside
+    the ISR), until the fault is long over, which began before that change had settled."""
     cluster = [state(-6, -1, -1, ()), state(-5, 1, epoch, (1, 2, 3))]
     faults = a_fault(1, 20, servers=("broker-2",))
     lost = losing(kept(0, BEFORE, DURING, AFTER, 100), FIRST)
-    assert concluded(tmp_path, ACKS_1, lost, cluster, faults).verdict is verdict
+    assert concluded(tmp_path, settings, lost, cluster, faults).verdict is verdict
 
 
 @pytest.mark.parametrize("offset", [None, FIRST, SECOND_])
