@@ -56,7 +56,7 @@ class FaultFacts:
             not do what was for it to do; None where it was, or something was left.
         last: Of its last row.
         begun: Whether it ever was about to be injected; not where its target named nobody.
-        bit: Whether it is proven to have bitten.
+        verified: When it was proven to have bitten; None where it never was.
         consumers_alone: Whether it crashed consumers, and befell nobody else.
     """
 
@@ -72,7 +72,7 @@ class FaultFacts:
     healed: int | None
     last: int
     begun: bool
-    bit: bool
+    verified: int | None
     lifted: int | None = None
     min_isr: int | None = None
     deleted_before: int | None = None
@@ -82,6 +82,11 @@ class FaultFacts:
     def label(self) -> str:
         """E.g. ``kill#1``."""
         return f"{self.name}#{self.fault_id}"
+
+    @property
+    def bit(self) -> bool:
+        """Whether it is proven to have bitten."""
+        return self.verified is not None
 
     @property
     def end(self) -> int:
@@ -157,6 +162,7 @@ def _planned(planned: Sequence[PlannedFault], parameter: str) -> dict[int, int]:
 
 def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:
     rows = sorted(rows, key=lambda row: row["time"])
+    proven = [row for row in rows if row["proven"]]
     return FaultFacts(
         fault_id=number,
         name=rows[0]["fault"],
@@ -167,12 +173,12 @@ def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:
         start=rows[0]["time"],
         injected=_time(rows, "injected"),
         heal=_time(rows, "heal"),
-        healed=_time([row for row in rows if row["proven"]], "healed"),
+        healed=_time(proven, "healed"),
         # The last word on it: healed once more at the end of the run, it may be another.
         lifted=rows[-1]["time"] if rows[-1]["event"] == "lifted" else None,
         last=rows[-1]["time"],
         begun=any(row["event"] != "failed" for row in rows),
-        bit=any(row["event"] == "verified" and row["proven"] for row in rows),
+        verified=_time(proven, "verified"),
     )
 
 

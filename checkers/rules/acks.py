@@ -180,21 +180,26 @@ def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
     sync, and their leader must have known it: one row a record.
 
     The ISR is ZooKeeper's. A leader shrinks and grows it there first, and a controller tells it:
-    so it is given the time in which all hear of a change, and nothing is said of an ack that may
-    have been given before or after. Nor where the observer did not see versions: an ISR that grew
-    and shrank again unseen would be missing.
+    so it is given the time in which all hear of a change, but where the record was appended in an
+    epoch that began with so few. Nothing is said of an ack that may have been given before or
+    after, nor where the observer did not see versions: an ISR that grew and shrank again unseen
+    would be missing.
     """
-    timeline = partition.timeline
-    if not len(timeline.thin_starts):
-        return NOTHING
     acked = _telling(partition)
-    starts, ends = (np.array(t, np.int64) for t in (timeline.thin_starts, timeline.thin_ends))
-    which = np.searchsorted(starts, partition.asked[acked], side="left") - 1
-    inside = which >= 0
-    inside[inside] = partition.answered[acked][inside] < ends[which[inside]]
-    records = acked[inside]
-    details = (f"acked while only {timeline.thin_isrs[n]}" for n in which[inside])
+    asked, answered = partition.asked[acked], partition.answered[acked]
+    stands = partition.at_acked_offset[acked]
+    epochs = np.full(len(acked), NONE, dtype=np.int64)
+    epochs[stands != NONE] = partition.log_epoch[stands[stands != NONE]]
+    words: dict[int, str] = {}
+    for thin in partition.timeline.thin:
+        inside = (asked > thin.start) & (answered < thin.end)
+        if thin.epoch is not None:
+            inside &= epochs == thin.epoch
+        for record in acked[inside]:
+            words.setdefault(int(record), f"acked while only {thin.isr}")
+    records = np.array(sorted(words), dtype=np.int64)
     offsets = partition.acked_offset[records]
+    details = (words[int(record)] for record in records)
     return rows(partition, "acked-below-min-isr", records=records, offsets=offsets, details=details)
 
 

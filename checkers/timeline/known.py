@@ -20,6 +20,22 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Thin:
+    """When fewer than min.insync.replicas were in sync, by whatever whoever led knew.
+
+    Attributes:
+        start, end: From when until when.
+        epoch: Of the leader that is meant; None: of any.
+        isr: Who was in sync, in words.
+    """
+
+    start: int
+    end: int
+    epoch: int | None
+    isr: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """Of one partition.
 
@@ -34,8 +50,7 @@ class Timeline:
         log_ends: Of each, where the log of its leader ended when that one began to lead, by its own
             word; -1 where that is not told.
         watched_until: Until when certainly nobody was elected in a later epoch than the last.
-        thin_starts, thin_ends: When fewer than min.insync.replicas were in sync.
-        thin_isrs: Who was, in words.
+        thin: When too few were in sync.
         watched: Whether ZooKeeper's states of it were seen until the end, epochs and all.
         versioned: And a change of its ISR that went unseen would show.
         spoken: Whether brokers' own logs tell of it.
@@ -50,9 +65,7 @@ class Timeline:
     deposed: Sequence[int] = ()
     log_ends: Sequence[int] = ()
     watched_until: int = 0
-    thin_starts: Sequence[int] = ()
-    thin_ends: Sequence[int] = ()
-    thin_isrs: Sequence[str] = ()
+    thin: Sequence[Thin] = ()
     watched: bool = False
     versioned: bool = False
     spoken: bool = False

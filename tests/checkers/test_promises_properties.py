@@ -158,7 +158,7 @@ def losses(events: Sequence[Seen | Struck]) -> list[FaultFacts]:
             healed=struck.time,
             last=struck.time,
             begun=True,
-            bit=True,
+            verified=struck.time,
         )
         for number, struck in enumerate((e for e in events if isinstance(e, Struck)), start=1)
     ]

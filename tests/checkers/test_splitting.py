@@ -46,7 +46,7 @@ from checkers.splitting.giants import reconcile_giant
 from checkers.splitting.judging import split_of
 from checkers.splitting.ranges import SLICE_ROWS
 from checkers.splitting.slices import RARE_MAX
-from checkers.timeline.known import Timeline, Told
+from checkers.timeline.known import Thin, Timeline, Told
 from history.schema import LOG, SENDS
 
 SLOW = settings(
@@ -122,9 +122,11 @@ def timelines(draw: st.DrawFn) -> Timeline:
         deposed=deposed,
         log_ends=draw(st.lists(st.integers(-1, 30), min_size=4, max_size=4)),
         watched_until=draw(TIMES),
-        thin_starts=edges[:1],
-        thin_ends=edges[1:],
-        thin_isrs=["1"],
+        thin=[
+            Thin(
+                start=edges[0], end=edges[1], epoch=draw(st.sampled_from([None, 0, 1, 2])), isr="1"
+            )
+        ],
         watched=True,
         told=told,
     )
@@ -300,9 +302,7 @@ def test_every_rule_finds_what_it_finds_in_the_whole(
         deposed=(10_000_000, 90_000_000),
         log_ends=(0, 26),
         watched_until=90_000_000,
-        thin_starts=(50_000_000,),
-        thin_ends=(59_000_000,),
-        thin_isrs=("1",),
+        thin=[Thin(start=50_000_000, end=59_000_000, epoch=None, isr="1")],
         told=[Told(anomaly="two-leaders", time=1, detail="two")],
     )
     given_item = with_files(item, planted(), tmp_path, 4, timeline=timeline)

@@ -161,6 +161,20 @@ def acked_by_too_few(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     return Scene(scene.told, scene.number), found if beyond else set()
 
 
+def appended_in_an_epoch_of_too_few(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    """One alone was in sync when its epoch began, and was until the ISR may have grown. It was
+    perhaps the last to hear of it; but it has appended in that epoch."""
+    t, offset, leader, epoch = scene.time, scene.end, scene.other(), scene.epoch + 1
+    grown = t + 60 * SECOND
+    scene.see(t, leader, epoch, (leader,))
+    scene.append(1, epoch)
+    ends = grown - OBSERVATION_LAG_NS - scene.bound
+    scene.ack(1, t - SECOND, ends - beyond, offset)
+    scene.see(grown, leader, epoch)
+    found: set[Found] = {("acked-below-min-isr", offset, scene.who(1), 0)}
+    return Scene(scene.told, scene.number), found if beyond else set()
+
+
 def acked_until_enough(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """The same, up to when the ISR may have grown."""
     t, offset = scene.time, scene.end
@@ -235,6 +249,7 @@ PLANTS: tuple[Plant, ...] = (
     acked_by_the_deposed,
     acked_by_too_few,
     acked_until_enough,
+    appended_in_an_epoch_of_too_few,
     epoch_back_in_zookeeper,
     epoch_back_at_a_broker,
     epoch_back_in_the_log,
@@ -311,6 +326,50 @@ def test_without_versions_an_isr_may_always_have_been_another() -> None:
     told = alone(None, None, None, None)
     assert told.found() == set()
     assert (told.timeline.watched, told.timeline.versioned) == (True, False)
+
+
+def led_alone(*versions: int, controller_epoch: int | None = 1, needed: int = 2) -> Told:
+    """Broker 2 was alone in sync from 10 seconds on, when its epoch began, to 100, and a record was
+    acked from 48 to 52. A fault was on all the time: nobody must have heard of anything."""
+    isrs, epochs = ((1, 2, 3), (2,), (2,), (1, 2)), (0, 1, 1, 1)
+    rows = [
+        state(time, 2, epoch, isr, version=version, controller_epoch=controller_epoch)
+        for time, epoch, isr, version in zip((0, 10, 50, 100), epochs, isrs, versions, strict=True)
+    ]
+    made = Made(sends=acked(1, 0, at(48), at(52), 0), log=[entry(0, 1, 0, 1)], end=1)
+    settings = {**ALL, "min.insync.replicas": needed}
+    return Told(made=made, rows=rows, faults=a_fault(5, 200), settings=settings)
+
+
+def test_who_appends_in_an_epoch_knows_with_which_isr_it_began() -> None:
+    assert led_alone(0, 1, 2, 3).found() == {BELOW}
+    assert led_alone(0, 1, 2, 3).but(made=led_before()).found() == set()
+
+
+def led_before() -> Made:
+    """The same record, of the epoch before."""
+    return Made(sends=acked(1, 0, at(48), at(52), 0), log=[entry(0, 1, 0, 0)], end=1)
+
+
+def test_an_epoch_may_have_begun_with_another_isr_than_was_seen() -> None:
+    assert led_alone(0, 2, 3, 4).found() == set(), "one went unseen before it"
+    assert led_alone(0, 1, 3, 4).found() == set(), "one went unseen in it"
+    assert led_alone(0, 1, 2, 3, controller_epoch=None).found() == set(), "in two znodes"
+
+
+def test_what_an_administrator_sets_counts_once_the_leader_has_heard() -> None:
+    """Raised from 1 to 2 at 12 seconds, and back at 60."""
+    elsewhere = a_fault(5, 200, fault_id=2, servers=["broker-1"])
+    told = led_alone(0, 1, 2, 3, needed=1).but(min_isr=2)
+    order = a_fault(12, 60, servers=["broker-1", "broker-2", "broker-3"])
+    assert told.but(faults=order).found() == {BELOW}
+    assert told.but(faults=[*order, *elsewhere], setting=1).found() == {BELOW}
+    late = a_fault(45, 60, servers=["broker-1", "broker-2", "broker-3"])
+    assert told.but(faults=late).found() == set(), "it may not have heard yet"
+    early = a_fault(12, 50, servers=["broker-1", "broker-2", "broker-3"])
+    assert told.but(faults=early).found() == set(), "it was on its way back"
+    deaf = a_fault(13, 45, fault_id=2, servers=["broker-2"])
+    assert told.but(faults=[*order, *deaf], setting=1).found() == set(), "it could not hear"
 
 
 def test_while_min_isr_is_being_set_the_lowest_value_counts() -> None:

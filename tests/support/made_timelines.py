@@ -47,7 +47,8 @@ Found = tuple[str, int | None, int | None, int | None]
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """What is told of one partition. ``rows``: of the table ``cluster``; ``bound``: of the clients'
-    clocks, nanoseconds; ``min_isr``: what faults set it to."""
+    clocks, nanoseconds; ``min_isr``: what faults set it to; ``setting``: the number of the one
+    that does, None: all."""
 
     made: Made
     rows: Sequence[Mapping[str, Any]]
@@ -58,13 +59,20 @@ class Told:
     ensemble: bool = False
     combined: Sequence[str] = ()
     min_isr: int | None = None
+    setting: int | None = None
 
     def but(self, **changes: Any) -> "Told":
         return replace(self, **changes)
 
     @property
     def facts(self) -> tuple[FaultFacts, ...]:
-        return tuple(replace(fault, min_isr=self.min_isr) for fault in faults_of(self.faults))
+        return tuple(
+            replace(fault, min_isr=self.min_isr if self._sets(fault) else None)
+            for fault in faults_of(self.faults)
+        )
+
+    def _sets(self, fault: FaultFacts) -> bool:
+        return self.setting in (None, fault.fault_id)
 
     @property
     def timeline(self) -> Timeline:

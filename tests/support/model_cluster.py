@@ -177,7 +177,7 @@ class ModelPartition:
                 healed=None if healed is None else self.time,
                 last=self.time,
                 begun=True,
-                bit=True,
+                verified=self.time,
             )
         )
 
