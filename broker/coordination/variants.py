@@ -28,6 +28,8 @@ class Variant(ABC):
     """A replica that may have lost its log's end leaves the ISR before it does anything else."""
     sends_together: bool
     """State change requests go out in one write with what they follow from."""
+    keeps_all_kinds: bool
+    """``shrink`` takes no request out of a full queue that nobody has put in again."""
     claims_by_first_reading: bool
     """``leaderElection`` reads the ISR, then waits, then claims, all by that reading."""
     believes_its_isr: bool
@@ -83,6 +85,7 @@ class Printed(Variant):
     resigns_with_its_session = False
     leaves_isr_when_unclean = False
     sends_together = False
+    keeps_all_kinds = False
     claims_by_first_reading = True
     believes_its_isr = True
     drops_who_is_gone = False
@@ -141,6 +144,7 @@ class Fenced(Variant):
     resigns_with_its_session = True
     leaves_isr_when_unclean = True
     sends_together = True
+    keeps_all_kinds = True
     claims_by_first_reading = False
     believes_its_isr = False
     drops_who_is_gone = True

@@ -415,9 +415,25 @@ def test_shrink_retains_one_close_replica_for_a_partition_with_the_latest_epoch(
         entry(6, Change.CLOSE_REPLICA, -1, partition=1),
         entry(7, Change.ISR_CHANGED, 9),
     )
-    kept = {e.name for e in entries} - set(superfluous(entries))
-    assert kept == {"request-0000000003", "request-0000000006"}
-    assert superfluous(reversed(entries)) == superfluous(entries)
+    dropped = superfluous(entries, keeps_all_kinds=False)
+    assert {e.name for e in entries} - set(dropped) == {"request-0000000003", "request-0000000006"}
+    assert superfluous(reversed(entries), keeps_all_kinds=False) == dropped
+
+
+def test_fenced_shrink_takes_out_what_was_put_in_again_and_nothing_else() -> None:
+    """Who is up looks for its replicas at its next start, and not before."""
+    entries = (
+        entry(1, Change.START_REPLICA, 4),
+        entry(2, Change.START_REPLICA, -1, partition=1),
+        entry(3, Change.CLOSE_REPLICA, 4),
+        entry(4, Change.START_REPLICA, -1),  # made again
+        entry(5, Change.ISR_CHANGED, 9),
+        entry(6, Change.ISR_CHANGED, 9),
+        entry(7, Change.CLOSE_REPLICA, 5),
+    )
+    dropped = superfluous(entries, keeps_all_kinds=True)
+    assert dropped == tuple(f"request-{number:010d}" for number in (1, 3, 5))
+    assert superfluous(reversed(entries), keeps_all_kinds=True) == dropped
 
 
 # --- Explicit monitoring ---

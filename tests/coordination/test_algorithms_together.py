@@ -29,29 +29,45 @@ FOUR = BrokerId(4)
 
 def test_a_full_queue_is_shrunk_and_one_that_is_still_full_is_refused() -> None:
     """``throw new FollowerStateChangeQueueFull``"""
-    world = World(3, queue_max=1)
+    world = World(3, queue_max=2)
     world.settle(100)
     world.create((1, 2))
     world.crash(THREE)
-    close = StateChangeRequest(
-        change=Change.CLOSE_REPLICA, partition=T._replace(partition=9), leader=ONE, epoch=1
-    )
-    world.zookeeper.put(("entry", THREE, "request-1"), close)
+    for number in (8, 9):
+        world.zookeeper.put(("entry", THREE, f"request-{number}"), _start(number))
     world.command(world.admin.reassign(T, (ONE, TWO, THREE)))
     world.settle(SETTLED)
     refused = [line for line in world.brokers[ONE].log if isinstance(line, Refused)]
     assert {line.fault for line in refused} == {Fault.QUEUE_FULL}
     assert refused[0].broker == THREE
-    start = StateChangeRequest(
-        change=Change.START_REPLICA, partition=T._replace(partition=8), leader=ONE, epoch=1
-    )
-    world.zookeeper.put(("entry", THREE, "request-1"), start)
+    world.zookeeper.put(("entry", THREE, "request-9"), _start(8))  # once more
     world.settle(2 * SETTLED)
-    (left,) = world.zookeeper.queue(THREE, world.zookeeper.head)
-    assert left.request.partition == T
+    left = world.zookeeper.queue(THREE, world.zookeeper.head)
+    assert {entry.request.partition.partition for entry in left} == {8, T.partition}
+    assert len(left) == 2
     world.start(THREE)
     world.settle(SETTLED)
     assert world.view().assigned == (ONE, TWO, THREE)
+
+
+@pytest.mark.parametrize("room", [1, 2])
+def test_more_partitions_than_there_is_room_for_are_all_started(room: int) -> None:
+    world = World(3, queue_max=room)
+    world.settle(100)
+    tps = [T._replace(partition=number) for number in range(4)]
+    run = world.command(
+        world.admin.create_topic(T.topic, {tp.partition: (ONE, TWO, THREE) for tp in tps})
+    )
+    while run.go_on():  # before any broker looks into its queue
+        pass
+    world.settle(5 * KEEP_IN_SYNC)
+    assert run.outcome is Outcome.DONE
+    assert [set(world.isr(tp)) for tp in tps] == [{ONE, TWO, THREE}] * len(tps)
+
+
+def _start(partition: int) -> StateChangeRequest:
+    of = T._replace(partition=partition)
+    return StateChangeRequest(change=Change.START_REPLICA, partition=of, leader=ONE, epoch=1)
 
 
 # --- Become leader ------------------------------------------------------------------------------

@@ -9,9 +9,11 @@ from broker.coordination.context import Context
 from broker.coordination.coordinator import Coordinator
 from broker.coordination.events import Event, QueueSizeRead, ReadQueueSize, SessionExpired
 from broker.coordination.nodes import Change, StateChangeRequest
+from broker.coordination.queues import sending as sending_module
+from broker.coordination.queues.queue import superfluous
 from broker.coordination.queues.sending import Sender
 from broker.coordination.settings import Settings
-from broker.coordination.variants import Fenced
+from broker.coordination.variants import Fenced, Printed, Variant
 from broker.types import BrokerId, LeaderEpoch, TopicPartition
 from simulation.mutations.swap import Swap
 from simulation.observer.leadership.counting import Counting, if_full
@@ -58,10 +60,10 @@ def test_in_the_next_session_it_is_asked_anew(asked: Waiting) -> None:
     asked.step(ROOM, ASKS, counting=(OTHER,))
 
 
-def sending() -> Sender:
+def sending(variant: Variant = Fenced()) -> Sender:  # noqa: B008
     """It waits to hear how full the other's queue is."""
     settings = Settings(broker=BrokerId(1))
-    sender = Sender(Context(settings=settings, variant=Fenced()))
+    sender = Sender(Context(settings=settings, variant=variant))
     request = StateChangeRequest(
         change=Change.CLOSE_REPLICA,
         partition=TopicPartition("t", 0),
@@ -80,8 +82,14 @@ def never_full(self: Sender, broker: BrokerId, _entries: tuple[Any, ...]) -> Non
     self._known(broker, full=False)
 
 
-def test_what_is_superfluous_makes_room() -> None:
-    sender = sending()
+def all_that_start(entries: Any, *, keeps_all_kinds: bool) -> tuple[str, ...]:
+    assert keeps_all_kinds
+    return superfluous(entries, keeps_all_kinds=False)
+
+
+@pytest.mark.parametrize("variant", [Fenced(), Printed()])
+def test_what_is_superfluous_makes_room(variant: Variant) -> None:
+    sender = sending(variant)
     if_full(sender, OTHER, Sender.size_read)
     if_full(sender, BrokerId(3), Sender.size_read)
     assert sender.waits_for == {OTHER}, "the sender itself hears of nothing"
@@ -92,4 +100,11 @@ def test_nobody_is_refused_where_there_is_room(wrong: Any) -> None:
     with ExitStack() as undo:
         Swap(Sender, "_shrink", wrong).put(undo)
         with pytest.raises(Violation, match=r"RoomIsMade: a request to broker 2"):
+            if_full(sending(), OTHER, Sender.size_read)
+
+
+def test_no_request_is_taken_out_that_nobody_has_put_in_again() -> None:
+    with ExitStack() as undo:
+        Swap(sending_module, "superfluous", all_that_start).put(undo)
+        with pytest.raises(Violation, match=r"2 of start-replica for 2 partitions"):
             if_full(sending(), OTHER, Sender.size_read)

@@ -77,12 +77,16 @@ class AdminWrites:
         hold: Hold | None,
     ) -> Sending:
         """``sendStateChange`` for each, and ``with_ops`` before them. The names of the entries;
-        None: a queue is full, and (fenced) nothing was written, or it was refused."""
+        None: a queue is full, and (fenced) nothing was written, or it was refused.
+
+        Fenced, a full queue is waited for, as long as a command waits: a topic with more partitions
+        than there is room for would be refused each time that it is tried.
+        """
         brokers = tuple(dict.fromkeys(broker for broker, _ in requests))
-        queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
-        for broker, request in requests:
-            if not (yield from self._has_room(broker, queues[broker])):
-                yield Refused(fault=Fault.QUEUE_FULL, request=request, broker=broker)
+        while (full := (yield from self._without_room(brokers))) is not None:
+            request = dict(requests)[full]
+            if not self.fenced or not (yield from self._change(request.partition, brokers)):
+                yield Refused(fault=Fault.QUEUE_FULL, request=request, broker=full)
                 return None
         puts = tuple(Enqueue(broker=broker, request=request) for broker, request in requests)
         names: Names = {}
@@ -104,12 +108,21 @@ class AdminWrites:
             yield Lifecycle(stage=Stage.REQUESTED, request=request, broker=broker)
         return names
 
+    def _without_room(
+        self, brokers: tuple[BrokerId, ...]
+    ) -> Generator[Step, Answer, BrokerId | None]:
+        queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
+        for broker in brokers:
+            if not (yield from self._has_room(broker, queues[broker])):
+                return broker
+        return None
+
     def _has_room(
         self, broker: BrokerId, entries: tuple[QueuedRequest, ...]
     ) -> Generator[Step, Answer, bool]:
         if len(entries) < self.queue_max:
             return True
-        dropped = superfluous(entries)
+        dropped = superfluous(entries, keeps_all_kinds=self.fenced)
         if dropped:
             names = tuple(Dequeue(broker=broker, name=name) for name in dropped)
             yield AdminWrite(ops=names)

@@ -96,7 +96,7 @@ class Sender:
 
     def _shrink(self, broker: BrokerId, entries: tuple[QueuedRequest, ...]) -> None:
         """A full queue."""
-        dropped = superfluous(entries)
+        dropped = superfluous(entries, keeps_all_kinds=self._context.variant.keeps_all_kinds)
         if dropped:
             names = (Dequeue(broker=broker, name=name) for name in dropped)
             self._context.write(tuple(names))

@@ -6,8 +6,9 @@ with it, in one request: reassignments and deletions would hang until the proces
 seldom ends within the one way there and back, and what hangs then is seldom sent again.
 
 **RoomIsMade**: a request is refused by a queue that is full still when what is superfluous is out
-of it, and by no other. Ten thousand requests are in no queue here: whoever hears that there is room
-is asked what it would do if there were room for two, and two in it.
+of it, and by no other; and nothing else is taken out of it. Ten thousand requests are in no queue
+here: whoever hears that there is room is asked what it would do if there were room for two, and two
+in it. Those of one partition make room, of two none; but as printed start-replica requests do.
 """
 
 from collections.abc import Callable
@@ -60,14 +61,23 @@ def if_full(sender: Sender, broker: BrokerId, hear: Hear) -> None:
     """It is about to ``hear`` how full this broker's queue is; raises Violation."""
     if broker not in sender.waits_for:
         return
-    for change, refuses in ((Change.START_REPLICA, False), (Change.CLOSE_REPLICA, True)):
-        if _refuses(sender, broker, hear, change) != refuses:
-            would = "would be refused" if not refuses else "would not be refused"
-            what = f"a request to broker {broker}, in whose queue are {ROOM} of {change.value}"
-            raise Violation("RoomIsMade", f"{what} and room for {ROOM}, {would}")
+    keeps = not sender._context.variant.as_printed
+    for change in (Change.START_REPLICA, Change.CLOSE_REPLICA):
+        for partitions in (1, ROOM):
+            refuses = partitions == ROOM and (keeps or change is Change.CLOSE_REPLICA)
+            if _refuses(sender, broker, hear, _entries(broker, change, partitions)) != refuses:
+                would = "would be refused" if not refuses else "would not be refused"
+                what = f"{ROOM} of {change.value} for {partitions} partitions"
+                raise Violation(
+                    "RoomIsMade",
+                    f"a request to broker {broker}, in whose queue are {what} and room for {ROOM}, "
+                    f"{would}",
+                )
 
 
-def _refuses(sender: Sender, broker: BrokerId, hear: Hear, change: Change) -> bool:
+def _refuses(
+    sender: Sender, broker: BrokerId, hear: Hear, entries: tuple[QueuedRequest, ...]
+) -> bool:
     """A sender that waits for the same, and nobody carries out what it decides."""
     context = sender._context
     settings = replace(context.settings, state_change_queue_max=ROOM)
@@ -81,18 +91,17 @@ def _refuses(sender: Sender, broker: BrokerId, hear: Hear, change: Change) -> bo
     hear(twin, QueueSizeRead(broker=broker, size=ROOM))
     for effect in outbox.drain():
         if type(effect) is ReadQueue:
-            outbox.queue_read(QueueRead(token=effect.token, entries=_entries(broker, change)))
+            outbox.queue_read(QueueRead(token=effect.token, entries=entries))
     return any(type(effect) is Refused for effect in outbox.drain())
 
 
-def _entries(broker: BrokerId, change: Change) -> tuple[QueuedRequest, ...]:
-    """Of two partitions."""
+def _entries(broker: BrokerId, change: Change, partitions: int) -> tuple[QueuedRequest, ...]:
     return tuple(
         QueuedRequest(
             name=f"{number:010d}",
             request=StateChangeRequest(
                 change=change,
-                partition=TopicPartition("in no plan", number),
+                partition=TopicPartition("in no plan", number % partitions),
                 leader=broker,
                 epoch=LeaderEpoch(0),
             ),
