@@ -244,6 +244,12 @@ def _keeps_a_word(self: Groups, records: Any) -> None:
             self._generations[key] = value
 
 
+def _knows_what_failed(self: Groups, event: Any) -> Any:
+    self._note_generations(self._storing[event.token][1])
+    return _stored(self, event)
+
+
+_stored = Groups._stored
 _rename, _joined, _give_out = Members.rename, Members.joined, membership.give_out
 _add, _advance = Group.add, Group.advance_join
 _complete, _record = Group._complete_join, Group.record
@@ -273,6 +279,7 @@ PLANTED = (
     ("OffsetsEnd", commits_meet_deletions, Swap(Offsets, "known", property(frozenset))),
     ("GroupsEnd", commits_meet_deletions, Swap(commits, "_bury", _lives_meanwhile)),
     ("GroupsEnd", commits_meet_deletions, Swap(Groups, "_note_generations", _keeps_a_word)),
+    ("SaidAnewAsStored", assignments_fail, Swap(Groups, "_stored", _knows_what_failed)),
 )
 
 

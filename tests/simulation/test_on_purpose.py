@@ -59,7 +59,7 @@ from broker.server.requests import (
 from broker.server.requests.fetch import _Reader
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.producer_ids import ProducerIds
-from broker.types import BrokerId, Offset, ProducerId, TopicPartition
+from broker.types import LATEST_TIMESTAMP, BrokerId, Offset, ProducerId, TopicPartition
 from broker.wire.records import records
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.groups import watch
@@ -625,3 +625,31 @@ def test_a_leader_that_shares_no_more_than_its_own_watermark_at_its_election_is_
         violation = run(draw(1)).violation
     assert violation is not None
     assert violation.invariant == "ReadIsShared"
+
+
+def test_a_leader_that_finds_nothing_young_at_its_election_is_found() -> None:
+    answered = list_offsets._list
+
+    def at_once(tp: Any, asked: Any, request: Any, context: Any) -> Any:
+        part = answered(tp, asked, request, context)
+        is_late = part.error_code is ErrorCode.offset_not_available
+        if is_late and asked.timestamp != LATEST_TIMESTAMP:
+            return list_offsets._entry(tp, ErrorCode.none)
+        return part
+
+    with Mutation(Swap(list_offsets, "_list", at_once)).active():
+        violation = run(draw(1)).violation
+    assert violation is not None
+    assert violation.invariant == "EndNeverBack"
+
+
+def test_a_leader_that_waits_for_followers_and_tells_them_nothing_is_found() -> None:
+    find = offset_for_leader_epoch._find
+
+    def to_anybody(tp: Any, asked: Any, _follower: Any, context: Any) -> Any:
+        return find(tp, asked, None, context)
+
+    with Mutation(Swap(offset_for_leader_epoch, "_find", to_anybody)).active():
+        violation = run(without_controller(PLAN, "fenced")).violation
+    assert violation is not None
+    assert violation.invariant == "WaitedForAreAnswered"

@@ -1,7 +1,12 @@
-"""Each step that a coordinator takes is held against what a group's members may count on."""
+"""Each step that a coordinator takes is held against what a group's members may count on.
+
+**SaidAnewAsStored**: a log that is written anew says of each group what was stored of it last, and
+nothing that could not be stored. What failed is no news to whoever coordinates it next; and few
+logs move to another disk, or are cleaned, just behind a store that fails.
+"""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -18,11 +23,13 @@ from broker.groups.events import (
 )
 from broker.groups.group import Group
 from broker.groups.groups import Groups, Records
-from broker.wire.group_records import GroupMetadataKey
+from broker.wire.group_records import GroupMetadataKey, Value
 from simulation.observer.groups import members, newcomers, rebalances, refusals, stored
 from simulation.observer.groups.step import DEAD, EMPTY, Step
 from simulation.observer.groups.stored import ENDS
 from simulation.observer.groups.view import View, of
+
+SAID_ANEW: Final = "SaidAnewAsStored"
 
 
 class _Was(NamedTuple):
@@ -33,6 +40,8 @@ class _Was(NamedTuple):
     view: View
     records: Records
     """What is stored, or cannot be, by the step."""
+    generation: Value | None
+    """What a log would say that is written anew."""
 
 
 Before = Sequence[_Was]
@@ -46,14 +55,19 @@ def before(groups: Groups, event: Event) -> Before:
 def _about(groups: Groups, event: Event) -> Iterator[_Was]:
     if isinstance(event, Request):
         group = groups.by_id.get(event.group)
-        yield _Was(event.group, group, of(group), ())
+        yield _was(groups, event.group, group)
     elif isinstance(event, Stored):
         group, records = groups._storing[event.token]
-        yield _Was(group.group_id, group, of(group), records)
+        yield _was(groups, group.group_id, group, records)
     else:
         for name, group in groups.by_id.items():
             if _concerns(event, group):
-                yield _Was(name, group, of(group), ())
+                yield _was(groups, name, group)
+
+
+def _was(groups: Groups, name: str, group: Group | None, records: Records = ()) -> _Was:
+    said = groups._generations.get(GroupMetadataKey(group=name))
+    return _Was(name, group, of(group), records, said)
 
 
 def _concerns(event: Event, group: Group) -> bool:
@@ -90,4 +104,9 @@ def _check(groups: Groups, event: Event, effects: Sequence[Effect], was: _Was) -
     is_gone = there is not group or group is None
     stored.check(step, stores, was.records, is_gone=is_gone)
     last = GroupMetadataKey(group=was.name)
-    step.require(not is_gone or last not in groups._generations, ENDS, "it is gone, and not let go")
+    said = groups._generations.get(last)
+    step.require(not is_gone or said is None, ENDS, "it is gone, and not let go")
+    due = was.generation
+    if isinstance(event, Stored) and event.error is ErrorCode.none:
+        due = dict(was.records).get(last, due)
+    step.require(said == due, SAID_ANEW, f"{due} is stored, and a log written anew says {said}")

@@ -17,6 +17,7 @@ from broker.types import (
     LEADER_DURING_DELETE,
     NO_EPOCH,
     NO_LEADER,
+    NO_OFFSET,
     BrokerId,
     LeaderEpoch,
     TopicPartition,
@@ -43,6 +44,7 @@ Led = tuple[TopicPartition, int, int]
 """Who leads it, in which epoch."""
 
 MAX_TIMESTAMP: Final = -3
+NOT_A_FOLLOWER: Final = BrokerId(-1)
 SHORT_BYTES: Final = 1_000
 """Of a log whose leader is asked: what is looked for by its time is read from its beginning on."""
 
@@ -58,6 +60,8 @@ def stepped(
     ):
         end(broker, hosted, partition)
         shared(broker, hosted, partition)
+    if type(event) is LeaderAndIsr and hosted.replica.role is Role.LEADER:
+        waiting(broker, hosted)
     if type(event) is LeaderAndIsr and hosted.replica.role is not Role.LEADER:
         deleted(broker, hosted)
     if type(event) is Produce and changed:
@@ -72,7 +76,10 @@ def end(broker: int, hosted: server.Partition, partition: Partition) -> None:
 
     1 and 2 have committed up to 12, and 2, told of 10 so far, leads next: until it has heard from 1
     its watermark is 10. That takes a few ms, and who asks then would take two records for gone.
+    Nor that there is no record from some time on: a consumer told so begins at the end.
     """
+    if hosted.replica.high_watermark < partition.committed_end:
+        _nothing_young(broker, hosted, partition.committed_end)
     part = _told(hosted, LATEST_TIMESTAMP)
     if part.error_code is ErrorCode.none and part.offset < partition.committed_end:
         raise Violation(
@@ -80,6 +87,31 @@ def end(broker: int, hosted: server.Partition, partition: Partition) -> None:
             f"{hosted.tp}: {partition.committed_end} are committed, and leader {broker} would say "
             f"{part.offset} at its election",
         )
+
+
+def _nothing_young(broker: int, hosted: server.Partition, committed: int) -> None:
+    """The youngest record may be one of those that this leader does not know to be committed."""
+    for timestamp in (MAX_TIMESTAMP, hosted.log.max_timestamp):
+        try:
+            part = _told(hosted, timestamp)
+        except OSError:  # its disk refuses to be read
+            return
+        if part.error_code is ErrorCode.none and part.offset == NO_OFFSET:
+            what = f"asked for {timestamp}, leader {broker} would find nothing at its election"
+            raise Violation("EndNeverBack", f"{hosted.tp}: {committed} are committed, and {what}")
+
+
+def waiting(broker: int, hosted: server.Partition) -> None:
+    """**WaitedForAreAnswered**: a leader tells each of its followers where epochs ended, also while
+    it waits for them and serves nobody else. Raises Violation.
+
+    A follower that has to ask before it may fetch would be waited for in vain, and dropped.
+    """
+    for follower in hosted.replica.replicas:
+        part = _ended(hosted, hosted.replica.leader_epoch, follower)
+        if follower != broker and part.error_code is not ErrorCode.none:
+            what = f"leader {broker} would say {part.error_code.name} to {follower}, which follows"
+            raise Violation("WaitedForAreAnswered", f"{hosted.tp}: {what}")
 
 
 def shared(broker: int, hosted: server.Partition, partition: Partition) -> None:
@@ -95,7 +127,7 @@ def shared(broker: int, hosted: server.Partition, partition: Partition) -> None:
         if extent.base >= max(partition.given_up, hosted.log.log_start_offset)
     }
     for epoch, read in lasts.items():
-        found = _shared(hosted, LeaderEpoch(epoch))
+        found = _ended(hosted, LeaderEpoch(epoch))
         told = (found.leader_epoch, found.end_offset)
         if found.error_code is ErrorCode.none and told < (epoch, read):
             what = f"{told[1]} in epoch {told[0]} as the end of what they share"
@@ -160,14 +192,16 @@ def _is_elected(broker: int, hosted: server.Partition, partition: Partition) -> 
     return bool(seat.is_whole and seat.trusted and seat.readable)
 
 
-def _shared(hosted: server.Partition, epoch: LeaderEpoch) -> EpochEndOffset:
+def _ended(
+    hosted: server.Partition, epoch: LeaderEpoch, follower: BrokerId = NOT_A_FOLLOWER
+) -> EpochEndOffset:
     asked = OffsetForLeaderPartition(
         partition=hosted.tp.partition,
         current_leader_epoch=hosted.replica.leader_epoch,
         leader_epoch=epoch,
     )
     topic = OffsetForLeaderTopic(topic=hosted.tp.topic, partitions=(asked,))
-    request = OffsetForLeaderEpochRequest(version=2, replica_id=BrokerId(-1), topics=(topic,))
+    request = OffsetForLeaderEpochRequest(version=3, replica_id=follower, topics=(topic,))
     answer = offset_for_leader_epoch.handle(request, _of(hosted))
     ((part,),) = [each.partitions for each in answer.topics]
     return part
@@ -185,7 +219,7 @@ def _told(hosted: server.Partition, timestamp: int) -> ListOffsetsPartitionRespo
     asked = ListOffsetsPartition(partition_index=hosted.tp.partition, timestamp=timestamp)
     topic = ListOffsetsTopic(name=hosted.tp.topic, partitions=(asked,))
     request = ListOffsetsRequest(
-        version=7, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
+        version=7, replica_id=NOT_A_FOLLOWER, isolation_level=0, topics=(topic,)
     )
     ((part,),) = [each.partitions for each in list_offsets.handle(request, _of(hosted)).topics]
     return part
