@@ -105,7 +105,8 @@ def _check(groups: Groups, event: Event, effects: Sequence[Effect], was: _Was) -
     stored.check(step, stores, was.records, is_gone=is_gone)
     last = GroupMetadataKey(group=was.name)
     said = groups._generations.get(last)
-    step.require(not is_gone or said is None, ENDS, "it is gone, and not let go")
+    is_let_go = last not in groups._generations
+    step.require(not is_gone or is_let_go, ENDS, "it is gone, and not let go")
     due = was.generation
     if isinstance(event, Stored) and event.error is ErrorCode.none:
         due = dict(was.records).get(last, due)
