@@ -149,6 +149,11 @@ class Node:
         """Whether there is a process, perhaps a paused one."""
         return self.process is not None and not self.process.is_dead
 
+    @property
+    def listens(self) -> bool:
+        """Whether clients and other brokers may connect."""
+        return self._around.network.listens(self.host, PORT)
+
     # --- what happens to it -----------------------------------------------------------------
 
     def start(self) -> None:

@@ -168,6 +168,10 @@ class Network:
     def _close(self, address: Address) -> None:
         self._listening.pop(address, None)
 
+    def listens(self, host: str, port: int) -> bool:
+        """Whether somebody does there."""
+        return (host, port) in self._listening
+
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[Endpoint, Any]:

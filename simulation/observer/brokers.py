@@ -43,6 +43,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
         replicas.deletions(undo, observer)
         serving.lives(undo, observer)
         serving.connections(undo, observer)
+        serving.doors_open(undo, observer, hosts)
         fetching.sessions(undo, observer)
         fetching.leaders(undo, observer)
         fetching.readings(undo, observer)

@@ -10,6 +10,8 @@ from typing import Final
 
 from broker.server.app import App
 from broker.server.controller.by_controller import ByController
+from broker.server.coordination.by_leaders import ByLeaders
+from broker.server.coordination.led_topics import LedTopics
 from broker.server.network.connections import PIPELINE, Connections, Later
 from broker.server.zk.session import REQUESTS_IN_FLIGHT_MAX
 from simulation.observer.observer import Observer
@@ -44,8 +46,21 @@ def kept(app: App) -> Iterator[str]:
         questions = app.coordinator._controller._questions
         if questions:
             yield f"{len(questions)} answers of the controller are waited for"
+    if isinstance(app.coordinator, ByLeaders):
+        yield from _without_a_controller(app.coordinator)
     if done := [task for task in (*app._tasks, *app._under_way) if task.done()]:
         yield f"{len(done)} tasks that are done are held"
+
+
+def _without_a_controller(coordinator: ByLeaders) -> Iterator[str]:
+    topics, outbox = coordinator.topics, coordinator._core._context.outbox
+    assert isinstance(topics, LedTopics)
+    if under_way := topics._creating | topics._deleting:
+        yield f"topics {sorted(under_way)} count as being made or deleted"
+    if topics._commands._waiting:
+        yield f"{len(topics._commands._waiting)} commands are under way"
+    if asked := len(outbox._waiting) + len(outbox._reading) + len(outbox._listing):
+        yield f"{asked} answers of ZooKeeper are waited for"
 
 
 def _for_zookeeper(app: App) -> Iterator[str]:

@@ -93,6 +93,7 @@ async def _what_is_promised(client: Client, administrator: Administrator, world:
     await _static_members(client, world.observer)
     await deleted_groups.check(client, administrator, world.observer)
     await deleted_topics.check(client, administrator, world.observer)
+    await deleted_topics.are_made_again(administrator, world.observer)
     await settle(world)
     await fetching.check(client, world.observer, world.hosted)
     await sessions.check(client, world.observer, world.hosted)

@@ -42,6 +42,8 @@ class Rehearsal:
         self._twin._pendings._waiting = epoch._pendings._waiting
         self.gone: dict[str, tuple[str, ...]] = {}
         """Topics that are, with the replicas that were not deleted by then."""
+        self.answered: set[int] = set()
+        """Whose questions are, by their tokens."""
         self._zxid = itertools.count(_latest(self.context) + 1)
         self._written = deque([WriteStates(writes=tuple(self.context.writing.values()))])
         """What is being written."""
@@ -62,10 +64,27 @@ class Rehearsal:
 
     def take(self, event: Event) -> None:
         """Something happens, when what is being written has been."""
-        self._write()
+        self.write()
         self._step(event)
 
-    def _write(self) -> None:
+    def meet_conflicts(self, *, but: TopicPartition) -> None:
+        """Of what is being written one state is written; of the others somebody was faster, and
+        they are decided again."""
+        self._written.clear()
+        written = self.context.writing
+        version = ZkVersion((written[but].expected or 0) + 1)
+        conflicts = {tp: self._met(tp) for tp in written if tp != but}
+        self._step(events.StatesWritten(written={but: version}, conflicts=conflicts))
+
+    def _met(self, tp: TopicPartition) -> PartitionState | None:
+        state = self.context.states.get(tp)
+        if state is None:
+            return None
+        version = ZkVersion(state.zk_version + 1)
+        return replace(state, zk_version=version, mzxid=next(self._zxid))
+
+    def write(self) -> None:
+        """What is being written is, and so is what is decided then."""
         for _ in range(ROUNDS_MAX):
             if not self._written:
                 return
@@ -75,7 +94,7 @@ class Rehearsal:
 
     def bounce(self, brokers: Collection[BrokerId]) -> None:
         """They die, and are back when the controller has heard of that."""
-        self._write()
+        self.write()
         live = self.context.live
         back = self._registered_anew(brokers)
         left = {broker: there for broker, there in live.items() if broker not in brokers}
@@ -133,6 +152,8 @@ class Rehearsal:
                     for replica in _to_delete(effect.broker, request):
                         self._deleted.discard(replica)
                         self._deleting[replica] = None
+                case events.Answer() | events.AnswerShutdown():
+                    self.answered.add(effect.token)
                 case events.DeleteTopic():
                     self._is_gone(effect.topic, topics[effect.topic])
                 case _:

@@ -35,8 +35,9 @@ from simulation.observer.leadership import (
 from simulation.observer.leadership.counting import Counting
 from simulation.observer.leadership.roles_told import RolesTold
 from simulation.observer.leadership.suspecting import Bounced
+from simulation.observer.moments.who_is_live import Asking
 from simulation.observer.observer import Observer
-from simulation.observer.orders import carried_out, dropping, named, standing
+from simulation.observer.orders import answering, carried_out, dropping, named, standing
 from simulation.observer.watched.wrapping import replace
 from simulation.observer.writing import electing
 
@@ -60,6 +61,7 @@ def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:
             giving_way.if_asked_to_stop(context)
             deleting.check(context)
             carried_out.stepped(self, event, topics)
+            answering.stepped(self, event)
             for effect in effects:
                 if type(effect) is AnswerShutdown:
                     handing_over.check(context, effect)
@@ -69,7 +71,8 @@ def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:
 
 
 def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
-    original, counts, host = Coordinator.step, Counting(), HostedPartition.__init__
+    original, host = Coordinator.step, HostedPartition.__init__
+    counts, asking = Counting(), Asking()
     look = HostedPartition._partition_read
 
     def step(self: Coordinator, event: Any, now: Millis) -> Any:
@@ -77,6 +80,7 @@ def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
         effects = original(self, event, now)
         with observer.failing():
             counts.stepped(self, event, effects)
+            asking.stepped(self, event, effects)
             suspecting.stepped(event, suspects, self.suspects)
             giving_back.check(self)
         return effects

@@ -27,6 +27,7 @@ from simulation.verdict.grouped.deleted_groups import (
 
 INVARIANT: Final = "OffsetsGoWithTopics"
 GROUP, TOPIC = "reader", "passing"
+AGAIN: Final = "again"
 HURRYING: Final = "hurrying"
 EVERY_S: Final = 0.001
 """Less than it takes until a commit is stored: one is on its way whenever the topic goes. Of that
@@ -54,6 +55,20 @@ async def check(client: Client, administrator: Administrator, observer: Observer
         return f"group {GROUP} has {told and told[tp]} of {tp} committed, which was deleted"
 
     await patience.wait(INVARIANT, PATIENCE_S, why)
+
+
+async def are_made_again(administrator: Administrator, observer: Observer) -> None:
+    """And deleted again: what whoever deleted the first one remembers of that is in nobody's way,
+    nor is it kept (NothingIsKept is asked afterwards). Raises Violation."""
+
+    async def why() -> str | None:
+        return f"the name of {AGAIN} is taken still" if AGAIN in observer.topics else None
+
+    for _ in range(2):
+        made = CreateTopic(topic=AGAIN, replicas=((administrator.brokers[0],),))
+        await patience.obeyed(administrator, made)
+        await patience.obeyed(administrator, DeleteTopic(topic=AGAIN))
+        await patience.wait("GoneEverywhere", PATIENCE_S, why)  # brokers hear of it before
 
 
 async def _commits_on(client: Client, tp: TopicPartition) -> None:
