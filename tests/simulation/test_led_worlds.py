@@ -41,7 +41,7 @@ SEEDS = 40
 FOUND = {
     "a claim by the first reading, over any ISR": ("slow claimant", 0, "OneLeaderPerEpoch"),
     "a claim in the same epoch": (None, 0, "OneLeaderPerEpoch"),
-    "a former leader writes its ISR": (None, 86, "LeaderInIsr"),
+    "a former leader writes its ISR": (None, 6, "LeaderInIsr"),
     "a close is carried out whenever it comes, whoever has joined": (
         "away and back",
         0,

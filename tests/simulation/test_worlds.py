@@ -86,7 +86,8 @@ FAILED_ONCE = {
     82415: "a replica was deleted by a move that was complete, before its leader had heard of "
     "that: a fault of the observer",
     86298: "who was moved to again, without a controller, joined the ISR with its close-replica "
-    "still to be carried out",
+    "still to be carried out; and a move back was answered as done already by word of a server of "
+    "ZooKeeper's that lagged",
     91433: "a broker told clients of a topic whose deletion it had not heard of before the "
     "controller died",
 }

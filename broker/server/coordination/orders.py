@@ -13,13 +13,8 @@ from kio.schema.errors import ErrorCode
 from broker.controller.events import Outcome
 from broker.coordination.administration.admin import Admin, Command
 from broker.coordination.administration.admin import Outcome as CommandOutcome
-from broker.coordination.nodes import (
-    ADMIN,
-    Change,
-    PartitionView,
-    StateChangeRequest,
-)
-from broker.coordination.ops import Enqueue, PutIsr, Result
+from broker.coordination.nodes import ADMIN, Change, Kind, Node, PartitionView, StateChangeRequest
+from broker.coordination.ops import Check, Enqueue, PutIsr, Result
 from broker.server.coordination.commands import Commands
 from broker.server.coordination.reading import Reader
 from broker.server.coordination.writing import Writer
@@ -130,9 +125,23 @@ class Orders:
             if refused is not None:
                 return refused
             if target == (view.assigned if view.moving_to is None else view.moving_to):
+                done = await self._still(tp, view)
+            else:
+                done = await self._done(self._admin.reassign(tp, target))
+            if done:
                 return DONE
-            if await self._done(self._admin.reassign(tp, target)):
-                return DONE
+
+    async def _still(self, tp: TopicPartition, view: PartitionView) -> bool:
+        """Whether nobody has ordered anything since. Read from a server of ZooKeeper's that lags, a
+        partition is on [1, 2] that has been moved to [2]: who orders it back would be told that
+        there is nothing to do. A transaction is the leader's, and each order moves AR's version on.
+        """
+        assert view.replicas is not None
+        check = Check(node=Node(Kind.REPLICAS, tp), expected=view.replicas.version)
+        if (await self._writer.write((check,), None)).result is Result.DONE:
+            return True
+        await asyncio.sleep(LOOK_S)
+        return False
 
     async def _take_back(self, tp: TopicPartition) -> Outcome:
         """Waits while the partition would be left without a replica that may lead."""
