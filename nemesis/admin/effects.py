@@ -14,7 +14,7 @@ from typing import ClassVar
 from infra.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
 from infra.interface import ClusterView, ViewUnavailable
 from nemesis.effects import Terminate
-from nemesis.interface import Cluster, Placed, Resource
+from nemesis.interface import Cluster, NotBegun, Placed, Resource
 from nemesis.proofs.proving import expiry_ms, shrink_ms
 
 PARTITION = "partition"
@@ -181,11 +181,11 @@ class Retire(Terminate):
     """SIGTERM to a broker that has no replica any more, once that is so."""
 
     def apply(self, cluster: Cluster) -> bool:
-        """Raises TimeoutError, and leaves it running, when its replicas are not gone in time: it
-        would be a broker that is stopped, not one that was removed."""
+        """Raises NotBegun, and leaves it running, when its replicas are not gone in time: it would
+        be a broker that is stopped, not one that was removed."""
         number = cluster.server(self.server).id
         if not await_view(cluster, lambda view: not holds(view, number)):
-            raise TimeoutError(f"{self.server} still has replicas")
+            raise NotBegun(f"{self.server} still has replicas")
         return Terminate.apply(self, cluster)
 
     def __str__(self) -> str:

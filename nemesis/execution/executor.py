@@ -17,7 +17,7 @@ import threading
 from dataclasses import dataclass, field
 
 from nemesis.execution.ledger import Ledger, OpenFault
-from nemesis.interface import Cluster, Effect, Injection, Resource
+from nemesis.interface import Cluster, Effect, Injection, NotBegun, Resource
 from nemesis.rhythm import Rhythm
 
 logger = logging.getLogger(__name__)
@@ -141,6 +141,11 @@ class Executor:
                     held.applied.append(effect)
                 elif not did_before:
                     self._ledger.changed_nothing(entry.fault_id, effect)
+            except NotBegun:
+                # A broker that was not stopped keeps its session: were it taken for stopped, its
+                # heal would wait in vain until it is registered by another one.
+                self._ledger.changed_nothing(entry.fault_id, effect)
+                raise
             except BaseException:
                 # Half of it may be done: a request can be carried out and its answer be lost.
                 held.applied.append(effect)

@@ -129,15 +129,15 @@ class Ledger:
             )
             return next(holding, None)
 
-    def ended_by(self, client: str) -> int | None:
-        """The fault, open or healed, that ended a client for good; None where none did."""
+    def ending(self, name: str) -> tuple[int, ...]:
+        """The faults, open or healed, that ended a server's process or a client, or may have, in
+        the order in which they were opened."""
         with self._lock:
-            ending = (
+            return tuple(
                 number
                 for number, effects in self._done.items()
-                if any(effect.ends == client for effect in effects)
+                if any(effect.ends == name for effect in effects)
             )
-            return next(ending, None)
 
     def _write(self, entry: Mapping[str, object], *, synced: bool = False) -> None:
         with self._path.open("a", encoding="utf-8") as ledger:

@@ -107,6 +107,20 @@ def test_killed_and_back_between_two_looks_is_the_faults_whenever_it_was_healed(
     assert not run.findings
 
 
+def test_a_fault_that_came_and_was_healed_between_two_looks_is_not_missed(
+    run: Run, memory: Memory, watched
+) -> None:
+    """A restart while ZooKeeper is cut off: nobody waits until it is registered."""
+    watched()
+    hold(run, 3)
+    server = memory.system.brokers[0]
+    server.process.signal(signal.SIGKILL)
+    server.start()
+    run.ledger.close(3)
+    assert watched() == [("started", None, None), ("ended", -9, 3), ("started", None, None)]
+    assert not run.findings
+
+
 def test_after_a_proven_heal_an_end_is_the_servers_own(run: Run, memory: Memory, watched) -> None:
     """The counter-example: a broker that dies in the second after its fault was healed."""
     hold(run, 3)

@@ -10,7 +10,7 @@ from nemesis.admin.churn import CHURN
 from nemesis.admin.orders import ADMIN
 from nemesis.examples import ORDERS, Example
 from nemesis.execution.executor import HealFailed
-from nemesis.interface import Unplannable
+from nemesis.interface import NotBegun, Unplannable
 from nemesis.targets.expressions import parse
 from nemesis.targets.resolution import TargetUnavailable, resolve
 
@@ -143,9 +143,13 @@ def test_records_that_are_still_there_were_not_deleted(nemesis: Nemesis) -> None
 
 def test_a_broker_that_keeps_its_replicas_is_not_removed(nemesis: Nemesis) -> None:
     nemesis.memory.system.admin.deaf = True
-    with pytest.raises(TimeoutError, match="broker-3 still has replicas"):
+    with pytest.raises(NotBegun, match="broker-3 still has replicas"):
         nemesis.strike("remove-broker", "broker-3")
     assert nemesis.memory.system.brokers[2].process.state() is ProcessState.RUNNING
+    nemesis.memory.system.admin.deaf = False
+    (entry,) = nemesis.ledger.still_open()
+    nemesis.executor.heal(entry)
+    assert nemesis.healed(entry).proven, "it is registered by the session that it has had all along"
 
 
 class TestReassign:
