@@ -173,6 +173,8 @@ def test_a_topic_grows_moves_and_goes(shared: Cluster) -> None:
     until("metadata shows it", lambda: _replicas(shared, "t") == [3, 2])
     until("it ended", lambda: reassignments(shared) == {})
     until("3 leads", lambda: shared.leader("t") == 3)
+    assert reassign(shared, "t", {0: [3, 2]}) == {0: ErrorCode.none}, "it is there already"
+    assert reassignments(shared) == {}
     until("1 has nothing left", lambda: not list(shared.brokers[1].logs.glob("t-*")))
     assert sent <= set(read_all(shared, "t"))
 
