@@ -15,6 +15,10 @@ CLIENT = "client"
 _KILLED_WITHIN_S = 10.0
 
 
+class NotBegun(RuntimeError):
+    """An effect that raises it has changed nothing: what it waited for did not come."""
+
+
 @dataclass(frozen=True, slots=True)
 class OnServer:
     """An effect on something of a server's, by which its process may end."""

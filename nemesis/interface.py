@@ -281,10 +281,6 @@ class Unplannable(ValueError):
     """The fault cannot be made of this target; the message says what would be right."""
 
 
-class NotBegun(RuntimeError):
-    """An effect that raises it has changed nothing: what it waited for did not come."""
-
-
 def brokers_alone(fault: str, members: Members, targeted: Iterable[str]) -> None:
     """Raise Unplannable where there is one among the ``targeted`` nodes that is no broker."""
     if others := sorted(set(targeted) - set(members.brokers)):

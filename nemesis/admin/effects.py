@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from infra.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
 from infra.interface import ClusterView, ViewUnavailable
-from nemesis.effects import Terminate
-from nemesis.interface import Cluster, NotBegun, Placed, Resource
+from nemesis.effects import NotBegun, Terminate
+from nemesis.interface import Cluster, Placed, Resource
 from nemesis.proofs.proving import expiry_ms, shrink_ms
 
 PARTITION = "partition"

@@ -16,8 +16,9 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
+from nemesis.effects import NotBegun
 from nemesis.execution.ledger import Ledger, OpenFault
-from nemesis.interface import Cluster, Effect, Injection, NotBegun, Resource
+from nemesis.interface import Cluster, Effect, Injection, Resource
 from nemesis.rhythm import Rhythm
 
 logger = logging.getLogger(__name__)

@@ -8,9 +8,10 @@ from infra.admin import NoAnswer, OrderRefused
 from infra.interface import ProcessState
 from nemesis.admin.churn import CHURN
 from nemesis.admin.orders import ADMIN
+from nemesis.effects import NotBegun
 from nemesis.examples import ORDERS, Example
 from nemesis.execution.executor import HealFailed
-from nemesis.interface import NotBegun, Unplannable
+from nemesis.interface import Unplannable
 from nemesis.targets.expressions import parse
 from nemesis.targets.resolution import TargetUnavailable, resolve
 
