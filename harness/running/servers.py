@@ -33,7 +33,7 @@ class _Watched:
         self._server = server
         self._process: Process | None = None
         self._ended = False
-        self._known: tuple[int, ...] = ()
+        self._known: frozenset[int] = frozenset()
         """The faults that ended it, or may have, until the last look."""
         self._lately: int | None = None
         """The fault that was on it at some time since the last look that got an answer."""
@@ -44,9 +44,8 @@ class _Watched:
         ending = self._run.ledger.ending(self._server.name)
         # One that came and was healed between two looks is on at neither of them: restarted while
         # it is cut off, a broker is not waited for until it is registered.
-        came = [fault for fault in ending if fault not in self._known]
+        self._lately = max(ending - self._known, default=self._lately)
         self._known = ending
-        self._lately = came[-1] if came else self._lately
         try:
             process = self._server.process
         except LookupError:

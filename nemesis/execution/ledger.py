@@ -113,7 +113,7 @@ class Ledger:
             ending = (
                 entry.fault_id
                 for entry in self.still_open()
-                if any(effect.ends == server for effect in self._done[entry.fault_id])
+                if self._may_have_ended(entry.fault_id, server)
             )
             return next(ending, None)
 
@@ -129,15 +129,13 @@ class Ledger:
             )
             return next(holding, None)
 
-    def ending(self, name: str) -> tuple[int, ...]:
-        """The faults, open or healed, that ended a server's process or a client, or may have, in
-        the order in which they were opened."""
+    def ending(self, name: str) -> frozenset[int]:
+        """The faults, open or healed, that ended a server's process or a client, or may have."""
         with self._lock:
-            return tuple(
-                number
-                for number, effects in self._done.items()
-                if any(effect.ends == name for effect in effects)
-            )
+            return frozenset(fault for fault in self._done if self._may_have_ended(fault, name))
+
+    def _may_have_ended(self, fault_id: int, name: str) -> bool:
+        return any(effect.ends == name for effect in self._done[fault_id])
 
     def _write(self, entry: Mapping[str, object], *, synced: bool = False) -> None:
         with self._path.open("a", encoding="utf-8") as ledger:

@@ -71,6 +71,14 @@ def hold(run: Run, fault_id: int) -> None:
     run.ledger.doing(fault_id, effect)
 
 
+def is_killed_and_back(run: Run, memory: Memory) -> None:
+    """By fault 3, which is healed when that is done."""
+    server = memory.system.brokers[0]
+    server.process.signal(signal.SIGKILL)
+    server.start()
+    run.ledger.close(3)
+
+
 def test_a_start_is_recorded_once(watched) -> None:
     watched()
     assert watched() == [("started", None, None)]
@@ -99,10 +107,7 @@ def test_killed_and_back_between_two_looks_is_the_faults_whenever_it_was_healed(
 ) -> None:
     hold(run, 3)
     watched()
-    server = memory.system.brokers[0]
-    server.process.signal(signal.SIGKILL)
-    server.start()
-    run.ledger.close(3)
+    is_killed_and_back(run, memory)
     assert watched() == [("started", None, None), ("ended", -9, 3), ("started", None, None)]
     assert not run.findings
 
@@ -113,10 +118,7 @@ def test_a_fault_that_came_and_was_healed_between_two_looks_is_not_missed(
     """A restart while ZooKeeper is cut off: nobody waits until it is registered."""
     watched()
     hold(run, 3)
-    server = memory.system.brokers[0]
-    server.process.signal(signal.SIGKILL)
-    server.start()
-    run.ledger.close(3)
+    is_killed_and_back(run, memory)
     assert watched() == [("started", None, None), ("ended", -9, 3), ("started", None, None)]
     assert not run.findings
 

@@ -36,8 +36,8 @@ def test_it_is_the_fault_s_for_good(nemesis: Nemesis) -> None:
     nemesis.executor.heal(entry)
     assert nemesis.healed(entry).proven
     nemesis.ledger.close(entry.fault_id)
-    assert nemesis.ledger.ending("producer-orders") == (entry.fault_id,)
-    assert nemesis.ledger.ending("producer-others") == ()
+    assert nemesis.ledger.ending("producer-orders") == {entry.fault_id}
+    assert nemesis.ledger.ending("producer-others") == frozenset()
 
 
 def test_who_comes_back_comes_once_and_at_the_end(nemesis: Nemesis) -> None:
@@ -71,7 +71,7 @@ def test_one_that_ended_before_is_not_the_fault_s(nemesis: Nemesis) -> None:
         "ended by signal 9": {"producer-payments": -9},
         "not looked at": {"ended by signal 9": {"producer-orders": "had ended already"}},
     }
-    assert nemesis.ledger.ending("producer-orders") == ()
+    assert nemesis.ledger.ending("producer-orders") == frozenset()
 
 
 def test_only_those_that_run_are_drawn(nemesis: Nemesis) -> None:

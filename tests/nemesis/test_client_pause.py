@@ -61,7 +61,7 @@ def test_one_that_has_not_lived_through_it_is_healed_and_has_ended_by_itself(
     nemesis.memory.workload[0].current = ProcessState.EXITED
     nemesis.executor.heal(entry)
     assert nemesis.healed(entry).proven
-    assert nemesis.ledger.ending(FIRST) == ()
+    assert nemesis.ledger.ending(FIRST) == frozenset()
 
 
 @pytest.mark.parametrize("which", ["bite", "heal"])

@@ -1,23 +1,14 @@
 """AnsweredIsWritten: a controller that answers too early, or not at all."""
 
-import uuid
 from typing import Any
 
 import pytest
-from controlled import ENDPOINT
+from controlled import in_office
 
 from broker.controller import events
-from broker.controller.cluster import (
-    BrokerInfo,
-    LiveBroker,
-    PartitionState,
-    ReplicaAssignment,
-    TopicAssignment,
-)
-from broker.controller.controller import Controller
 from broker.controller.events import Event
 from broker.controller.pending import Pending, Pendings
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from broker.types import BrokerId, TopicPartition
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.orders import answering
 from simulation.violation import Violation
@@ -33,28 +24,7 @@ PREFERS = events.ElectionAsked(partitions=TPS, unclean=False, token=7)
 
 def asked(event: Event) -> None:
     """Of two partitions that 1 leads, and 2 could; raises Violation."""
-    controller = Controller(BrokerId(3))
-    state = PartitionState(
-        leader=LEADER,
-        leader_epoch=LeaderEpoch(0),
-        isr=(PREFERRED, LEADER),
-        controller_epoch=ControllerEpoch(1),
-        zk_version=ZkVersion(0),
-        mzxid=5,
-    )
-    assigned = ReplicaAssignment(replicas=(PREFERRED, LEADER))
-    topic = TopicAssignment(topic_id=uuid.UUID(int=1), partitions={0: assigned, 1: assigned})
-    infos = [BrokerInfo(broker_id=each, endpoints=(ENDPOINT,)) for each in (LEADER, PREFERRED)]
-    controller.step(
-        events.Elected(
-            epoch=ControllerEpoch(2),
-            live={info.broker_id: LiveBroker(info=info, epoch=1) for info in infos},
-            topics={"t": topic},
-            states=dict.fromkeys(TPS, state),
-            unclean=frozenset(),
-            waits_for_isr=True,
-        )
-    )
+    controller = in_office(3, (2, 1), live=(1, 2), isr=(2, 1), partitions=2)
     controller.step(event)
     assert controller.context is not None
     assert controller.context.writing.keys() == set(TPS)

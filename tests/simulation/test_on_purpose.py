@@ -66,6 +66,7 @@ from simulation.observer.groups import watch
 from simulation.plans.actions import Consume, CreateTopic, Produce, Timed
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan
 from simulation.plans.schedule import draw, without_controller
+from simulation.violation import Violation
 from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
@@ -109,6 +110,14 @@ def test_a_sound_broker_does_all_that_is_asked_of_it() -> None:
 
 
 # --- planted --------------------------------------------------------------------------------------
+
+
+def found(plan: Plan, *broken: Swap) -> Violation:
+    """What it is that a broker which is broken so does wrong."""
+    with Mutation(*broken).active():
+        violation = run(plan).violation
+    assert violation is not None
+    return violation
 
 
 def reads_all() -> Swap:
@@ -506,9 +515,7 @@ def has_nothing_before_it_has_loaded() -> Swap:
 def test_a_fault_is_found(plant: Callable[[], Swap], invariant: str) -> None:
     """By who asks: what is held against each step of a coordinator (``test_group_steps.py``) would
     come first."""
-    with Mutation(plant(), Swap(watch, "check", lambda *_: None)).active():
-        violation = run(PLAN).violation
-    assert violation is not None
+    violation = found(PLAN, plant(), Swap(watch, "check", lambda *_: None))
     assert violation.invariant == invariant, violation
 
 
@@ -538,9 +545,7 @@ def writes_settings_over_any() -> Swap:
 def test_orders_that_meet_each_other_are_carried_out(
     plant: Callable[[], Swap], seed: int, invariant: str
 ) -> None:
-    with Mutation(plant()).active():
-        violation = run(replace(PLAN, seed=seed)).violation
-    assert violation is not None
+    violation = found(replace(PLAN, seed=seed), plant())
     assert violation.invariant == invariant, violation
 
 
@@ -554,9 +559,7 @@ def test_who_leads_in_another_session_listens_to_reassignments_in_it() -> None:
 
     led = without_controller(PLAN, "fenced")
     assert run(led).violation is None
-    with Mutation(Swap(Context, "begin_session", begins)).active():
-        violation = run(led).violation
-    assert violation is not None
+    violation = found(led, Swap(Context, "begin_session", begins))
     assert violation.invariant == "RemovedAreDeleted", violation
 
 
@@ -567,9 +570,9 @@ def test_who_is_gone_is_shown_to_no_client() -> None:
         ever.update(await read(self, watch))
         return dict(ever)
 
-    with Mutation(Swap(KafkaZk, "live_brokers", forgets_nobody)).active():
-        violation = run(without_controller(PLAN, "fenced")).violation
-    assert violation is not None
+    violation = found(
+        without_controller(PLAN, "fenced"), Swap(KafkaZk, "live_brokers", forgets_nobody)
+    )
     assert violation.invariant == "RegisteredAreShown", violation
 
 
@@ -599,18 +602,14 @@ def elects_nobody_who_is_asked_for() -> Swap:
     ],
 )
 def test_elections_outside_the_isr_are_as_set(plant: Callable[[], Swap], invariant: str) -> None:
-    with Mutation(plant()).active():
-        violation = run(PLAN).violation
-    assert violation is not None
+    violation = found(PLAN, plant())
     assert violation.invariant == invariant, violation
 
 
 def test_a_leader_that_tells_its_own_watermark_at_its_election_is_found() -> None:
     asked = Swap(list_offsets, "_unless_behind", lambda _partition, _version: ErrorCode.none)
-    with Mutation(asked).active():
-        violation = run(draw(1)).violation
-    assert violation is not None
-    assert violation.invariant == "EndNeverBack"
+    violation = found(draw(1), asked)
+    assert violation.invariant == "EndNeverBack", violation
 
 
 def test_a_leader_that_shares_no_more_than_its_own_watermark_at_its_election_is_found() -> None:
@@ -621,10 +620,8 @@ def test_a_leader_that_shares_no_more_than_its_own_watermark_at_its_election_is_
         hosted = context.replicas.hosted(tp)
         return error, epoch, end if error else min(end, hosted.replica.high_watermark)
 
-    with Mutation(Swap(offset_for_leader_epoch, "_find", bounded)).active():
-        violation = run(draw(1)).violation
-    assert violation is not None
-    assert violation.invariant == "ReadIsShared"
+    violation = found(draw(1), Swap(offset_for_leader_epoch, "_find", bounded))
+    assert violation.invariant == "ReadIsShared", violation
 
 
 def test_a_leader_that_finds_nothing_young_at_its_election_is_found() -> None:
@@ -637,10 +634,8 @@ def test_a_leader_that_finds_nothing_young_at_its_election_is_found() -> None:
             return list_offsets._entry(tp, ErrorCode.none)
         return part
 
-    with Mutation(Swap(list_offsets, "_list", at_once)).active():
-        violation = run(draw(1)).violation
-    assert violation is not None
-    assert violation.invariant == "EndNeverBack"
+    violation = found(draw(1), Swap(list_offsets, "_list", at_once))
+    assert violation.invariant == "EndNeverBack", violation
 
 
 def test_a_leader_that_waits_for_followers_and_tells_them_nothing_is_found() -> None:
@@ -649,7 +644,7 @@ def test_a_leader_that_waits_for_followers_and_tells_them_nothing_is_found() -> 
     def to_anybody(tp: Any, asked: Any, _follower: Any, context: Any) -> Any:
         return find(tp, asked, None, context)
 
-    with Mutation(Swap(offset_for_leader_epoch, "_find", to_anybody)).active():
-        violation = run(without_controller(PLAN, "fenced")).violation
-    assert violation is not None
-    assert violation.invariant == "WaitedForAreAnswered"
+    violation = found(
+        without_controller(PLAN, "fenced"), Swap(offset_for_leader_epoch, "_find", to_anybody)
+    )
+    assert violation.invariant == "WaitedForAreAnswered", violation

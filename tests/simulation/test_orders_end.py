@@ -1,26 +1,20 @@
 """OrdersEnd, broken by hand: orders of which something would be left."""
 
-import uuid
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from controlled import ENDPOINT, TP
+from controlled import TP, in_office
 
 from broker.controller import events
 from broker.controller.cluster import (
-    BrokerInfo,
-    LiveBroker,
-    PartitionState,
     ReplicaAssignment,
-    TopicAssignment,
 )
-from broker.controller.controller import Controller
 from broker.controller.deletion import Deletions
 from broker.controller.events import Event
 from broker.controller.phases.replica_state import ReplicaPhase
 from broker.controller.reassignment import Reassignments
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+from broker.types import BrokerId
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.orders import carried_out
 from simulation.violation import Violation
@@ -40,30 +34,12 @@ def moved(*target: int) -> Event:
 
 def ordered(event: Event, *, live: tuple[int, ...] = (1, 2, 3)) -> None:
     """Of t-0, which is on 1 and 2; raises Violation."""
-    controller = Controller(BrokerId(1))
-    state = PartitionState(
-        leader=BrokerId(1),
-        leader_epoch=LeaderEpoch(0),
-        isr=tuple(broker for broker in of(1, 2) if broker in live),
-        controller_epoch=ControllerEpoch(1),
-        zk_version=ZkVersion(0),
-        mzxid=5,
-    )
-    assigned = TopicAssignment(
-        topic_id=uuid.UUID(int=1), partitions={0: ReplicaAssignment(replicas=of(1, 2))}
-    )
-    infos = [BrokerInfo(broker_id=broker, endpoints=(ENDPOINT,)) for broker in of(*live)]
-    elected = events.Elected(
-        epoch=ControllerEpoch(2),
-        live={info.broker_id: LiveBroker(info=info, epoch=1) for info in infos},
-        topics={TP.topic: assigned},
-        states={TP: state},
-        unclean=frozenset(),
-        waits_for_isr=True,
-    )
-    controller.step(elected)
+    isr = [broker for broker in (1, 2) if broker in live]
+    controller = in_office(1, (1, 2), live=live, isr=isr)
+    assert controller.context is not None
+    topics = dict(controller.context.topics)
     controller.step(event)
-    carried_out.stepped(controller, event, {TP.topic: assigned})
+    carried_out.stepped(controller, event, topics)
 
 
 @pytest.mark.parametrize("live", [(1, 2, 3), (1, 3)])

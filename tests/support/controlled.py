@@ -1,7 +1,9 @@
 """What a controller knows of one partition, ``t-0``, by hand."""
 
+import uuid
 from collections.abc import Collection
 
+from broker.controller import events
 from broker.controller.cluster import (
     BrokerInfo,
     Endpoint,
@@ -11,6 +13,7 @@ from broker.controller.cluster import (
     TopicAssignment,
 )
 from broker.controller.context import Context
+from broker.controller.controller import Controller
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 TP = TopicPartition("t", 0)
@@ -44,5 +47,40 @@ def led(isr: Collection[int], *, live: Collection[int], stopping: Collection[int
         controller_epoch=ControllerEpoch(1),
         zk_version=ZkVersion(0),
         mzxid=5,
+    )
+    return made
+
+
+def in_office(
+    controller: int,
+    replicas: Collection[int],
+    *,
+    live: Collection[int],
+    isr: Collection[int],
+    partitions: int = 1,
+) -> Controller:
+    """One that was just elected: of t, all of whose partitions are led by 1."""
+    state = PartitionState(
+        leader=BrokerId(1),
+        leader_epoch=LeaderEpoch(0),
+        isr=tuple(map(BrokerId, isr)),
+        controller_epoch=ControllerEpoch(1),
+        zk_version=ZkVersion(0),
+        mzxid=5,
+    )
+    each = ReplicaAssignment(replicas=tuple(map(BrokerId, replicas)))
+    numbers = range(partitions)
+    topic = TopicAssignment(topic_id=uuid.UUID(int=1), partitions=dict.fromkeys(numbers, each))
+    infos = [BrokerInfo(broker_id=BrokerId(broker), endpoints=(ENDPOINT,)) for broker in live]
+    made = Controller(BrokerId(controller))
+    made.step(
+        events.Elected(
+            epoch=ControllerEpoch(2),
+            live={info.broker_id: LiveBroker(info=info, epoch=1) for info in infos},
+            topics={TP.topic: topic},
+            states={TopicPartition(TP.topic, number): state for number in numbers},
+            unclean=frozenset(),
+            waits_for_isr=True,
+        )
     )
     return made

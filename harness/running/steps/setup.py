@@ -95,7 +95,7 @@ def ended_otherwise(run: Run, one: clients.ClientProcess, how: str) -> None:
     """Record that a client has ended, and not as it was told to; and show it where no fault
     accounts for it. It is a matter of its own cell alone, and of none where it only read."""
     name = one.client.name
-    fault_id = next(iter(run.ledger.ending(name)), None)
+    fault_id = min(run.ledger.ending(name), default=None)
     by_itself = fault_id is None
     run.recorder.client(name, exit_status(one.process), fault_id, how if by_itself else None)
     if by_itself:
