@@ -22,6 +22,19 @@ class EndlessStep(Exception):
     """A step has taken far longer than any does."""
 
 
+def _within(frame: FrameType | None) -> str:
+    """What the step was about, from where the loop called it.
+
+    Where it was interrupted says little by itself: a loop in the broker that spends its time in
+    the library's functions would be named after one of these.
+    """
+    calls: list[str] = []
+    while frame is not None and frame.f_code is not SimulatedLoop._step.__code__:
+        calls.append(frame.f_code.co_qualname)
+        frame = frame.f_back
+    return " > ".join(reversed(calls))
+
+
 @contextmanager
 def steps_end(loop: SimulatedLoop, longest_s: float = STEP_S) -> Iterator[None]:
     """Within, a step that takes longer than that, or not quite twice as long, ends the run.
@@ -36,8 +49,7 @@ def steps_end(loop: SimulatedLoop, longest_s: float = STEP_S) -> Iterator[None]:
     def look(_number: int, frame: FrameType | None) -> None:
         nonlocal seen
         if loop.is_running() and loop.steps == seen:
-            where = "" if frame is None else f", in {frame.f_code.co_qualname}"
-            loop.fail(EndlessStep(f"a step goes on and on{where}"))
+            loop.fail(EndlessStep(f"a step goes on and on, in {_within(frame)}"))
             raise Killed
         seen = loop.steps
 
