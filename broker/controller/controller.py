@@ -18,7 +18,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from broker.controller import events
-from broker.controller.cluster import PartitionState
+from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.controller.context import Context
 from broker.controller.deletion import Deletions
 from broker.controller.elections import Elections
@@ -220,15 +220,12 @@ class _Epoch:
         that nobody was told to delete, and the topic stay until the controller changes.
         """
         context = self.context
-        for topic in event.gone:
+        for topic in (*event.gone, *self._made_again(event.topics)):
             self._forget(topic)
         context.unclean = (context.unclean - event.topics.keys()) | event.unclean
         found: list[TopicPartition] = []
         for topic, assigned in event.topics.items():
             known = context.topics.get(topic)
-            if known is not None and known.topic_id != assigned.topic_id:
-                self._forget(topic)
-                known = None
             if context.deletes(topic):
                 continue
             if known is None:
@@ -242,6 +239,11 @@ class _Epoch:
             found += [TopicPartition(topic, p) for p in assigned.partitions if p not in old]
         self._discover(found, event.states)
         self._partitions.reconsider(found)
+
+    def _made_again(self, topics: Mapping[str, TopicAssignment]) -> list[str]:
+        """Those that were deleted, and made anew under the same name, before anybody looked."""
+        known = self.context.topics
+        return [t for t in topics if t in known and known[t].topic_id != topics[t].topic_id]
 
     def _discover(
         self, tps: Iterable[TopicPartition], states: Mapping[TopicPartition, PartitionState]

@@ -327,6 +327,14 @@ def test_new_topic_of_a_deleted_ones_name_stays(three):
     assert three.told[2, TP].leader == 2
 
 
+def test_a_topic_made_again_unseen_allows_what_the_new_one_does(three):
+    """It was deleted and made again before the controller looked."""
+    for unclean in (True, False):
+        three.unclean = {"orders"} if unclean else set()
+        three.topic("orders", (1, 2, 3))
+        assert three.controller.context.unclean == three.unclean
+
+
 def test_added_partitions(three):
     parts = three.topics["orders"].partitions
     three.topics["orders"] = type(three.topics["orders"])(
