@@ -1,4 +1,4 @@
-"""LeadersStay, HostedIsNotDeleted, HostedIsNotClosed and DeletionsGetOn, broken by hand."""
+"""Who gives way, leads, leaves the ISR, and counts as deleted: broken by hand."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -65,7 +65,8 @@ def elected(leader: int, isr: tuple[int, ...]) -> tuple[WriteStates]:
 def test_who_is_gone_or_has_a_successor_gives_way(
     isr: Any, live: Any, stopping: Any, leader: int
 ) -> None:
-    giving_way.stepped(led(isr, live=live, stopping=stopping), elected(leader, isr))
+    kept = isr if leader == NO_LEADER else (leader,)
+    giving_way.stepped(led(isr, live=live, stopping=stopping), elected(leader, kept))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_nobody_else_is_elected_while_one_in_sync_is_left(
 ) -> None:
     found = led(isr, live=live, stopping=stopping)
     with pytest.raises(Violation, match=rf"LeadersStay: .*though \[{able}\] could lead"):
-        giving_way.stepped(found, elected(leader, isr))
+        giving_way.stepped(found, elected(leader, isr if leader == NO_LEADER else (leader,)))
 
 
 def test_who_stops_with_the_last_leader_stays_in_sync() -> None:
@@ -94,7 +95,7 @@ def test_who_stops_with_the_last_leader_stays_in_sync() -> None:
 
 @pytest.mark.parametrize("isr", [(1,), (1, 2), (2,)])
 def test_a_leader_that_is_asked_to_stop_leads_until_it_is_gone(isr: Any) -> None:
-    giving_way.if_asked_to_stop(led(isr, live=(1, 2, 3)))
+    giving_way.settled(led(isr, live=(1, 2, 3)))
 
 
 @pytest.mark.parametrize("leader", [NO_LEADER, 3])
@@ -103,9 +104,39 @@ def test_who_would_give_way_is_found(leader: int) -> None:
         return Choice(BrokerId(leader), (BrokerId(3),))
 
     with Mutation(Swap(plan, "choose", unfair)).active():
-        giving_way.if_asked_to_stop(led((1,), live=(2, 3)))
+        giving_way.settled(led((1,), live=(2, 3)))
         with pytest.raises(Violation, match=r"LeadersStay: 1 .*though \[1\] could lead"):
-            giving_way.if_asked_to_stop(led((1, 2), live=(1, 3)))
+            giving_way.settled(led((1, 2), live=(1, 3)))
+
+
+@pytest.mark.parametrize("isr", [(1,), (3,), (1, 3)])
+def test_nobody_leads_where_nobody_could(isr: Any) -> None:
+    giving_way.settled(led(isr, live=(2,)))
+
+
+def test_nobody_leads_where_somebody_could() -> None:
+    found = led((1, 2, 3), live=(2,))
+    with pytest.raises(Violation, match=r"EligibleLead: nobody leads t-0, though \[2\] could"):
+        giving_way.settled(found)
+    (found.writing[TP],) = elected(2, (2,))[0].writes
+    giving_way.settled(found)
+
+
+def test_the_dead_are_written_into_an_isr() -> None:
+    found = led((1, 2, 3), live=(1, 2))
+    giving_way.stepped(found, elected(2, (2, 1)))
+    with pytest.raises(Violation, match=r"DeadLeaveIsr: 2 is to lead t-0, and \[3\]"):
+        giving_way.stepped(found, elected(2, (2, 3)))
+
+
+def test_the_dead_would_stay_in_the_isr_of_who_stops() -> None:
+    def keeps(state: Any, *_: Any, **__: Any) -> Choice:
+        return Choice(state.leader, state.isr)
+
+    with Mutation(Swap(plan, "choose", keeps)).active():
+        giving_way.settled(led((1,), live=(1, 2)))
+        with pytest.raises(Violation, match=r"DeadLeaveIsr: if 1, .* \[1, 2\] would be its ISR"):
+            giving_way.settled(led((1, 2), live=(1, 2)))
 
 
 @pytest.mark.parametrize(

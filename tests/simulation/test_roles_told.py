@@ -1,12 +1,20 @@
-"""Whom a controller tells who leads: somebody left out by hand, and nobody."""
+"""Whom a controller tells who leads, and when: somebody left out by hand, or told too late."""
 
 import pytest
 from controlled import TP, assigned, comes
+from kio.schema.errors import ErrorCode
 
 from broker.controller.cluster import (
     PartitionState,
 )
-from broker.controller.events import StateWrite
+from broker.controller.events import (
+    Answer,
+    AnswerShutdown,
+    DropIsrChanges,
+    DropPreferredElection,
+    Effect,
+    StateWrite,
+)
 from broker.controller.requests.request_batch import RequestBatch
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
 from simulation.observer.leadership.roles_told import RolesTold
@@ -63,6 +71,27 @@ def test_somebody_is_left_out(controlled: Controlled, left_out: BrokerId) -> Non
     heard = rf"broker {left_out} heard \(1, 4\)"
     with pytest.raises(Violation, match=rf"RolesAreTold: 2 leads t-0 in epoch 5, and {heard}"):
         controlled.leads(NEW, 5, told)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(token=1, outcomes={}),
+        AnswerShutdown(token=1, error=ErrorCode.none),
+        DropIsrChanges(notifications=()),
+        DropPreferredElection(),
+    ],
+)
+def test_who_asked_is_answered_before_all_are_told(controlled: Controlled, answer: Effect) -> None:
+    """Of metadata they may hear later: what is said of them may have nothing to do with it."""
+    context, batch = controlled.context, controlled.batch
+    for broker in BROKERS:
+        batch.role(context, broker, TP, BROKERS)
+    *roles, last = batch.drain(context)
+    batch.metadata(BROKERS, [TP])
+    controlled.told.stepped(context, (*roles, last, answer, *batch.drain(context)))
+    with pytest.raises(Violation, match=f"AnsweredIsTold: {type(answer).__name__} .*broker 3"):
+        controlled.told.stepped(context, (*roles, answer, last))
 
 
 def test_who_stops_is_told_that_it_leads_no_more(controlled: Controlled) -> None:

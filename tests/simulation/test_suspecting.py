@@ -9,6 +9,7 @@ from controlled import TP, assigned, comes
 from broker.controller.cluster import (
     PartitionState,
 )
+from broker.controller.requests.request_batch import RequestBatch
 from broker.coordination.events import Result, Written
 from broker.types import (
     NO_LEADER,
@@ -91,6 +92,27 @@ def test_who_was_let_in_before_he_bounced(controlled: Controlled) -> None:
     comes(controlled.context, OTHER, 60)
     with pytest.raises(Violation, match="BouncedLeaveIsr"):
         controlled.reads(LEADER, OTHER, lives={LEADER: 10, OTHER: 10}, mzxid=59)
+
+
+def told(controlled: Controlled, told: BrokerId) -> None:
+    """Of t-0, as the controller knows it; raises Violation."""
+    batch = RequestBatch(BrokerId(3), "PLAINTEXT")
+    batch.role(controlled.context, told, TP, BROKERS)
+    controlled.judge.told(controlled.context, batch.drain(controlled.context))
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_who_bounced_is_told_to_lead_on(controlled: Controlled, broker: BrokerId) -> None:
+    told(controlled, broker)
+    comes(controlled.context, LEADER, 60)
+    what = f"BouncedDoNotLead: broker {broker} is told that 1 leads t-0 since epoch 4"
+    with pytest.raises(Violation, match=what):
+        told(controlled, broker)
+
+
+def test_who_bounced_may_be_told_whom_to_follow(controlled: Controlled) -> None:
+    comes(controlled.context, OTHER, 60)
+    told(controlled, OTHER)
 
 
 @pytest.mark.parametrize(("unclean", "suspect"), [(True, True), (False, False)])

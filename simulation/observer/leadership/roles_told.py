@@ -4,17 +4,31 @@ former leader that is about to stop.
 Nobody else would tell them. Who is deposed and does not hear of it leads on: it acknowledges acks=1
 that nobody gets, and serves what is no more. That lasts until it is gone, or told of something
 else, and few clients ask in between.
+
+**AnsweredIsTold**: and they are told before whoever asked for it hears that it is done, be it a
+client or ZooKeeper, in which the order is dropped then. Who has asked for a leader goes to where he
+finds one, and would be sent to the former.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from broker.controller.context import Context
-from broker.controller.events import Effect, Send
+from broker.controller.events import (
+    Answer,
+    AnswerShutdown,
+    DropIsrChanges,
+    DropPreferredElection,
+    Effect,
+    Send,
+)
 from broker.types import BrokerId, TopicPartition
 from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from broker.wire.messages.stop_replica import StopReplicaRequest
 from simulation.observer.leadership import decided
 from simulation.violation import Violation
+
+ANSWERS: Final = (Answer, AnswerShutdown, DropIsrChanges, DropPreferredElection)
 
 Role = tuple[int, int]
 """The leader, and in which epoch."""
@@ -29,9 +43,15 @@ class RolesTold:
 
     def stepped(self, context: Context, effects: tuple[Effect, ...]) -> None:
         """Raises Violation."""
+        answered: Effect | None = None
         for effect in effects:
-            if type(effect) is Send:
+            if isinstance(effect, ANSWERS):
+                answered = effect
+            elif type(effect) is Send:
                 self._sent(effect)
+                if answered is not None and isinstance(effect.request, LeaderAndIsrRequest):
+                    what = f"{type(answered).__name__} comes before broker {effect.broker} is told"
+                    raise Violation("AnsweredIsTold", f"{what} of roles, in one step")
         for tp, state, assignment in decided.settled(context):
             now = (state.leader, state.leader_epoch)
             for broker in assignment.replicas:

@@ -3,6 +3,9 @@
 * **BouncedLeaveIsr**: where a controller has nothing to write, nobody is in the ISR of a led
   partition who has registered anew since he was let in: he may have lost his log's end, and be
   elected. It is in what the controller knows itself, by the broker epochs.
+* **BouncedDoNotLead**: nor does a controller tell anybody of a leader who has registered anew since
+  his epoch began. He would append behind the end that he lost, and his followers would cut theirs:
+  while the next state is being written nothing is said.
 * **SuspicionStays**: without a controller, a broker that ended in disorder suspects each replica
   when it hosts it, and as long as its leaving of the ISR is not written.
 
@@ -13,9 +16,11 @@ from collections.abc import Iterable
 
 from broker.controller.cluster import PartitionState
 from broker.controller.context import Context
+from broker.controller.events import Effect, Send
 from broker.controller.rules.suspicion import bounced
 from broker.coordination.events import Event, Result, Written
 from broker.types import NO_LEADER, BrokerId, TopicPartition
+from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from simulation.observer.leadership import decided
 from simulation.violation import Violation
 
@@ -33,14 +38,32 @@ class Bounced:
         """Raises Violation."""
         for tp, state in context.states.items():
             self._note_joined(context, tp, state)
-        live = context.live
         for tp, state, _ in decided.settled(context):
             if state.leader == NO_LEADER:
                 continue
-            there = [b for b in bounced(state, live) if self._joined.get((tp, b)) != live[b].epoch]
+            there = self._bounced(context, tp, state)
             if there:
-                what = f"{sorted(there)}, who bounced, stay in the ISR {list(state.isr)}"
+                what = f"{there}, who bounced, stay in the ISR {list(state.isr)}"
                 raise Violation("BouncedLeaveIsr", f"{tp}: {what}, and nothing is written")
+
+    def told(self, context: Context, effects: Iterable[Effect]) -> None:
+        """What is sent of roles; raises Violation."""
+        for effect in effects:
+            if type(effect) is not Send or not isinstance(effect.request, LeaderAndIsrRequest):
+                continue
+            for topic in effect.request.topic_states:
+                for part in topic.partition_states:
+                    tp = TopicPartition(topic.topic_name, part.partition_index)
+                    state = context.states.get(tp)
+                    if state is not None and state.leader in self._bounced(context, tp, state):
+                        what = f"broker {effect.broker} is told that {state.leader} leads {tp}"
+                        since = f"since epoch {state.leader_epoch}, and has bounced since"
+                        raise Violation("BouncedDoNotLead", f"{what} {since}")
+
+    def _bounced(self, context: Context, tp: TopicPartition, state: PartitionState) -> list[int]:
+        live = context.live
+        there = (b for b in bounced(state, live) if self._joined.get((tp, b)) != live[b].epoch)
+        return sorted(there)
 
     def _note_joined(self, context: Context, tp: TopicPartition, state: PartitionState) -> None:
         known, self._known[tp] = self._known.get(tp), state

@@ -9,9 +9,9 @@ nobody has given.
 import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from copy import deepcopy
+from copy import copy
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
@@ -19,8 +19,10 @@ from broker.controller import events
 from broker.controller.cluster import BrokerInfo, LiveBroker, PartitionState, TopicAssignment
 from broker.controller.context import Context
 from broker.controller.controller import Controller, _Epoch
-from broker.controller.events import Event, Send, WriteStates
-from broker.controller.phases.replica_state import ReplicaPhase
+from broker.controller.events import Effect, Event, Send, WriteStates
+from broker.controller.intent import Intents
+from broker.controller.phases.partition_state import PartitionPhases
+from broker.controller.phases.replica_state import ReplicaPhase, ReplicaPhases
 from broker.controller.requests.outbox import Outbox
 from broker.types import NO_LEADER, BrokerId, TopicPartition, ZkVersion
 from broker.wire.messages.stop_replica import StopReplicaRequest
@@ -38,7 +40,7 @@ class Rehearsal:
         assert epoch is not None
         self._outbox = Outbox(BrokerId(0), "PLAINTEXT")
         self._twin = _Epoch(_begun(epoch.context), self._outbox)
-        vars(self.context).update(deepcopy(vars(epoch.context)))
+        vars(self.context).update(_copied(vars(epoch.context)))
         self._twin._pendings._waiting = epoch._pendings._waiting
         self.gone: dict[str, tuple[str, ...]] = {}
         """Topics that are, with the replicas that were not deleted by then."""
@@ -62,19 +64,19 @@ class Rehearsal:
         """What the twin knows."""
         return self._twin.context
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event) -> tuple[Effect, ...]:
         """Something happens, when what is being written has been."""
         self.write()
-        self._step(event)
+        return self._step(event)
 
-    def meet_conflicts(self, *, but: TopicPartition) -> None:
-        """Of what is being written one state is written; of the others somebody was faster, and
-        they are decided again."""
+    def meet_conflicts(self, *, but: TopicPartition | None = None) -> None:
+        """Of what is being written one state is written, if any; of the others somebody was faster,
+        and they are decided again. Nothing else has changed."""
         self._written.clear()
-        written = self.context.writing
-        version = ZkVersion((written[but].expected or 0) + 1)
-        conflicts = {tp: self._met(tp) for tp in written if tp != but}
-        self._step(events.StatesWritten(written={but: version}, conflicts=conflicts))
+        writing = self.context.writing
+        written = {tp: ZkVersion((w.expected or 0) + 1) for tp, w in writing.items() if tp == but}
+        conflicts = {tp: self._met(tp) for tp in writing if tp != but}
+        self._step(events.StatesWritten(written=written, conflicts=conflicts))
 
     def _met(self, tp: TopicPartition) -> PartitionState | None:
         state = self.context.states.get(tp)
@@ -101,6 +103,13 @@ class Rehearsal:
         self._deleting = {each: None for each in self._deleting if each[1] in left}
         self.take(events.BrokersChanged(live=left))
         self.take(events.BrokersChanged(live={**left, **back}))
+
+    def bounce_unseen(self, broker: BrokerId) -> tuple[Effect, ...]:
+        """It dies, and is back before the controller has looked."""
+        self.write()
+        self._deleting = {each: None for each in self._deleting if each[1] != broker}
+        live = {**self.context.live, **self._registered_anew([broker])}
+        return self._step(events.BrokersChanged(live=live))
 
     def play_out(self) -> None:
         """Until nothing happens any more, with whoever is down or about to stop back at last."""
@@ -141,10 +150,11 @@ class Rehearsal:
                     ),
                 )
 
-    def _step(self, event: Event) -> None:
+    def _step(self, event: Event) -> tuple[Effect, ...]:
         topics = dict(self.context.topics)
         self._twin.take(event)
-        for effect in self._outbox.take(self.context):
+        effects = self._outbox.take(self.context)
+        for effect in effects:
             match effect:
                 case WriteStates():
                     self._written.append(effect)
@@ -158,6 +168,7 @@ class Rehearsal:
                     self._is_gone(effect.topic, topics[effect.topic])
                 case _:
                     pass
+        return effects
 
     def _is_gone(self, name: str, topic: TopicAssignment) -> None:
         replicas = ((TopicPartition(name, n), b) for n, b in _replicas(topic))
@@ -184,6 +195,21 @@ def _begun(context: Context) -> events.Elected:
         unclean=frozenset(),
         waits_for_isr=context.waits_for_isr,
     )
+
+
+def _copied(known: Any) -> Any:
+    """All that holds something; what is held is frozen."""
+    match known:
+        case dict():
+            return {key: _copied(value) for key, value in known.items()}
+        case set():
+            return set(known)
+        case Intents() | PartitionPhases() | ReplicaPhases():
+            twin = copy(known)
+            vars(twin).update(_copied(vars(known)))
+            return twin
+        case _:
+            return known
 
 
 def _latest(context: Context) -> int:

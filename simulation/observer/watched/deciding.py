@@ -37,7 +37,15 @@ from simulation.observer.leadership.roles_told import RolesTold
 from simulation.observer.leadership.suspecting import Bounced
 from simulation.observer.moments.who_is_live import Asking
 from simulation.observer.observer import Observer
-from simulation.observer.orders import answering, carried_out, dropping, named, standing
+from simulation.observer.orders import (
+    answering,
+    carried_out,
+    decided_again,
+    dropping,
+    named,
+    standing,
+    unclean,
+)
 from simulation.observer.watched.wrapping import replace
 from simulation.observer.writing import electing
 
@@ -48,20 +56,24 @@ def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:
     bounced: WeakKeyDictionary[ControllerContext, Bounced] = WeakKeyDictionary()
 
     def step(self: Controller, event: Any) -> Any:
-        known = self.context
-        topics = {} if known is None else dict(known.topics)
+        before = self.context
+        topics = {} if before is None else dict(before.topics)
         effects = original(self, event)
         context = self.context
         if context is None:
             return effects
         with observer.failing():
             told.setdefault(context, RolesTold()).stepped(context, effects)
-            bounced.setdefault(context, Bounced()).stepped(context)
+            known = bounced.setdefault(context, Bounced())
+            known.stepped(context)
+            known.told(context, effects)
             giving_way.stepped(context, effects)
-            giving_way.if_asked_to_stop(context)
+            giving_way.settled(context)
             deleting.check(context)
             carried_out.stepped(self, event, topics)
             answering.stepped(self, event)
+            decided_again.stepped(self, event, known)
+            unclean.stepped(self, event)
             for effect in effects:
                 if type(effect) is AnswerShutdown:
                     handing_over.check(context, effect)
@@ -88,8 +100,7 @@ def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
     def hosted(self: HostedPartition, *args: Any, suspect: bool) -> None:
         host(self, *args, suspect=suspect)
         with observer.failing():
-            unclean = self.context.settings.unclean_start
-            suspecting.hosted(self.tp, unclean=unclean, suspect=suspect)
+            suspecting.hosted(self.tp, unclean=self.context.settings.unclean_start, suspect=suspect)
 
     def read(self: HostedPartition, view: PartitionView) -> None:
         with observer.failing():
