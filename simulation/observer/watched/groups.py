@@ -13,10 +13,11 @@ from broker.server.groups.shard import GroupShard
 from broker.server.requests import describe_groups
 from broker.server.requests.context import Context
 from simulation.observer.coordinators import Coordinators, buried
+from simulation.observer.deletions.outliving import Outliving
+from simulation.observer.deletions.whenever import Whenever
 from simulation.observer.groups import described, view, watch
 from simulation.observer.groups.failing_stores import FailingStores
 from simulation.observer.groups.imagined import Imagined
-from simulation.observer.groups.outliving import Outliving
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import living, replace
 from simulation.violation import Violation
@@ -25,11 +26,11 @@ from simulation.violation import Violation
 def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str, int]) -> None:
     coordinators, failing_stores, imagined = Coordinators(), FailingStores(), Imagined()
     make, close, decide = GroupShard.__init__, GroupShard.close, Groups.step
-    outliving, look = Outliving(), GroupCoordinator.tick
+    outliving, whenever, look = Outliving(), Whenever(), GroupCoordinator.tick
 
     def made(self: GroupShard, *args: Any) -> None:
         make(self, *args)
-        if (process := living()) is not None:
+        if (process := living()) is not None and not whenever.rehearses:
             with observer.failing():
                 coordinators.loaded(brokers[process.host], self)
 
@@ -40,6 +41,8 @@ def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str,
             coordinators.closed(self, waiting)
 
     def step(self: Groups, event: Any) -> Any:
+        if whenever.rehearses:
+            return decide(self, event)
         before, known = coordinators.stable(self, event), watch.before(self, event)
         if isinstance(event, Stored):
             if event.error is not ErrorCode.none:
@@ -58,6 +61,7 @@ def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str,
         look(self)
         with observer.failing():
             outliving.ticked(self, self._clock.now())
+            whenever.ticked(self)
 
     replace(undo, GroupCoordinator, "tick", tick)
     replace(undo, GroupShard, "__init__", made)

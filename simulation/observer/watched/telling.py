@@ -10,8 +10,10 @@ from broker.server.coordination.zk_metadata import ZkMetadata
 from broker.server.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from broker.server.requests import find_coordinator, metadata
 from broker.server.zk.producer_ids import ProducerIds
+from broker.server.zk.session import Callback
 from broker.types import LeaderEpoch, ProducerId, TopicPartition
 from broker.wire.messages.update_metadata import UpdateMetadataRequest
+from simulation.observer.deletions.names import Names
 from simulation.observer.moments import told
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import replace
@@ -43,7 +45,8 @@ def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
 
 
 def views(undo: contextlib.ExitStack, observer: Observer) -> None:
-    original, show = ZkMetadata._read, ZkMetadata._shown
+    original, show, read_names = ZkMetadata._read, ZkMetadata._shown, ZkMetadata._read_names
+    names = Names()
 
     async def read(self: ZkMetadata, topic: str) -> None:
         await original(self, topic)
@@ -60,7 +63,13 @@ def views(undo: contextlib.ExitStack, observer: Observer) -> None:
                 )
         return show(self, view)
 
+    async def named(self: ZkMetadata, watch: Callback | None = None) -> None:
+        await read_names(self, watch)
+        with observer.failing():
+            names.read(self)
+
     replace(undo, ZkMetadata, "_read", read)
+    replace(undo, ZkMetadata, "_read_names", named)
     replace(undo, ZkMetadata, "_shown", shown)
 
 

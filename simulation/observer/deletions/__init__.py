@@ -1,0 +1,1 @@
+"""What becomes of what groups have committed of a topic when that is deleted."""
