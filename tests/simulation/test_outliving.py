@@ -7,7 +7,7 @@ from group_world import TP, World
 from kio.schema.errors import ErrorCode
 
 from broker.types import TopicPartition
-from simulation.observer.deletions.outliving import Outliving
+from simulation.observer.loading.outliving import Outliving
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation

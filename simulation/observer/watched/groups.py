@@ -13,11 +13,11 @@ from broker.server.groups.shard import GroupShard
 from broker.server.requests import describe_groups
 from broker.server.requests.context import Context
 from simulation.observer.coordinators import Coordinators, buried
-from simulation.observer.deletions.outliving import Outliving
-from simulation.observer.deletions.whenever import Whenever
 from simulation.observer.groups import described, view, watch
 from simulation.observer.groups.failing_stores import FailingStores
 from simulation.observer.groups.imagined import Imagined
+from simulation.observer.loading.asked import Asked
+from simulation.observer.loading.outliving import Outliving
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import living, replace
 from simulation.violation import Violation
@@ -26,11 +26,11 @@ from simulation.violation import Violation
 def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str, int]) -> None:
     coordinators, failing_stores, imagined = Coordinators(), FailingStores(), Imagined()
     make, close, decide = GroupShard.__init__, GroupShard.close, Groups.step
-    outliving, whenever, look = Outliving(), Whenever(), GroupCoordinator.tick
+    outliving, asked, look = Outliving(), Asked(), GroupCoordinator.tick
 
     def made(self: GroupShard, *args: Any) -> None:
         make(self, *args)
-        if (process := living()) is not None and not whenever.rehearses:
+        if (process := living()) is not None and not asked.rehearses:
             with observer.failing():
                 coordinators.loaded(brokers[process.host], self)
 
@@ -41,7 +41,7 @@ def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str,
             coordinators.closed(self, waiting)
 
     def step(self: Groups, event: Any) -> Any:
-        if whenever.rehearses:
+        if asked.rehearses:
             return decide(self, event)
         before, known = coordinators.stable(self, event), watch.before(self, event)
         if isinstance(event, Stored):
@@ -61,7 +61,7 @@ def groups(undo: contextlib.ExitStack, observer: Observer, brokers: Mapping[str,
         look(self)
         with observer.failing():
             outliving.ticked(self, self._clock.now())
-            whenever.ticked(self)
+            asked.ticked(self)
 
     replace(undo, GroupCoordinator, "tick", tick)
     replace(undo, GroupShard, "__init__", made)

@@ -13,7 +13,7 @@ from broker.server.zk.producer_ids import ProducerIds
 from broker.server.zk.session import Callback
 from broker.types import LeaderEpoch, ProducerId, TopicPartition
 from broker.wire.messages.update_metadata import UpdateMetadataRequest
-from simulation.observer.deletions.names import Names
+from simulation.observer.loading.names import Names
 from simulation.observer.moments import told
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import replace

@@ -1,13 +1,12 @@
-"""A coordinator's twin, of which groups' topics are deleted, and made again, while it loads them.
+"""A coordinator's twin, whose groups' topics are deleted, and made again, while it loads them.
 
-The twin reads the log that the coordinator has loaded, and hears of the cluster from a twin of what
-its broker knows; what it would store is stored nowhere. So whoever coordinates can be asked at any
-time what would become of offsets, whenever word of a deletion comes.
+The twin reads the log that the coordinator has loaded, or one like it, and hears of the cluster
+from a twin of what its broker knows; what it would store is stored nowhere. So whoever coordinates
+can be asked at any time what it would load, and what would become of that.
 """
 
 import asyncio
 from collections.abc import Collection, Coroutine
-from contextlib import suppress
 from copy import copy
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,23 +14,28 @@ from typing import Any, cast
 from kio.schema.errors import ErrorCode
 
 from broker.groups.events import Stored
+from broker.log.partition_log import PartitionLog
 from broker.server.coordination.zk_metadata import ZkMetadata
 from broker.server.groups.group_coordinator import GroupCoordinator
 from broker.server.groups.shard import moment
 from broker.server.replication.partition import Partition
 from broker.server.requests import update_metadata
 from broker.types import TopicPartition
-from simulation.observer.deletions.twins import deletion, finish, read, twin
+from simulation.observer.loading.twins import deletion, finish, read, twin
 
 
 class Rehearsal:
-    """Of the groups in one partition; ``topics``: those that are deleted."""
+    """Of the groups in one partition, with that ``log``; ``topics``: those that are deleted."""
 
     def __init__(
-        self, coordinator: GroupCoordinator, partition: Partition, topics: Collection[str]
+        self,
+        coordinator: GroupCoordinator,
+        home: Partition,
+        log: PartitionLog,
+        topics: Collection[str] = (),
     ) -> None:
         self._coordinator, self._topics = copy(coordinator), set(topics)
-        self._partition = cast(Partition, _stand_in(partition))
+        self._partition = cast(Partition, _stand_in(home, log))
         self._metadata = twin(coordinator._metadata)
         self._metadata.on_deleted = self._coordinator.topics_deleted
         self._tasks: list[Coroutine[Any, Any, None]] = []
@@ -47,9 +51,10 @@ class Rehearsal:
     def begin(self) -> None:
         """A part of the log is read, and others have their turn."""
         self._coordinator._look(self._partition)
-        (load,) = self._tasks
-        with suppress(StopIteration):  # it cannot be read
-            load.send(None)
+        try:
+            self._tasks[0].send(None)
+        except StopIteration:  # it cannot be read
+            del self._tasks[0]
 
     def go_on(self) -> None:
         """All of it is, and all that follows from that is done."""
@@ -91,6 +96,11 @@ class Rehearsal:
         self._coordinator.expire()
         self.go_on()
 
+    @property
+    def serves(self) -> bool:
+        """The groups."""
+        return any(True for _ in self._coordinator.shards())
+
     def left(self) -> set[TopicPartition]:
         """What is committed of the topics, and stays so."""
         return {
@@ -102,13 +112,13 @@ class Rehearsal:
         }
 
 
-def _stand_in(partition: Partition) -> object:
-    """Its log, and nobody to store anything."""
+def _stand_in(home: Partition, log: PartitionLog) -> object:
+    """There is nobody to store anything."""
     return SimpleNamespace(
-        tp=partition.tp,
-        log=partition.log,
-        replica=partition.replica,
-        config=partition.config,
+        tp=home.tp,
+        log=log,
+        replica=home.replica,
+        config=home.config,
         produce=lambda *_: asyncio.get_running_loop().create_future(),
         fail=lambda _error: None,
     )

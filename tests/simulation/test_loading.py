@@ -1,5 +1,8 @@
-"""Offsets that would stay behind their topic are found, whenever word of its deletion comes."""
+"""What a coordinator would load that it must not is found, and offsets that would stay behind their
+topic are, whenever word of its deletion comes."""
 
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,15 +11,18 @@ from hosts import hosts, leader_and_isr, run, until
 from broker.config import Listener
 from broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
 from broker.server.coordination.zk_metadata import ZkMetadata
+from broker.server.groups import log_loading
 from broker.server.groups.group_coordinator import GroupCoordinator
 from broker.server.groups.offsets_topic import OffsetsTopic
 from broker.server.groups.shard import GroupShard
 from broker.server.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import BrokerId, LeaderEpoch, TopicPartition
+from broker.wire.batch import CorruptBatch, parse_batch
 from simulation.mutations.swap import Mutation, Swap
-from simulation.observer.deletions import whenever
-from simulation.observer.deletions.names import Names
+from simulation.observer.loading import deleted
+from simulation.observer.loading.asked import Asked
+from simulation.observer.loading.names import Names
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -80,17 +86,18 @@ WRONG = (
 
 
 async def coordinator_of(host: Any, metadata: MetadataCache) -> tuple[GroupCoordinator, GroupShard]:
-    """One that has stored what a group has committed."""
+    """One that has stored what a group has committed, twice."""
     await host.call(leader_and_isr(HOME, 1, 0, (1,), (1,)))
     topic = OffsetsTopic(host.config, metadata, NOBODY, 1)
     made = GroupCoordinator(host.config, host.clock, host.replicas, topic, metadata, host.spawn)
     metadata.names_now = told().names_now  # type: ignore[method-assign]
     made.tick()
     await until(lambda: list(made.shards()))
-    offsets = {READ: OffsetAndMetadata(offset=7)}
-    await made.ask(
-        Commit, OffsetsAnswer, "g", member_id="", instance_id=None, generation=-1, offsets=offsets
-    )
+    for offset in (6, 7):
+        what = {READ: OffsetAndMetadata(offset=offset)}
+        await made.ask(
+            Commit, OffsetsAnswer, "g", member_id="", instance_id=None, generation=-1, offsets=what
+        )
     del metadata.names_now  # type: ignore[method-assign]
     (shard,) = made.shards()
     return made, shard
@@ -103,8 +110,8 @@ def test_offsets_that_would_go_with_their_topic_do(tmp_path, metadata) -> None:
             known = metadata()
             coordinator, shard = await coordinator_of(brokers[1], known)
             size = shard.partition.log.size
-            whenever.Whenever().ticked(coordinator)
-            whenever.check(coordinator, shard, {"t"})
+            Asked().ticked(coordinator)
+            deleted.check(coordinator, shard.partition, {"t"})
             assert shard.groups["g"].offsets.settled() == {READ}, "a twin's are gone"
             assert shard.partition.log.size == size
             assert "t" in known.names
@@ -122,7 +129,38 @@ def test_offsets_that_would_stay_are_found(tmp_path, metadata, wrong, when) -> N
                 Mutation(wrong).active(),
                 pytest.raises(Violation, match=f"OffsetsGoWithTopics: .*, deleted {when}"),
             ):
-                whenever.Whenever().ticked(coordinator)
+                Asked().ticked(coordinator)
+
+    run(story())
+
+
+def takes_any_bytes() -> Swap:
+    parse = log_loading.parse_batches
+    return Swap(log_loading, "parse_batches", partial(parse, verify_crc=False))
+
+
+def serves_what_comes_before() -> Swap:
+    load = log_loading.parse_batches
+
+    def parse(data: Any) -> Any:
+        *batches, last = load(data, verify_crc=False)
+        with suppress(CorruptBatch):
+            return (*batches, parse_batch(last.raw))
+        return batches
+
+    return Swap(log_loading, "parse_batches", parse)
+
+
+@pytest.mark.parametrize("wrong", [takes_any_bytes(), serves_what_comes_before()])
+def test_groups_that_would_be_loaded_from_a_damaged_log_are_found(tmp_path, wrong) -> None:
+    async def story() -> None:
+        async with hosts(tmp_path, 1) as brokers:
+            coordinator, _ = await coordinator_of(brokers[1], told())
+            with (
+                Mutation(wrong).active(),
+                pytest.raises(Violation, match=r"DamagedAreRefused: .* one bit of the batch at"),
+            ):
+                Asked().ticked(coordinator)
 
     run(story())
 
@@ -132,7 +170,7 @@ def test_names_of_which_nobody_would_hear_are_found() -> None:
         Names().read(read())
         with (
             Mutation(Swap(ZkMetadata, "_forget", forgets_what_it_has_read)).active(),
-            pytest.raises(Violation, match="DroppedAreDeleted: were .* gone, no group would hear"),
+            pytest.raises(Violation, match=r"DroppedAreDeleted: were .* gone, no group would hear"),
         ):
             Names().read(read())
 

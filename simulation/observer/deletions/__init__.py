@@ -1,1 +1,0 @@
-"""What becomes of what groups have committed of a topic when that is deleted."""

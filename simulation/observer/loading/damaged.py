@@ -1,0 +1,48 @@
+"""**DamagedAreRefused**: nobody would serve groups from a log in which a bit is turned over.
+
+A CRC covers all that groups have stored. Without a look at it a group goes on from another offset,
+or from that of the commit before, or is none. It costs all groups of that log: their consumers ask
+again, and the next leader has them. No plan turns bits over: who recovered such a log would rightly
+cut it there.
+"""
+
+from copy import copy
+from typing import Any
+
+from broker.log.partition_log import PartitionLog
+from broker.server.groups.group_coordinator import GroupCoordinator
+from broker.server.replication.partition import Partition
+from broker.wire.batch import HEADER_BYTES, RecordBatch
+from simulation.observer.loading.rehearsal import Rehearsal
+from simulation.observer.logs.on_disk import batches_of
+from simulation.violation import Violation
+
+
+def check(coordinator: GroupCoordinator, home: Partition) -> None:
+    """Of the first batch of its log, and of the last. Raises Violation."""
+    try:
+        batches = list(batches_of(home.log))
+    except OSError:  # its disk refuses to be read
+        return
+    for batch in (*batches[:1], *batches[1:][-1:]):
+        rehearsal = Rehearsal(coordinator, home, _damaged(home.log, batch))
+        rehearsal.begin()
+        rehearsal.go_on()
+        if rehearsal.serves:
+            what = f"one bit of the batch at offset {batch.base_offset} turned over"
+            raise Violation("DamagedAreRefused", f"groups of {home.tp} would be served with {what}")
+
+
+def _damaged(log: PartitionLog, batch: RecordBatch) -> PartitionLog:
+    """The first bit behind the header of ``batch`` is another one."""
+
+    def read(*asked: Any) -> bytes:
+        data = bytearray(log.read(*asked))
+        at = data.find(batch.raw)
+        if at >= 0:
+            data[at + HEADER_BYTES] ^= 0x80
+        return bytes(data)
+
+    twin = copy(log)
+    vars(twin)["read"] = read
+    return twin
