@@ -47,8 +47,8 @@ FOUND = {
         0,
         "HostedIsNotClosed",
     ),
-    "who stopped uncleanly stays in the ISR": (None, 6, "StrongIsr"),
-    "whoever has caught up is in sync after the wait": (None, 44, "DamagedLeavesIsr"),
+    "who stopped uncleanly stays in the ISR": (None, 0, "SuspectsLeave"),
+    "whoever has caught up is in sync after the wait": (None, 0, "CaughtUpIsNotInSync"),
 }
 """Of coordination: by which knot, from which seed on, as what. docs/simulation.md has them all."""
 LED_KNOTS = sorted(KNOTS.keys() - OF_CONTROLLERS - {"many commits"})

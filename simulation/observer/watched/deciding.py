@@ -47,7 +47,7 @@ from simulation.observer.orders import (
     unclean,
 )
 from simulation.observer.watched.wrapping import replace
-from simulation.observer.writing import electing
+from simulation.observer.writing import electing, leaving
 
 
 def controllers(undo: contextlib.ExitStack, observer: Observer) -> None:
@@ -100,7 +100,10 @@ def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
     def hosted(self: HostedPartition, *args: Any, suspect: bool) -> None:
         host(self, *args, suspect=suspect)
         with observer.failing():
-            suspecting.hosted(self.tp, unclean=self.context.settings.unclean_start, suspect=suspect)
+            unclean = self.context.settings.unclean_start
+            suspecting.hosted(self.tp, unclean=unclean, suspect=suspect)
+            if unclean:
+                leaving.hosts(self)
 
     def read(self: HostedPartition, view: PartitionView) -> None:
         with observer.failing():
@@ -112,6 +115,7 @@ def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
     def begun(self: Leading) -> None:
         with observer.failing():
             standing.begins(self, begin)
+            leaving.waits(self)
         begin(self)
 
     replace(undo, Leading, "begin", begun)
