@@ -1,6 +1,7 @@
 """The effects that plans are made of, on the verbs of backends and processes."""
 
 import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,6 +18,13 @@ _KILLED_WITHIN_S = 10.0
 
 class NotBegun(RuntimeError):
     """An effect that raises it has changed nothing: what it waited for did not come."""
+
+
+def concerns_session(resource: Resource, broker: str, zookeepers: Iterable[str]) -> bool:
+    """Whether what is done to it may keep a broker's session from ending, or from beginning, as it
+    would otherwise: the broker's process, its links to ZooKeeper, ZooKeeper itself."""
+    rest = set(resource.at).difference(zookeepers)
+    return rest == {broker} or not rest
 
 
 @dataclass(frozen=True, slots=True)

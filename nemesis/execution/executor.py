@@ -2,7 +2,8 @@
 
 Effects are counted by holder. Two faults that cut the same link hold it both; the backend is asked
 to cut at the first and to heal at the last. The same for a server's process: killed by one fault
-and stopped by another, it runs again when the last of them lets go.
+and stopped by another, it runs again when the last of them lets go. A broker that is started while
+another fault keeps it from ZooKeeper may end of that: that fault stands by it from then on.
 
 A plan with a rhythm has a thread of its own, which lets go of its effects and applies them again,
 beat by beat, until healing begins. Between two beats the fault is still open.
@@ -16,7 +17,7 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
-from nemesis.effects import NotBegun
+from nemesis.effects import NotBegun, OnProcess, StandBy, concerns_session
 from nemesis.execution.ledger import Ledger, OpenFault
 from nemesis.interface import Cluster, Effect, Injection, Resource
 from nemesis.rhythm import Rhythm
@@ -79,7 +80,10 @@ class Executor:
             self._healing.add(entry.fault_id)
             if (rhythm := self._rhythms.pop(entry.fault_id, None)) is not None:
                 rhythm.set()
-            held = [self._resources.get(effect.resource) for effect in entry.plan.effects]
+            planned, begun = entry.plan.effects, self._ledger.begun(entry.fault_id)
+            # What it stands by is started last, when it may reach whoever it was kept from.
+            effects = [*(effect for effect in begun if effect not in planned), *planned]
+            held = [self._resources.get(effect.resource) for effect in effects]
         failures = [self._undone(one, entry.fault_id) for one in reversed(held) if one is not None]
         if reasons := [failure for failure in failures if failure]:
             raise HealFailed("; ".join(reasons))
@@ -182,8 +186,32 @@ class Executor:
 
     def _let_go(self, held: _Held, fault_id: int) -> None:
         if held.holders == {fault_id}:
+            heirs = self._heirs(held, fault_id)
             for effect in reversed(held.applied):
                 effect.undo(self._cluster)
-            held.applied.clear()
+            held.applied[:] = dict.fromkeys(heirs.values())
+            held.holders.update(heirs)
         # Only now: what could not be undone keeps its holder, for the next attempt.
         held.holders.discard(fault_id)
+
+    def _heirs(self, held: _Held, fault_id: int) -> dict[int, StandBy]:
+        """The faults that stand by the server which is about to be started.
+
+        Kafka's brokers end with status 1 when they do not reach ZooKeeper within
+        ``zookeeper.connection.timeout.ms`` of their start. Killed by a fault that is healed before
+        the cut from ZooKeeper is, nobody would start it again, and it would have ended by itself.
+        """
+        started = next((e.ends for e in held.applied if isinstance(e, OnProcess) and e.ends), None)
+        members = self._cluster.members
+        if started is None or started in members.zookeepers:
+            return {}
+        heirs: dict[int, StandBy] = {}
+        with self._gate:  # see _take
+            for other in self._ledger.still_open():
+                on = {effect.resource for effect in self._ledger.begun(other.fault_id)}
+                if other.fault_id not in {fault_id, *self._healing} and any(
+                    concerns_session(resource, started, members.zookeepers) for resource in on
+                ):
+                    heirs[other.fault_id] = StandBy(started)
+                    self._ledger.doing(other.fault_id, heirs[other.fault_id])
+        return heirs

@@ -91,6 +91,11 @@ class Ledger:
         with self._lock:
             return tuple(reversed(self._open.values()))
 
+    def begun(self, fault_id: int) -> tuple[Effect, ...]:
+        """The effects of a fault that were to be applied, whatever became of them."""
+        with self._lock:
+            return tuple(self._begun.get(fault_id, ()))
+
     def done(self, fault_id: int) -> tuple[Effect, ...]:
         """The effects of a fault that changed something, or may have."""
         with self._lock:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from infra.interface import ClusterView, Process, ProcessState, ViewUnavailable
-from nemesis.effects import CLIENT, DISK, PROCESS
+from nemesis.effects import CLIENT, DISK, PROCESS, concerns_session
 from nemesis.interface import (
     Cluster,
     Effect,
@@ -173,15 +173,9 @@ def of_disk(injection: Injection, server: str) -> str | None:
 
 
 def of_session(injection: Injection, broker: str) -> str | None:
-    """Whatever keeps a broker's session from ending, or from beginning, as it would otherwise: the
-    broker's process, its links to ZooKeeper, ZooKeeper itself."""
-    zookeepers = set(injection.cluster.members.zookeepers)
-
-    def concerns(resource: Resource) -> bool:
-        rest = set(resource.at) - zookeepers
-        return rest == {broker} or not rest
-
-    return accounted(injection, concerns)
+    """Whatever else concerns a broker's session."""
+    zookeepers = injection.cluster.members.zookeepers
+    return accounted(injection, lambda what: concerns_session(what, broker, zookeepers))
 
 
 def of_any_session(injection: Injection) -> str | None:

@@ -19,7 +19,7 @@ from harness.running.deadline import Cancelled, Deadline, SystemClock
 from harness.running.recorder import RunRecorder
 from harness.running.steps import nemesis as steps
 from history import reader
-from infra.interface import Node, ProcessState
+from infra.interface import InfraError, Node, ProcessState
 from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.effects import Kill
@@ -407,6 +407,20 @@ class TestRoom:
         steps.faults(run, deadline(run))
         (why,) = [json.loads(r["evidence"]) for r in rows(run) if r["fault_id"] == 2]
         assert why == {"error": "NoRoom: kill#1 left no room for kill#2"}
+        # Twice as long as a heal may take, not as long as all that is planned.
+        tries = [r["time"] for r in rows(run) if r["fault_id"] == 1 and r["event"] == "heal"]
+        assert len(tries) == 2
+
+    def test_what_was_not_healed_in_time_is_healed_for_the_next(
+        self, overlapping, memory: Memory
+    ) -> None:
+        run = self.crowded(overlapping, 2, 1, 2)
+        memory.system.brokers[0].__class__ = Late
+        steps.faults(run, deadline(run))
+        healed = [(r["fault_id"], r["proven"]) for r in rows(run) if r["event"] == "healed"]
+        assert sorted(healed) == [(1, True), (2, True), (3, True)]
+        (why,) = [json.loads(r["evidence"]) for r in rows(run) if r["event"] == "failed"]
+        assert "its machine does not answer" in why["error"]
 
 
 class Lame(MemoryServer):
@@ -414,6 +428,18 @@ class Lame(MemoryServer):
 
     def start(self) -> MemoryProcess:
         return self.process
+
+
+class Late(MemoryServer):
+    """Is started only when it is asked to for the second time."""
+
+    asked = 0
+
+    def start(self) -> MemoryProcess:
+        self.asked += 1
+        if self.asked == 1:
+            raise InfraError("its machine does not answer")
+        return super().start()
 
 
 def test_no_more_faults_once_a_server_has_ended_by_itself(run: Run, memory: Memory) -> None:

@@ -94,6 +94,51 @@ class TestTwoFaultsOnOneProcess:
         assert nemesis.ledger.holding("broker-1") is None
 
 
+class TestStartedWhileItIsKeptFromZooKeeper:
+    """A broker that does not reach ZooKeeper in time after its start ends with status 1."""
+
+    @pytest.mark.parametrize("cut", ["broker-1 <-> zookeeper", "broker-1 -> zookeeper"])
+    def test_whoever_keeps_it_from_there_starts_it_again(self, nemesis: Nemesis, cut: str) -> None:
+        broker = nemesis.memory.system.brokers[0]
+        kept, killed = nemesis.strike("cut", cut), nemesis.strike("kill", "broker-1")
+        nemesis.executor.heal(killed)
+        nemesis.ledger.close(killed.fault_id)
+        assert broker.starts == 1
+        assert nemesis.ledger.holding("broker-1") == kept.fault_id
+        broker.process.current, broker.process.code = ProcessState.EXITED, 1
+        nemesis.executor.heal(kept)
+        assert broker.process.state() is ProcessState.RUNNING
+        assert broker.starts == 2
+        assert nemesis.healed(kept).proven
+
+    def test_one_that_lives_on_is_left_alone(self, nemesis: Nemesis) -> None:
+        broker = nemesis.memory.system.brokers[0]
+        kept = nemesis.strike("pause", "zookeeper-1")
+        nemesis.executor.heal(nemesis.strike("kill", "broker-1"))
+        nemesis.executor.heal(kept)
+        assert broker.starts == 1
+
+    def test_what_is_cut_elsewhere_accounts_for_nothing(self, nemesis: Nemesis) -> None:
+        nemesis.strike("cut", "broker-1 <-> broker-2")
+        nemesis.strike("cut", "broker-3 <-> zookeeper")
+        killed = nemesis.strike("kill", "broker-1")
+        nemesis.executor.heal(killed)
+        nemesis.ledger.close(killed.fault_id)
+        assert nemesis.ledger.holding("broker-1") is None
+
+    def test_what_never_was_ended_ends_by_itself(self, nemesis: Nemesis) -> None:
+        nemesis.strike("cut", "broker-1 <-> zookeeper")
+        nemesis.executor.heal(nemesis.strike("pause", "broker-1"))
+        assert nemesis.ledger.holding("broker-1") is None
+
+    def test_one_that_is_being_healed_keeps_nobody_from_anything(self, nemesis: Nemesis) -> None:
+        kept, killed = nemesis.strike("isolate", "broker-1"), nemesis.strike("kill", "broker-1")
+        nemesis.executor.heal(kept)
+        nemesis.executor.heal(killed)
+        nemesis.ledger.close(killed.fault_id)
+        assert nemesis.ledger.holding("broker-1") is None
+
+
 @dataclass
 class Breaking(MemoryBackend):
     """Raises at one of its verbs, the so manieth time; before doing it, or after."""

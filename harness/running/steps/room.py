@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from harness.campaign.plan.faults import Act
 from harness.running.context import Run
 from harness.running.deadline import Deadline
+from harness.running.steps import striking
+from nemesis.execution.ledger import OpenFault
 from nemesis.targets.bounds import Count
 
 
@@ -31,12 +33,16 @@ class Room:
         self._lock = threading.Lock()
         self._inside: dict[str, Act] = {}
         self._over: set[str] = set()
+        self._healing = threading.Lock()
 
     @contextmanager
     def for_act(self, act: Act, deadline: Deadline, at_most_s: float) -> Iterator[None]:
         """Wait until there is room for ``act``, and keep it until it is over; if that is later,
-        until all of it is proven to be healed. Raises NoRoom."""
-        if not deadline.until(lambda: self._enter(act), at_most=at_most_s):
+        until all of it is proven to be healed. Where only what could not be healed is left to wait
+        for, that is healed once more first. Raises NoRoom."""
+        if not self._waited(act, deadline, at_most_s):
+            self._heal_what_is_left(act, deadline)
+        if not self._waited(act, deadline, at_most_s):
             raise NoRoom(f"{', '.join(self._inside)} left no room for {act.label}")
         try:
             yield
@@ -44,15 +50,42 @@ class Room:
             with self._lock:
                 self._over.add(act.label)
 
+    def _waited(self, act: Act, deadline: Deadline, at_most_s: float) -> bool:
+        """Whether there is room by now, or as soon as some act is over that still goes on."""
+        deadline.until(lambda: self._enter(act) or not self._goes_on(), at_most=at_most_s)
+        return self._enter(act)
+
     def _enter(self, act: Act) -> bool:
         with self._lock:
             self._let_out()
             befallen = sum((one.befalls for one in self._inside.values()), act.befalls)
             # Alone it has room: whatever has not is refused with the campaign file.
-            if self._inside and not befallen.within(self._limit):
+            if self._inside and act.label not in self._inside and not befallen.within(self._limit):
                 return False
             self._inside[act.label] = act
             return True
+
+    def _goes_on(self) -> bool:
+        with self._lock:
+            return bool(self._inside.keys() - self._over)
+
+    def _heal_what_is_left(self, act: Act, deadline: Deadline) -> None:
+        # Nobody else would before the end: a broker that once took too long to come back would
+        # have every later fault of the campaign wait for it in vain.
+        deadline.until(lambda: self._enter(act) or self._healing.acquire(blocking=False))
+        if self._enter(act):
+            return
+        try:
+            for entry in self._left_open():
+                if not self._enter(act):
+                    striking.heal(self._run, entry, deadline)
+        finally:
+            self._healing.release()
+
+    def _left_open(self) -> list[OpenFault]:
+        with self._lock:
+            over = {f.fault_id for label in self._over for f in self._inside[label].faults}
+        return [entry for entry in self._run.ledger.still_open() if entry.fault_id in over]
 
     def _let_out(self) -> None:
         unhealed = {entry.fault_id for entry in self._run.ledger.still_open()}
