@@ -71,12 +71,16 @@ class Move(OnPartition):
         return True
 
     def undo(self, cluster: Cluster) -> None:
-        # One that another fault had added may have left since: that fault moves the partition, too.
-        there = {*cluster.members.brokers, *cluster.members.added}
-        replicas = [broker for broker in self.before if broker in there]
+        replicas = self._had(cluster)
         before = (None, tuple(_ids(cluster, replicas)))
         order = lambda: self._reassign(cluster, replicas)  # noqa: E731
         take_back(cluster, order, lambda: _replicas(cluster.system.view(), self) in before)
+
+    def _had(self, cluster: Cluster) -> Sequence[str]:
+        """Those that it is given back to. One that another fault had added may have left since:
+        that fault moves the partition, too."""
+        there = {*cluster.members.brokers, *cluster.members.added}
+        return [broker for broker in self.before if broker in there]
 
     def _reassign(self, cluster: Cluster, replicas: Sequence[str]) -> bool:
         """Whether there was such a partition."""
@@ -108,7 +112,7 @@ class Prefer(Move):
         Move.undo(self, cluster)
         # Whoever was preferred may be down by another fault, and be elected when it is back.
         with suppress(OrderRefused, NoAnswer):
-            self._elect(cluster, self.before)
+            self._elect(cluster, self._had(cluster))
 
     def _elect(self, cluster: Cluster, replicas: Sequence[str]) -> None:
         ids = tuple(_ids(cluster, replicas))

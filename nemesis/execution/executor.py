@@ -2,8 +2,8 @@
 
 Effects are counted by holder. Two faults that cut the same link hold it both; the backend is asked
 to cut at the first and to heal at the last. The same for a server's process: killed by one fault
-and stopped by another, it runs again when the last of them lets go. A broker that is started while
-another fault keeps it from ZooKeeper may end of that: that fault stands by it from then on.
+and stopped by another, it runs again when the last of them lets go. Whoever
+keeps a broker from ZooKeeper that another fault has started stands by it from then on.
 
 A plan with a rhythm has a thread of its own, which lets go of its effects and applies them again,
 beat by beat, until healing begins. Between two beats the fault is still open.
@@ -87,6 +87,29 @@ class Executor:
         failures = [self._undone(one, entry.fault_id) for one in reversed(held) if one is not None]
         if reasons := [failure for failure in failures if failure]:
             raise HealFailed("; ".join(reasons))
+
+    def pass_on(self, entry: OpenFault) -> None:
+        """Have the other faults that are on stand by the servers that this one has started, and
+        which they may keep from being registered. Called before it is taken off the ledger.
+
+        Kafka's brokers end with status 1 when they do not reach ZooKeeper within
+        ``zookeeper.connection.timeout.ms`` of their start. Killed by a fault that is healed before
+        the cut from ZooKeeper is, nobody would start it again, and it would have ended by itself.
+        """
+        zookeepers = self._cluster.members.zookeepers
+        started = [e for e in self._ledger.done(entry.fault_id) if isinstance(e, OnProcess)]
+        for server in {e.ends for e in started if e.ends}.difference(zookeepers):
+            stand_by = StandBy(server)
+            held = self._held(stand_by.resource)
+            with held.lock, self._gate:  # see _take
+                for other in self._ledger.still_open():
+                    if other.fault_id in {entry.fault_id, *self._healing}:
+                        continue
+                    begun = self._ledger.begun(other.fault_id)
+                    if any(concerns_session(e.resource, server, zookeepers) for e in begun):
+                        self._ledger.doing(other.fault_id, stand_by)
+                        held.holders.add(other.fault_id)
+                        held.applied.append(stand_by)
 
     def close(self) -> None:
         """Refuse every injection from now on."""
@@ -186,32 +209,8 @@ class Executor:
 
     def _let_go(self, held: _Held, fault_id: int) -> None:
         if held.holders == {fault_id}:
-            heirs = self._heirs(held, fault_id)
             for effect in reversed(held.applied):
                 effect.undo(self._cluster)
-            held.applied[:] = dict.fromkeys(heirs.values())
-            held.holders.update(heirs)
+            held.applied.clear()
         # Only now: what could not be undone keeps its holder, for the next attempt.
         held.holders.discard(fault_id)
-
-    def _heirs(self, held: _Held, fault_id: int) -> dict[int, StandBy]:
-        """The faults that stand by the server which is about to be started.
-
-        Kafka's brokers end with status 1 when they do not reach ZooKeeper within
-        ``zookeeper.connection.timeout.ms`` of their start. Killed by a fault that is healed before
-        the cut from ZooKeeper is, nobody would start it again, and it would have ended by itself.
-        """
-        started = next((e.ends for e in held.applied if isinstance(e, OnProcess) and e.ends), None)
-        members = self._cluster.members
-        if started is None or started in members.zookeepers:
-            return {}
-        heirs: dict[int, StandBy] = {}
-        with self._gate:  # see _take
-            for other in self._ledger.still_open():
-                on = {effect.resource for effect in self._ledger.begun(other.fault_id)}
-                if other.fault_id not in {fault_id, *self._healing} and any(
-                    concerns_session(resource, started, members.zookeepers) for resource in on
-                ):
-                    heirs[other.fault_id] = StandBy(started)
-                    self._ledger.doing(other.fault_id, heirs[other.fault_id])
-        return heirs

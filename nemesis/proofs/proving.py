@@ -39,23 +39,38 @@ def noticed_ms(timings: Timings) -> int:
     return max(expiry_ms(timings), shrink_ms(timings))
 
 
-def prove(looks: Sequence[Look], waiting: Waiting, timeout: float, *, by_itself: bool) -> Proof:
+def prove(
+    looks: Sequence[Look],
+    waiting: Waiting,
+    timeout: float,
+    *,
+    by_itself: bool,
+    struck: bool = True,
+) -> Proof:
     """Look until nothing is missing, at most ``timeout`` seconds; the last looks count.
 
     ``by_itself``: of the first look, something must have been seen. Killing a broker that another
     fault had killed leaves nothing missing, for everything is left out: it has shown nothing.
+
+    ``struck``: whether the fault has done anything. If so, what is left out of the first look on
+    account of another fault is waited for, too: a topic that is deleted while a broker is down is
+    gone when that is back. If not, nothing will ever be seen.
     """
     seen: list[Observation] = []
 
-    def nothing_missing() -> bool:
-        seen[:] = [look() for look in looks]
-        return not any(one.missing for one in seen)
+    def something_seen() -> bool:
+        return not by_itself or bool(seen[0].seen)
 
-    shown = waiting.until(nothing_missing, at_most=timeout, poll=_POLL_S)
+    def enough() -> bool:
+        seen[:] = [look() for look in looks]
+        return not any(one.missing for one in seen) and (something_seen() or not struck)
+
+    shown = waiting.until(enough, at_most=timeout, poll=_POLL_S)
+    missing = [one for one in seen if one.missing]
     return Proof(
-        proven=shown and (not by_itself or bool(seen[0].seen)),
+        proven=shown and something_seen(),
         observations=_in_words(seen),
-        owed=not shown and all(one.owed for one in seen if one.missing),
+        owed=bool(missing) and all(one.owed for one in missing),
     )
 
 

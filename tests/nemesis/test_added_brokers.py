@@ -1,5 +1,7 @@
 """A broker that joins and leaves: in order, or not at all."""
 
+from contextlib import suppress
+
 import pytest
 from memory_cluster import Memory, MemoryServer, memory_cluster
 from struck import Nemesis
@@ -210,10 +212,15 @@ def test_one_that_ended_by_itself_is_no_fault_of_the_faults(
     assert nemesis.healed(entry).proven
 
 
-def test_a_move_back_leaves_out_who_has_left_meanwhile(nemesis: Nemesis, memory: Memory) -> None:
+@pytest.mark.parametrize(
+    ("fault", "own"), [("reassign", {"replicas": "one"}), ("elect-preferred", {})]
+)
+def test_a_move_back_leaves_out_who_has_left_meanwhile(
+    nemesis: Nemesis, memory: Memory, fault: str, own: dict[str, object]
+) -> None:
     """What another fault found on a broker that was added: the two heal in any order."""
     added = nemesis.strike("add-broker", ORDERS_0)
-    other = nemesis.strike("reassign", ORDERS_0, replicas="one", seed=3)
+    other = nemesis.strike(fault, ORDERS_0, seed=3, **own)
     assert "broker-4" in other.target.placed[0].replicas
     for _ in range(2):
         for entry in (added, other):
@@ -221,8 +228,21 @@ def test_a_move_back_leaves_out_who_has_left_meanwhile(nemesis: Nemesis, memory:
                 nemesis.executor.heal(entry)
             except HealFailed:
                 continue
+    assert nemesis.healed(other).proven
     assert memory.system.view().partitions["orders", 0].replicas == (1, 2)
     assert not memory.system.added.there
+
+
+@pytest.mark.parametrize("fault", ["reassign", "elect-preferred"])
+def test_an_order_that_comes_too_late_for_it_is_taken_back(nemesis: Nemesis, fault: str) -> None:
+    """Aimed while the broker was there, injected when it has left."""
+    added = nemesis.strike("add-broker", ORDERS_0)
+    late = nemesis.aim(fault, ORDERS_0, seed=3)
+    nemesis.executor.heal(added)
+    with suppress(LookupError, OrderRefused):
+        nemesis.executor.inject(late)
+    nemesis.executor.heal(late)
+    assert nemesis.healed(late).proven
 
 
 def test_attendants_are_told_all_of_them(memory: Memory) -> None:

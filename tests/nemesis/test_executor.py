@@ -15,6 +15,7 @@ from struck import Nemesis
 from infra.interface import InfraError, Node, ProcessState
 from infra.waiting import wait_until
 from nemesis.execution.executor import GateClosed, HealFailed
+from nemesis.execution.ledger import OpenFault
 
 
 def counted(memory: Memory, verb: str) -> dict[tuple[str, str], int]:
@@ -94,48 +95,61 @@ class TestTwoFaultsOnOneProcess:
         assert nemesis.ledger.holding("broker-1") is None
 
 
-class TestStartedWhileItIsKeptFromZooKeeper:
+class TestKeptFromZooKeeperAfterItsStart:
     """A broker that does not reach ZooKeeper in time after its start ends with status 1."""
 
+    def over(self, nemesis: Nemesis, entry: OpenFault) -> None:
+        nemesis.executor.heal(entry)
+        assert nemesis.healed(entry).proven
+        nemesis.executor.pass_on(entry)
+        nemesis.ledger.close(entry.fault_id)
+
+    @pytest.mark.parametrize("order", list(permutations(["kill", "cut"])))
     @pytest.mark.parametrize("cut", ["broker-1 <-> zookeeper", "broker-1 -> zookeeper"])
-    def test_whoever_keeps_it_from_there_starts_it_again(self, nemesis: Nemesis, cut: str) -> None:
+    def test_whoever_keeps_it_from_there_starts_it_again(
+        self, nemesis: Nemesis, order: tuple[str, ...], cut: str
+    ) -> None:
         broker = nemesis.memory.system.brokers[0]
-        kept, killed = nemesis.strike("cut", cut), nemesis.strike("kill", "broker-1")
-        nemesis.executor.heal(killed)
-        nemesis.ledger.close(killed.fault_id)
+        targets = {"kill": "broker-1", "cut": cut}
+        entries = {name: nemesis.strike(name, targets[name]) for name in order}
+        self.over(nemesis, entries["kill"])
         assert broker.starts == 1
-        assert nemesis.ledger.holding("broker-1") == kept.fault_id
+        assert nemesis.ledger.holding("broker-1") == entries["cut"].fault_id
         broker.process.current, broker.process.code = ProcessState.EXITED, 1
-        nemesis.executor.heal(kept)
+        self.over(nemesis, entries["cut"])
         assert broker.process.state() is ProcessState.RUNNING
         assert broker.starts == 2
-        assert nemesis.healed(kept).proven
-
-    def test_one_that_lives_on_is_left_alone(self, nemesis: Nemesis) -> None:
-        broker = nemesis.memory.system.brokers[0]
-        kept = nemesis.strike("pause", "zookeeper-1")
-        nemesis.executor.heal(nemesis.strike("kill", "broker-1"))
-        nemesis.executor.heal(kept)
-        assert broker.starts == 1
-
-    def test_what_is_cut_elsewhere_accounts_for_nothing(self, nemesis: Nemesis) -> None:
-        nemesis.strike("cut", "broker-1 <-> broker-2")
-        nemesis.strike("cut", "broker-3 <-> zookeeper")
-        killed = nemesis.strike("kill", "broker-1")
-        nemesis.executor.heal(killed)
-        nemesis.ledger.close(killed.fault_id)
         assert nemesis.ledger.holding("broker-1") is None
 
-    def test_what_never_was_ended_ends_by_itself(self, nemesis: Nemesis) -> None:
-        nemesis.strike("cut", "broker-1 <-> zookeeper")
-        nemesis.executor.heal(nemesis.strike("pause", "broker-1"))
+    def test_killed_again_it_is_started_by_the_last_to_let_go(self, nemesis: Nemesis) -> None:
+        broker = nemesis.memory.system.brokers[0]
+        kept = nemesis.strike("pause", "zookeeper-1")
+        self.over(nemesis, nemesis.strike("kill", "broker-1"))
+        again = nemesis.strike("kill", "broker-1")
+        self.over(nemesis, kept)
+        assert broker.starts == 1
+        self.over(nemesis, again)
+        assert broker.starts == 2
+
+    @pytest.mark.parametrize(
+        ("other", "target", "own"),
+        [
+            ("cut", "broker-1 <-> broker-2", "kill"),
+            ("cut", "broker-3 <-> zookeeper", "kill"),
+            ("cut", "broker-1 <-> zookeeper", "pause"),
+        ],
+    )
+    def test_nobody_stands_by_without_a_reason(
+        self, nemesis: Nemesis, other: str, target: str, own: str
+    ) -> None:
+        nemesis.strike(other, target)
+        self.over(nemesis, nemesis.strike(own, "broker-1"))
         assert nemesis.ledger.holding("broker-1") is None
 
     def test_one_that_is_being_healed_keeps_nobody_from_anything(self, nemesis: Nemesis) -> None:
         kept, killed = nemesis.strike("isolate", "broker-1"), nemesis.strike("kill", "broker-1")
         nemesis.executor.heal(kept)
-        nemesis.executor.heal(killed)
-        nemesis.ledger.close(killed.fault_id)
+        self.over(nemesis, killed)
         assert nemesis.ledger.holding("broker-1") is None
 
 

@@ -105,6 +105,7 @@ def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
     if proof.owed:
         record("lifted", entry.target, proof, shown=False)
     if proof.proven:
+        run.executor.pass_on(entry)
         run.ledger.close(entry.fault_id)
     record.show("healed", proof)
     return proof.proven
@@ -154,8 +155,9 @@ def _hold(run: Run, entry: OpenFault, record: _Recording, role: Role, deadline: 
     run.executor.inject(entry)
     record("injected", entry.target)
     role.injected()
-    looks = entry.fault.bitten(run.executor.injection(entry))
-    proof = prove(looks, deadline, limit_s(run), by_itself=True)
+    injection = run.executor.injection(entry)
+    looks, struck = entry.fault.bitten(injection), bool(injection.done())
+    proof = prove(looks, deadline, limit_s(run), by_itself=True, struck=struck)
     record("verified", entry.target, proof)
     role.verified(proof.proven)
     deadline.wait(max(0.0, entry.hold_ms / 1000 - (run.clock.monotonic() - began)))

@@ -1,0 +1,65 @@
+"""Looks are taken until they show what is to be shown."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from nemesis.interface import Look, Observation
+from nemesis.proofs.proving import prove
+
+TRUE = Observation(claim="gone", seen={"t": True})
+MISSING = Observation(claim="gone", seen={"t": False}, missing=("t",))
+OWED = Observation(claim="gone", seen={"t": False}, missing=("t",), owed=True)
+LEFT_OUT = Observation(claim="gone", seen={}, left_out={"t": "kill#1 is on"})
+
+
+class Looks:
+    """Waits for so many looks at most."""
+
+    def __init__(self, *found: Observation) -> None:
+        self.found: Sequence[Observation] = found
+        self.taken = 0
+
+    def look(self) -> Observation:
+        self.taken += 1
+        return self.found[self.taken - 1]
+
+    def until(self, condition: Callable[[], bool], *, at_most: float, poll: float) -> bool:  # noqa: ARG002
+        return any(condition() for _ in self.found)
+
+
+@pytest.mark.parametrize(
+    ("found", "struck", "proven", "taken"),
+    [
+        ([TRUE], True, True, 1),
+        ([MISSING, TRUE], True, True, 2),
+        ([MISSING, MISSING], True, False, 2),
+        # The other fault is over in time, or is not.
+        ([LEFT_OUT, TRUE], True, True, 2),
+        ([LEFT_OUT, MISSING, TRUE], True, True, 3),
+        ([LEFT_OUT, LEFT_OUT], True, False, 2),
+        # What has done nothing has nothing to wait for.
+        ([LEFT_OUT, TRUE], False, False, 1),
+    ],
+)
+def test_by_itself(found: list[Observation], struck: bool, proven: bool, taken: int) -> None:
+    looks = Looks(*found)
+    proof = prove([looks.look], looks, 1.0, by_itself=True, struck=struck)
+    assert (proof.proven, looks.taken) == (proven, taken)
+    assert not proof.owed
+
+
+def test_what_is_left_out_holds_no_heal_up() -> None:
+    looks = Looks(LEFT_OUT, TRUE)
+    assert prove([looks.look], looks, 1.0, by_itself=False).proven
+    assert looks.taken == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "owed"),
+    [([OWED], True), ([OWED, OWED], True), ([OWED, TRUE], False), ([OWED, MISSING], False)],
+)
+def test_what_the_system_owes(found: list[Observation], owed: bool) -> None:
+    looks = Looks(*found)
+    every: list[Look] = [looks.look]
+    assert prove(every, looks, 1.0, by_itself=False).owed is owed
