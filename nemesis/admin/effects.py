@@ -211,10 +211,22 @@ def _ids(cluster: Cluster, brokers: Sequence[str]) -> list[int]:
 
 
 def take_back(cluster: Cluster, order: Callable[[], object], so: Callable[[], bool]) -> None:
-    """Give an order by which something is as it was. Raises OrderRefused; and NoAnswer where nobody
-    answered and it has not come about."""
+    """Give an order by which something is as it was, again and again while it is refused: a broker
+    that is to have a replica back may be down by another fault. Raises OrderRefused; and NoAnswer
+    where nobody answered and it has not come about."""
+    refused: list[OrderRefused] = []
+
+    def carried_out() -> bool:
+        refused.clear()
+        try:
+            order()
+        except OrderRefused as why:
+            refused.append(why)
+        return not refused
+
     try:
-        order()
+        if not _await(cluster, carried_out):
+            raise refused[0]
     except NoAnswer:
         if not _await(cluster, so):
             raise

@@ -111,6 +111,20 @@ class Executor:
                         held.holders.add(other.fault_id)
                         held.applied.append(stand_by)
 
+    def start_again(self, entry: OpenFault) -> None:
+        """Start those that were passed on to this fault and have ended since it was undone: a
+        ZooKeeper that is just started answers nobody yet, and a broker's time may be over before.
+
+        No others: a broker that ends of what a fault has done to its disk is to be seen.
+        """
+        begun = self._ledger.begun(entry.fault_id)
+        for effect in begun:
+            if isinstance(effect, StandBy) and effect not in entry.plan.effects:
+                held = self._held(effect.resource)
+                with held.lock:
+                    if not held.holders:
+                        effect.undo(self._cluster)
+
     def close(self) -> None:
         """Refuse every injection from now on."""
         with self._gate:

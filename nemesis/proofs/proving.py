@@ -46,8 +46,10 @@ def prove(
     *,
     by_itself: bool,
     struck: bool = True,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Proof:
-    """Look until nothing is missing, at most ``timeout`` seconds; the last looks count.
+    """Look until nothing is missing, at most ``timeout`` seconds; the last looks count. Before each
+    of them ``meanwhile`` is called, whose errors are raised.
 
     ``by_itself``: of the first look, something must have been seen. Killing a broker that another
     fault had killed leaves nothing missing, for everything is left out: it has shown nothing.
@@ -62,6 +64,7 @@ def prove(
         return not by_itself or bool(seen[0].seen)
 
     def enough() -> bool:
+        meanwhile()
         seen[:] = [look() for look in looks]
         return not any(one.missing for one in seen) and (something_seen() or not struck)
 

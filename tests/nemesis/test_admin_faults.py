@@ -227,6 +227,23 @@ class TestReassign:
         assert not proof.proven
         assert proof.observations["not looked at"] == {"moved to": {"orders-1": "kill#1 is on"}}
 
+    def test_whose_way_back_is_refused_for_a_while_is_given_until_it_is_not(
+        self, nemesis: Nemesis
+    ) -> None:
+        """A broker that is to have a replica back is down by another fault."""
+        entry = nemesis.strike("reassign", "partition(orders, 0)", replicas="one")
+        admin = nemesis.memory.system.admin
+        admin.refusal, admin.refusals = OrderRefused("broker 2 is not live"), 2
+        admin.answer_ms = 60_000
+        nemesis.executor.heal(entry)
+        assert nemesis.healed(entry).proven
+
+    def test_whose_way_back_is_refused_for_good_says_why(self, nemesis: Nemesis) -> None:
+        entry = nemesis.strike("reassign", "partition(orders, 0)", replicas="one")
+        nemesis.memory.system.admin.refusal = OrderRefused("broker 2 is not live")
+        with pytest.raises(HealFailed, match="broker 2 is not live"):
+            nemesis.executor.heal(entry)
+
     def test_that_is_refused_says_why(self, nemesis: Nemesis) -> None:
         nemesis.memory.system.admin.refusal = OrderRefused("INVALID_REPLICA_ASSIGNMENT")
         with pytest.raises(OrderRefused, match="INVALID_REPLICA_ASSIGNMENT"):

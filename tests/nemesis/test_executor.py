@@ -121,6 +121,20 @@ class TestKeptFromZooKeeperAfterItsStart:
         assert broker.starts == 2
         assert nemesis.ledger.holding("broker-1") is None
 
+    def test_it_may_end_while_whoever_kept_it_is_healed(self, nemesis: Nemesis) -> None:
+        """ZooKeeper runs again, and answers nobody yet."""
+        broker, other = nemesis.memory.system.brokers[:2]
+        kept = nemesis.strike("pause", "zookeeper-1")
+        self.over(nemesis, nemesis.strike("kill", "broker-1"))
+        nemesis.executor.heal(kept)
+        nemesis.executor.start_again(kept)
+        assert broker.starts == 1
+        for one in (broker, other):
+            one.process.current, one.process.code = ProcessState.EXITED, 1
+        nemesis.executor.start_again(kept)
+        assert broker.starts == 2
+        assert other.starts == 0, "it has ended by itself"
+
     def test_killed_again_it_is_started_by_the_last_to_let_go(self, nemesis: Nemesis) -> None:
         broker = nemesis.memory.system.brokers[0]
         kept = nemesis.strike("pause", "zookeeper-1")

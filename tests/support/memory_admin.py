@@ -31,6 +31,8 @@ class MemoryAdmin:
     silent: bool = False
     """Carries them out, and nobody hears of it."""
     refusal: Exception | None = None
+    refusals: float = float("inf")
+    """How many orders more meet with it."""
     orders: list[str] = field(default_factory=list)
 
     def leader(self, key: Key, isr: Sequence[int]) -> int:
@@ -107,7 +109,8 @@ class MemoryAdmin:
     def _order(self, order: str, within_s: float, carry_out: Callable[[], object]) -> None:
         assert within_s > 0
         self.orders.append(order)
-        if self.refusal is not None:
+        if self.refusal is not None and self.refusals > 0:
+            self.refusals -= 1
             raise self.refusal
         try:
             if not self.deaf:

@@ -6,6 +6,7 @@ when a probe has shown it healed.
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from harness.campaign.plan.faults import ScheduledFault
@@ -93,7 +94,8 @@ def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
         run.executor.heal(entry)
         looks = entry.fault.healed(run.executor.injection(entry))
         timeout = deadline.remaining(at_most=limit_s(run))
-        proof = prove(looks, deadline, timeout, by_itself=False)
+        again = partial(run.executor.start_again, entry)
+        proof = prove(looks, deadline, timeout, by_itself=False, meanwhile=again)
     except UNWANTED:
         raise
     except Exception as error:  # noqa: BLE001 - it stays open, and the others are to be healed
