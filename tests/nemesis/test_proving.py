@@ -63,3 +63,14 @@ def test_what_the_system_owes(found: list[Observation], owed: bool) -> None:
     looks = Looks(*found)
     every: list[Look] = [looks.look]
     assert prove(every, looks, 1.0, by_itself=False).owed is owed
+
+
+def test_what_is_done_meanwhile_is_done_before_each_look() -> None:
+    looks = Looks(MISSING, TRUE)
+    before: list[int] = []
+
+    def meanwhile() -> None:
+        before.append(looks.taken)
+
+    prove([looks.look], looks, 1.0, by_itself=False, meanwhile=meanwhile)
+    assert before == [0, 1]
