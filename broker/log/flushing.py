@@ -100,7 +100,7 @@ class Flushing:
         of 30 on disk would keep anyone from looking there.
         """
         self._snapshots[end] = self._producers.encoded()
-        if self.recovery_point < self.vouched_for:
+        if self._is_below_a_checkpoint:
             carry_out(self._settle())
         elif not self._settling:
             self._settling = True
@@ -153,8 +153,11 @@ class Flushing:
         yield from self._epochs.write_steps()
         if self._turn is not turn:
             return False
-        # The one that begins at the end as well: emptied, it is to be empty after a crash.
-        segments = [s for s in self._segments_from(self.recovery_point) if s.base_offset <= end]
+        # The one that begins at the end as well: emptied, it is to be empty after a crash. So too
+        # the one that ends where this begins. Flushed to 26, cut to 24, and the next batch begins a
+        # segment: what lies below 24 is on disk, and so are 24 to 26 in the segment before.
+        unsynced = self._segments_from(self.recovery_point - 1)
+        segments = [segment for segment in unsynced if segment.base_offset <= end]
         held = [descriptor for segment in segments for descriptor in segment.duplicates()]
         yield partial(_sync_and_close, self._directory.files, held)
         yield self._directory.sync
@@ -173,9 +176,14 @@ class Flushing:
 
     def _settle(self) -> Steps:
         while self._snapshots:
-            if max(self._snapshots) > self.recovery_point:
+            if max(self._snapshots) > self.recovery_point or self._is_below_a_checkpoint:
                 yield from self.steps(max(self._snapshots))
             yield from self._write_snapshots()
+
+    @property
+    def _is_below_a_checkpoint(self) -> bool:
+        """The log was cut there, and nobody would look at what a crash leaves of it."""
+        return self.recovery_point < self.vouched_for
 
     def _write_snapshots(self) -> Steps:
         for offset, content in list(self._snapshots.items()):

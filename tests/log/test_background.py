@@ -311,6 +311,28 @@ def test_a_log_cut_below_what_was_vouched_for_flushes_full_segments_at_once(
     assert later.tasks
 
 
+@pytest.mark.parametrize("looked_at", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_was_cut_before_a_segment_began_stays_cut(
+    later: Later, seed: int, *, looked_at: bool
+) -> None:
+    """Two batches fill a segment and are flushed, the second is cut off, and the next one is too
+    large for that segment. With its own one flushed, what was cut off would overlap it."""
+    disk = MemoryDisk(Random(seed))
+    log = opened(disk, later, LogConfig(segment_bytes=2 * batch().size)).create(TP)
+    append(log, 2)
+    log.flush()
+    log.truncate_to(1)
+    log.append([batch(values=(b"v" * 200,))], 1, 1, NOW_MS)
+    assert log.segment_base_offsets == (0, 1)
+    if not looked_at:
+        log.flush()
+    disk.lose_power()
+    found = PartitionLog.open(HOME / "t-0", ONE_BATCH, clean=False, recovery_point=2, files=disk)
+    assert found.segment_base_offsets[: 2 - looked_at] == (0, 1)[: 2 - looked_at]
+    assert found._segments[0].next_offset == 1
+
+
 def test_flush_ms_is_kept_in_the_background(disk: MemoryDisk, later: Later) -> None:
     log = opened(disk, later, LogConfig(flush_ms=500)).create(TP)
     append(log, 2)
