@@ -38,6 +38,7 @@ def watching(observer: Observer, nodes: Mapping[int, Node]) -> Iterator[None]:
     opened_by: logs.Opened = WeakKeyDictionary()
     with contextlib.ExitStack() as undo:
         replicas.partitions(undo, observer, brokers)
+        replicas.leaderships(undo, observer)
         replicas.fetches(undo, observer)
         replicas.sessions(undo, observer)
         replicas.deletions(undo, observer)

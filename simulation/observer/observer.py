@@ -271,9 +271,8 @@ class Observer:
     # --- disks --------------------------------------------------------------------------------
 
     def lost_power(self, broker: int, *, disk_too: bool = False) -> None:
-        """To be told before the broker is gone: what it had synced is all that it keeps for
-        certain."""
-        self.cut_short(broker)
+        """To be told before the broker is gone, if it goes: what it had synced is all that it keeps
+        for certain."""
         for tp, partition in self.partitions():
             hosted = self._hosted.get((broker, tp))
             synced = hosted.log.recovery_point if hosted is not None else 0

@@ -21,7 +21,7 @@ from simulation.verdict.administered import (
     taking_back,
     unclean,
 )
-from simulation.verdict.disks import garbled, unreadable
+from simulation.verdict.disks import failing, garbled, unreadable
 from simulation.verdict.grouped import (
     changing_members,
     contested_groups,
@@ -58,6 +58,8 @@ from simulation.verdict.settling import Cluster, settle
 
 PATIENCE_S: Final = 30.0
 ASKED_EVERY: Final = 6
+FAILS_EVERY: Final = 2 * ASKED_EVERY
+"""A broker is away for a while after that."""
 HEARD_OF_S: Final = 1.0
 """Within which everybody knows that a session is over."""
 
@@ -82,6 +84,9 @@ async def ask(client: Client, administrator: Administrator, world: Cluster, plan
     if plan.seed % ASKED_EVERY == 0:
         await _what_is_promised(client, administrator, world)
         await unclean.check(client, administrator, world)
+        if plan.seed % FAILS_EVERY == 0:
+            await failing.check(administrator, world)
+            await leaders_stay(administrator, world)
         await _what_is_set(client, administrator, world, dict(plan.settings))
     await invalid.check(client, world.observer, world.hosted)
     await outdated.check(client, world.observer, world.hosted)

@@ -188,6 +188,7 @@ class Striker:
 
     def _lose_power(self, node: Node, down_ms: float) -> None:
         self._note(node, "loses power")
+        self._observer.cut_short(node.id)
         self._observer.lost_power(node.id)
         node.lose_power()
         self._down(node, down_ms)
@@ -196,6 +197,7 @@ class Striker:
         if self._bad_disks.get(node.id) == FOREIGN:
             return
         self._note(node, "loses its disk")
+        self._observer.cut_short(node.id)
         self._observer.lost_power(node.id, disk_too=True)
         node.lose_power()
         node.disk.wipe()  # type: ignore[attr-defined]
@@ -367,7 +369,7 @@ class Striker:
 
     def _forget_damaged_pages(self, node: Node) -> None:
         """A sync that failed may have dropped what it was to keep: no different from a loss of
-        power."""
+        power, but for what whoever lives on knows."""
         if self._bad_disks.get(node.id) == "fsync":
             self._observer.lost_power(node.id)
 

@@ -31,7 +31,15 @@ from broker.wire.batch import RecordBatch, parse_batches
 from broker.wire.messages.fetch import FetchResponse
 from simulation.clients.batches import encoded
 from simulation.mutations.swap import Swap
-from simulation.observer.following import counted, keeping_up, named, parting, sought, taking_in
+from simulation.observer.following import (
+    counted,
+    keeping_up,
+    known_anew,
+    named,
+    parting,
+    sought,
+    taking_in,
+)
 from simulation.observer.following.named import Named
 from simulation.observer.moments import repeated
 from simulation.partition.shadow import Extent, Shadow
@@ -100,6 +108,25 @@ def test_whoever_leads_a_follower_ends_up_with_that_log(name: str, wrong: Any, h
     with ExitStack() as undo:
         Swap(Follower, name, wrong).put(undo)
         with pytest.raises(Violation, match=f"LogsMeet: t-0: .*{how}"):
+            parting.stepped("t-0", replica(TWO), LOG, told(TWO))
+
+
+def forgets_what_was_served(only_if_empty: bool) -> Any:
+    take = Follower.fetched
+
+    def fetched(self: Follower, event: Fetched) -> Any:
+        effects = take(self, event)
+        self._is_prefix = bool(event.batches) is only_if_empty
+        return effects
+
+    return fetched
+
+
+@pytest.mark.parametrize("only_if_empty", [True, False])
+def test_a_follower_that_was_served_raises_the_alarm(*, only_if_empty: bool) -> None:
+    with ExitStack() as undo:
+        Swap(Follower, "fetched", forgets_what_was_served(only_if_empty)).put(undo)
+        with pytest.raises(Violation, match=r"LossIsAlarming: t-0: .* up to 11, .* ends at 10"):
             parting.stepped("t-0", replica(TWO), LOG, told(TWO))
 
 
@@ -318,3 +345,19 @@ def test_of_a_repetition_that_was_deleted_nothing_is_said() -> None:
         appended=(2, 4),  # type: ignore[arg-type]
     )
     repeated.stepped("t-0", Shadow(4, [Extent(4, 6, 2, 1)]), event)
+
+
+# --- what is known when an epoch begins -----------------------------------------------------------
+
+
+def test_of_followers_nothing_is_known_when_an_epoch_begins() -> None:
+    leader = replica(ONE)
+    known_anew.begun(leader, "t-0")
+    leader.step(fetch(TWO, 9))
+    leader.step(told(ONE, epoch=6))
+    known_anew.begun(leader, "t-0")
+    leader.step(fetch(THREE, 7))
+    with pytest.raises(Violation, match=r"KnownAnew: t-0: .* 6, .* broker 3 has all below 7"):
+        known_anew.begun(leader, "t-0")
+    leader.step(told(TWO, epoch=7))
+    known_anew.begun(leader, "t-0")

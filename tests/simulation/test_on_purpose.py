@@ -37,6 +37,7 @@ from broker.replication.replica import Replica, Role
 from broker.replication.replica_selector import RACK_AWARE
 from broker.server.admin.config_admin import ConfigAdmin
 from broker.server.admin.topics import Topics
+from broker.server.app import App
 from broker.server.groups.shard import GroupShard
 from broker.server.metadata_cache import MetadataCache
 from broker.server.replication import fetcher
@@ -420,6 +421,16 @@ def takes_no_note_of_failing_disks() -> Swap:
     return Swap(Partition, "fail", lambda _self, _error: None)
 
 
+def forgets_what_fails_while_it_hands_over() -> Swap:
+    live = App._live
+
+    async def lived(self: App, *parts: Any) -> None:
+        await live(self, *parts)
+        self._halted = asyncio.get_running_loop().create_future()
+
+    return Swap(App, "_live", lived)
+
+
 def takes_what_is_garbled() -> Swap:
     read = partial(fetcher.parse_batches, verify_crc=False)
     return Swap(fetcher, "parse_batches", read)
@@ -469,6 +480,7 @@ def has_nothing_before_it_has_loaded() -> Swap:
         (keeps_a_setting_from_logs, "SettingsAgree"),
         (hosts_with_settings_from_before_the_syncs, "SettingsAgree"),
         (takes_no_note_of_failing_disks, "RefusedReadsEnd"),
+        (forgets_what_fails_while_it_hands_over, "GoodEndIsTrue"),
         (takes_what_is_garbled, "TakenIsWhole"),
         (answers_with_the_first, "AnsweredTogether"),
         (describes_nobody, "DescribedAsItIs"),

@@ -17,7 +17,8 @@ from broker.log.segment import Segment
 from broker.types import Offset, TopicPartition
 from simulation.machines.disk import MemoryDisk
 from simulation.mutations.swap import Mutation, Swap
-from simulation.observer.logs import reopened, retention
+from simulation.observer.logs import retention
+from simulation.observer.twins import reopened
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -170,3 +171,37 @@ def test_retention_would_never_take_what_is_not_committed(log: PartitionLog) -> 
         pytest.raises(Violation, match=r"RetentionKept: .* below 6, .* 5"),
     ):
         retention.of_nothing(log, 5)
+
+
+# --- a cut in the middle of a flush ---------------------------------------------------------------
+
+CUT = Flushing.cut_to
+
+
+def lets_a_flush_go_on(self: Flushing, end: int) -> None:
+    turn = self._turn
+    CUT(self, end)
+    self._turn = turn
+
+
+def keeps_snapshots(self: Flushing, end: int) -> None:
+    held = self._snapshots
+    CUT(self, end)
+    self._snapshots = held
+
+
+@pytest.mark.parametrize(
+    ("wrong", "invariant"),
+    [
+        (lets_a_flush_go_on, r"FlushedIsSynced|CutIsForgotten"),
+        (keeps_snapshots, r"ProducersAreLog|CutIsForgotten"),
+    ],
+)
+def test_what_was_cut_does_not_come_back_with_its_flush(
+    disk: MemoryDisk, log: PartitionLog, wrong: Any, invariant: str
+) -> None:
+    with (
+        Mutation(Swap(Flushing, "cut_to", wrong)).active(),
+        pytest.raises(Violation, match=rf"({invariant}): cut while it was flushed: "),
+    ):
+        look(disk, log)

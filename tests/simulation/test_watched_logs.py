@@ -18,6 +18,7 @@ from broker.log.disk.checkpoints import (
 from broker.log.disk.files import Directory
 from broker.log.disk.steps import carry_out
 from broker.log.idempotence.producer_state import Producer, ProducerState
+from broker.log.manager import LogManager
 from broker.log.partition_log import PartitionLog
 from broker.replication.epochs import Epochs
 from broker.replication.events import Fetched, Truncate, TruncateFully
@@ -106,6 +107,36 @@ def test_of_a_log_that_is_made_nothing_is_noted(disk: MemoryDisk, name: str) -> 
         write_offsets(noted, name, {tp: 7})
     with pytest.raises(Violation, match=rf"MadeOfNothing: t-0 .* {name} has 7"):
         begun_anew.made(disk, LOGS, TP)
+
+
+@pytest.fixture
+def logs(disk: MemoryDisk) -> LogManager:
+    """One log of six records, in a log directory."""
+    manager = LogManager([LOGS], lambda _: SMALL, files=disk)
+    manager.create(TP).append([batch((b"v",) * 6)], 0, 0, 0)
+    return manager
+
+
+def test_a_log_that_is_made_begins_with_nothing(logs: LogManager) -> None:
+    other = TopicPartition("other", 0)
+    made = logs.create(other)
+    begun_anew.begins(logs, made, other)
+    logs.checkpoint_high_watermarks({other: 3})
+    with pytest.raises(Violation, match=r"MadeOfNothing: other-0 .* its watermark is 3"):
+        begun_anew.begins(logs, made, other)
+    with pytest.raises(Violation, match=r"MadeOfNothing: t-0 .* its end is 6"):
+        begun_anew.begins(logs, logs.create(TP), TP)
+
+
+def test_nor_with_what_is_remembered_of_one_that_was_deleted(logs: LogManager) -> None:
+    logs.checkpoint_high_watermarks({TP: 6})
+    with pytest.raises(Violation, match=r"MadeOfNothing: t-0 is deleted .* in logs still"):
+        begun_anew.gone(logs, TP)
+    logs.delete(TP)
+    begun_anew.gone(logs, TP)
+    logs._high_watermarks[TP] = 6
+    with pytest.raises(Violation, match=r"MadeOfNothing: t-0 is deleted .* in high_watermarks"):
+        begun_anew.gone(logs, TP)
 
 
 # --- EpochsAreLog --------------------------------------------------------------------------------

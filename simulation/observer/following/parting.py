@@ -9,6 +9,10 @@ next. Epochs are counted in twos for that, so that between any two of them anoth
 Of epochs 1 and 3 it has 0 to 4 and 4 to 9, the leader of 1 and 2 has 0 to 2 and 2 to 6. Asked about
 3 that one says that 2 ended at 6. Who cuts where 1 ended in its own log, at 4, and asks no more,
 keeps two records that its leader has not got.
+
+**LossIsAlarming**: once its leader has served it from its end, be it with records or with none, a
+follower cuts nothing in that epoch: that leader counts it as replicated. One that knows less by
+then has lost its own end, and is told of, whether it has grown as long again or not.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +30,7 @@ from broker.replication.events import (
     FetchFrom,
     FetchOutOfRange,
     LeaderAndIsr,
+    LeaderLostRecords,
     Truncate,
     TruncateFully,
 )
@@ -67,6 +72,9 @@ def stepped(name: str, replica: Replica, log: Shadow, event: Event) -> None:
             told = _Conversation(name, replica, own, theirs, Truncation.LEADER_EPOCH)
             told.ends_well()
             told.keeps(common)
+    end = own[-1].next_offset
+    longer = (*own, _Batch(end, end + MORE, own[-1].leader_epoch))
+    _Conversation(name, replica, own, longer, replica._config.truncation).raises_the_alarm()
 
 
 def _batches(extents: Iterable[Extent]) -> Iterator[_Batch]:
@@ -146,6 +154,26 @@ class _Conversation:
         """And the same, by the epochs in it, and what was ``common`` was never given up."""
         self._require(_entries(self._own) == _entries(self._theirs), "ends up otherwise")
         self._require(self._least >= common, f"gives up what lies below {common}")
+
+    def raises_the_alarm(self) -> None:
+        """If that leader loses records that it has served, and if it does when it had been asked
+        once more, and had none; raises Violation."""
+        self.ends_well()
+        self._loses()
+        self._took(self._round())
+        self._loses()
+
+    def _loses(self) -> None:
+        start, end = Offset(self._first[0].base_offset), self._end
+        for ends in Offset(end - 1), Offset(end + 1):
+            told = FetchOutOfRange(
+                leader_epoch=self._follower.epoch, log_start_offset=start, log_end_offset=ends
+            )
+            effects = self._follower.out_of_range(told)
+            if [type(effect) for effect in effects] != [LeaderLostRecords]:
+                what = f"broker {self._replica.broker} has fetched up to {end}, and raises no alarm"
+                what = f"{what} when its leader has lost that, and ends at {ends}"
+                raise Violation("LossIsAlarming", f"{self._name}: {what}")
 
     @property
     def _end(self) -> int:

@@ -23,6 +23,7 @@ from broker.server.controller.runtime import ControllerRuntime
 from broker.server.zk.controller_zk import ControllerZk, Tenure
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.types import BrokerId, Millis, TopicPartition
+from simulation.observer.following import known_anew
 from simulation.observer.leadership import (
     counting,
     deleting,
@@ -116,6 +117,7 @@ def coordinators(undo: contextlib.ExitStack, observer: Observer) -> None:
         with observer.failing():
             standing.begins(self, begin)
             leaving.waits(self)
+            known_anew.begins(self)
         begin(self)
 
     replace(undo, Leading, "begin", begun)

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from random import Random
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -24,13 +25,13 @@ from simulation.observer.logs import (
     epochs,
     flushed,
     producers,
-    reopened,
     retention,
     taken,
 )
 from simulation.observer.logs.good_ends import GoodEnds
 from simulation.observer.logs.unflushed import Unflushed
 from simulation.observer.observer import Observer
+from simulation.observer.twins import reopened
 from simulation.observer.watched.wrapping import living, replace
 
 Opened = WeakKeyDictionary[Process, LogManager]
@@ -116,7 +117,7 @@ def epochs_written(
 
 
 def beginnings(undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[str, Node]) -> None:
-    original, create = PartitionLog.truncate_fully, LogManager.create
+    original, create, doom = PartitionLog.truncate_fully, LogManager.create, LogManager._doom
 
     def created(self: LogManager, tp: TopicPartition) -> PartitionLog:
         is_new = self.get(tp) is None
@@ -124,7 +125,14 @@ def beginnings(undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[st
         if is_new and (disk := _memory_disk(hosts)) is not None:
             with observer.failing():
                 begun_anew.made(disk, log.directory.parent, tp)
+                begun_anew.begins(self, log, tp)
         return log
+
+    def doomed(self: LogManager, tp: TopicPartition) -> Path:
+        path = doom(self, tp)
+        with observer.failing():
+            begun_anew.gone(self, tp)
+        return path
 
     def truncate_fully(self: PartitionLog, offset: int) -> None:
         original(self, offset)
@@ -134,6 +142,7 @@ def beginnings(undo: contextlib.ExitStack, observer: Observer, hosts: Mapping[st
 
     replace(undo, PartitionLog, "truncate_fully", truncate_fully)
     replace(undo, LogManager, "create", created)
+    replace(undo, LogManager, "_doom", doomed)
 
 
 def flushes(undo: contextlib.ExitStack, observer: Observer) -> None:

@@ -9,9 +9,12 @@ from broker.server.metrics.meters import CONSUMER
 from broker.server.replication import partition as server
 from broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
 from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.replication.roles import BecomeLeaderOrFollower
 from broker.types import Millis, TopicPartition
 from broker.wire.messages.fetch import FetchRequest
 from simulation.observer.coverage import REPLICA_EFFECT, REPLICA_EVENT
+from simulation.observer.following import known_anew
+from simulation.observer.following.lasting import Used
 from simulation.observer.moments import following_on
 from simulation.observer.observer import Observer
 from simulation.observer.untold import asked
@@ -68,6 +71,21 @@ def partitions(undo: contextlib.ExitStack, observer: Observer, brokers: dict[str
     replace(undo, server.Partition, "step", partition_step)
 
 
+def leaderships(undo: contextlib.ExitStack, observer: Observer) -> None:
+    original = ReplicaManager._take_role
+
+    def take_role(
+        self: ReplicaManager, partition: server.Partition, role: BecomeLeaderOrFollower
+    ) -> bool:
+        begins = original(self, partition, role)
+        if begins:
+            with observer.failing():
+                known_anew.begun(partition.replica, str(partition.tp))
+        return begins
+
+    replace(undo, ReplicaManager, "_take_role", take_role)
+
+
 def fetches(undo: contextlib.ExitStack, observer: Observer) -> None:
     original = server.Partition.step
 
@@ -84,15 +102,17 @@ def fetches(undo: contextlib.ExitStack, observer: Observer) -> None:
 
 
 def sessions(undo: contextlib.ExitStack, observer: Observer) -> None:
-    original = FetchSessionCache.session_of
+    original, used = FetchSessionCache.session_of, Used()
 
     def session_of(
         self: FetchSessionCache, request: FetchRequest, now: Millis
     ) -> FetchSession | None:
         session = original(self, request, now)
-        if session is not None and request.replica_id != CONSUMER:
+        if session is not None:
             with observer.failing():
-                asked(observer, session, request.replica_id)
+                used.asked(self, session, now)
+                if request.replica_id != CONSUMER:
+                    asked(observer, session, request.replica_id)
         return session
 
     replace(undo, FetchSessionCache, "session_of", session_of)

@@ -17,16 +17,21 @@ from random import Random
 from typing import Final, NamedTuple
 
 from broker.log.disk.checkpoints import LOG_STARTS, RECOVERY_POINTS, CorruptCheckpoint, offsets_in
+from broker.log.disk.steps import Later, carry_out
 from broker.log.partition_log import PartitionLog
 from broker.types import TopicPartition
 from broker.wire.batch import CorruptBatch
 from simulation.machines.disk import MemoryDisk
 from simulation.observer.logs import epochs, flushed, producers, times
 from simulation.observer.logs.on_disk import read_shadow
+from simulation.observer.twins import cut_meanwhile
+from simulation.observer.twins.cut_meanwhile import UnderWay
 from simulation.violation import Violation
 
 LITTLE_BYTES: Final = 20_000
 FEW_SEGMENTS: Final = 12
+CUT: Final = 0.3
+"""How many of those that were killed go on, and are cut in the middle of a flush."""
 
 
 def check(
@@ -40,17 +45,21 @@ def check(
     if log.flushing.failed or disk.has_dropped or noted.log_start > log.log_end_offset:
         return
     flushed.check(disk, log.directory.parent, {tp: noted.walked_from(log)})
+    under_way: UnderWay = []
     with _said_of("killed now"):
         killed = disk.twin(log.directory, random)
-        found = _opened(killed, log, noted)
-        _is_the_same(tp, log, found)
-        _is_over(tp, killed, found)
+        goes_on = _opened(killed, log, noted, under_way.append)
+        _is_the_same(tp, log, goes_on)
     with _said_of("without power now"):
         torn = disk.twin(log.directory, random)
         torn.lose_power()
         found = _opened(torn, log, noted)
         _is_whole(tp, broker, log, found)
         _is_over(tp, torn, found)
+    with _said_of("cut while it was flushed"):
+        if random.random() < CUT:
+            Context().run(cut_meanwhile.check, tp, broker, killed, goes_on, under_way, random)
+        _is_over(tp, killed, goes_on)
 
 
 class _Noted(NamedTuple):
@@ -86,7 +95,12 @@ def _said_of(what: str) -> Iterator[None]:
 
 
 def _opened(
-    twin: MemoryDisk, log: PartitionLog, noted: _Noted, *, clean: bool = False
+    twin: MemoryDisk,
+    log: PartitionLog,
+    noted: _Noted,
+    later: Later = carry_out,
+    *,
+    clean: bool = False,
 ) -> PartitionLog:
     """By nobody: no process of the world has opened it, or is looked at while it does."""
     return Context().run(
@@ -97,6 +111,7 @@ def _opened(
         recovery_point=noted.recovery_point,
         log_start_offset=noted.log_start,
         files=twin,
+        later=later,
     )
 
 

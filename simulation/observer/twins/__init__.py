@@ -1,0 +1,1 @@
+"""What would become of a log in another world, tried on a twin of its disk."""
