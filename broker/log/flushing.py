@@ -50,6 +50,7 @@ class Flushing:
         self._later = later
         self.vouched_for = 0
         self._named = False
+        self._was_cut = False
         self._closed = False
         self._turn: object | None = None
         self._settling = False
@@ -66,8 +67,10 @@ class Flushing:
         if self.failed:
             raise OSError(errno.EIO, "an earlier operation failed", str(self._directory.path))
 
-    def begin(self, recovery_point: int, vouched_for: int) -> None:
-        """The log was opened: what is durable of it, and what a checkpoint may say is."""
+    def begin(self, recovery_point: int, vouched_for: int, *, clean: bool) -> None:
+        """The log was opened: what is durable of it, and what a checkpoint may say is. If not
+        ``clean``, it may have been cut just before."""
+        self._was_cut = not clean
         self.recovery_point = Offset(recovery_point)
         self.vouched_for = vouched_for
 
@@ -88,6 +91,7 @@ class Flushing:
         Flushed to 18, cut to 10, grown to 30: that 10 to 18 were on disk was said of others.
         """
         self._turn = None
+        self._was_cut = True
         self.recovery_point = Offset(min(self.recovery_point, end))
         self._snapshots = {at: held for at, held in self._snapshots.items() if at <= end}
 
@@ -135,6 +139,7 @@ class Flushing:
                 self.recovery_point = Offset(max(self.recovery_point, end))
                 self.vouched_for = max(self.vouched_for, end)
                 self._turn = None
+                self._was_cut = False
             elif self.recovery_point < end and since is not None:
                 self._since = since  # whatever has come behind a cut meanwhile
         except OSError:
@@ -156,7 +161,7 @@ class Flushing:
         # The one that begins at the end as well: emptied, it is to be empty after a crash. So too
         # the one that ends where this begins. Flushed to 26, cut to 24, and the next batch begins a
         # segment: what lies below 24 is on disk, and so are 24 to 26 in the segment before.
-        unsynced = self._segments_from(self.recovery_point - 1)
+        unsynced = self._segments_from(self.recovery_point - self._was_cut)
         segments = [segment for segment in unsynced if segment.base_offset <= end]
         held = [descriptor for segment in segments for descriptor in segment.duplicates()]
         yield partial(_sync_and_close, self._directory.files, held)

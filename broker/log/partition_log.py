@@ -108,7 +108,7 @@ class PartitionLog:
         # Checkpointed at 30, cut to 10, grown to 40, killed: the checkpoint still says 30, and from
         # 10 on all is in the system's hands. But it is in one segment: see Flushing.roll.
         durable = log._end if clean else min(*walked, log._end)
-        log.flushing.begin(durable, vouched_for=max(durable, recovery_point))
+        log.flushing.begin(durable, vouched_for=max(durable, recovery_point), clean=clean)
         return log
 
     @property
