@@ -37,7 +37,6 @@ from broker.replication.replica import Replica, Role
 from broker.replication.replica_selector import RACK_AWARE
 from broker.server.admin.config_admin import ConfigAdmin
 from broker.server.admin.topics import Topics
-from broker.server.app import App
 from broker.server.groups.shard import GroupShard
 from broker.server.metadata_cache import MetadataCache
 from broker.server.replication import fetcher
@@ -562,24 +561,6 @@ def test_who_leads_in_another_session_listens_to_reassignments_in_it() -> None:
     assert run(led).violation is None
     violation = found(led, Swap(Context, "begin_session", begins))
     assert violation.invariant == "RemovedAreDeleted", violation
-
-
-def forgets_what_fails_while_it_hands_over() -> Swap:
-    live = App._live
-
-    async def lived(self: App, *parts: Any) -> None:
-        await live(self, *parts)
-        self._halted = asyncio.get_running_loop().create_future()
-
-    return Swap(App, "_live", lived)
-
-
-def test_a_disk_that_fails_while_its_broker_hands_over_has_no_good_end() -> None:
-    """That is tried in every twelfth seed."""
-    plan = replace(PLAN, seed=12)
-    assert run(plan).violation is None
-    violation = found(plan, forgets_what_fails_while_it_hands_over())
-    assert violation.invariant == "GoodEndIsTrue", violation
 
 
 def test_who_is_gone_is_shown_to_no_client() -> None:
