@@ -161,8 +161,8 @@ class Flushing:
         # The one that begins at the end as well: emptied, it is to be empty after a crash. So too
         # the one that ends where this begins. Flushed to 26, cut to 24, and the next batch begins a
         # segment: what lies below 24 is on disk, and so are 24 to 26 in the segment before.
-        unsynced = self._segments_from(self.recovery_point - self._was_cut)
-        segments = [segment for segment in unsynced if segment.base_offset <= end]
+        since = self.recovery_point - 1 if self._was_cut else self.recovery_point
+        segments = [s for s in self._segments_from(since) if s.base_offset <= end]
         held = [descriptor for segment in segments for descriptor in segment.duplicates()]
         yield partial(_sync_and_close, self._directory.files, held)
         yield self._directory.sync
