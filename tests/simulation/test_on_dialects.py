@@ -102,7 +102,7 @@ def lists_groups_in_any_state() -> Swap:
         (chooses_what_fewest_like, "GenerationsFollow"),
         (lets_in_who_shares_none, "RefusedByState"),
         (lets_wait_who_is_called, "AllAreCalled"),
-        (drops_what_is_on_its_way, "GroupsAreLog"),
+        (drops_what_is_on_its_way, "OffsetsGoWithTopics"),
         (overlooks_what_is_on_its_way, "OffsetsEnd"),
         (waits_for_those_who_never_join, "MembersStay"),
         (overlooks_what_a_member_says_now, "AllAreCalled"),

@@ -63,6 +63,8 @@ from broker.types import LATEST_TIMESTAMP, BrokerId, Offset, ProducerId, TopicPa
 from broker.wire.records import records
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.groups import watch
+from simulation.observer.leadership import giving_way
+from simulation.observer.orders import unclean
 from simulation.plans.actions import Consume, CreateTopic, Produce, Timed
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan
 from simulation.plans.schedule import draw, without_controller
@@ -71,6 +73,7 @@ from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
 
+EARLIER = ((watch, "check"), (giving_way, "settled"))
 PLAN = Plan(
     seed=6,
     brokers=3,
@@ -513,9 +516,10 @@ def has_nothing_before_it_has_loaded() -> Swap:
     ],
 )
 def test_a_fault_is_found(plant: Callable[[], Swap], invariant: str) -> None:
-    """By who asks: what is held against each step of a coordinator (``test_group_steps.py``) would
-    come first."""
-    violation = found(PLAN, plant(), Swap(watch, "check", lambda *_: None))
+    """By who asks: what is held against each step of a coordinator (``test_group_steps.py``), and
+    what would come of it (``test_giving_way.py``), would come first."""
+    steps, would_come = (Swap(room, name, lambda *_: None) for room, name in EARLIER)
+    violation = found(PLAN, plant(), steps, would_come)
     assert violation.invariant == invariant, violation
 
 
@@ -602,7 +606,8 @@ def elects_nobody_who_is_asked_for() -> Swap:
     ],
 )
 def test_elections_outside_the_isr_are_as_set(plant: Callable[[], Swap], invariant: str) -> None:
-    violation = found(PLAN, plant())
+    """By what becomes of it: what a controller goes by (``test_last_read.py``) would come first."""
+    violation = found(PLAN, plant(), Swap(unclean, "stepped", lambda *_: None))
     assert violation.invariant == invariant, violation
 
 
