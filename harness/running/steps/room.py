@@ -72,8 +72,8 @@ class Room:
     def _heal_what_is_left(self, act: Act, deadline: Deadline) -> None:
         # Nobody else would before the end: a broker that once took too long to come back would
         # have every later fault of the campaign wait for it in vain.
-        deadline.until(lambda: self._enter(act) or self._healing.acquire(blocking=False))
-        if self._enter(act):
+        # One lane at a time; the others find that there is room, or that there is none.
+        if not deadline.until(lambda: self._healing.acquire(blocking=False)):
             return
         try:
             for entry in self._left_open():
