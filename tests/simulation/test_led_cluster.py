@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Iterator
 
 import pytest
+from kio.schema.errors import ErrorCode
 from simulated_cluster import PAUSE_S, Cluster
 
 from broker.server.coordination.led_topics import TIMEOUT_S
@@ -204,3 +205,27 @@ def test_a_seed_is_a_history(variant: str) -> None:
 
     assert history(7) == history(7)
     assert history(7) != history(8)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_move_is_taken_back_by_whoever_is_asked(seed: int) -> None:
+    """Also by one whose ZooKeeper server has not heard of it yet. It is under way: who is to have a
+    replica does nothing."""
+    cluster = Cluster(seed, properties=LED, lag_s=2.0)
+    cluster.start()
+    all_started(cluster)
+
+    async def there_and_back() -> tuple[ErrorCode | None, ErrorCode | None]:
+        client = cluster.client
+        await client.create("t", replicas=1)
+        await asyncio.sleep(5.0)  # all have heard of all
+        leader = await client.leader("t")
+        joins, asked = (number for number in cluster.nodes if number != leader)
+        cluster.nodes[joins].pause()
+        moved = await client.reassign(leader, "t", (leader, joins))
+        return moved, await client.reassign(asked, "t", None)
+
+    try:
+        assert cluster.run(there_and_back()) == (ErrorCode.none, ErrorCode.none)
+    finally:
+        cluster.close()

@@ -16,6 +16,7 @@ from kio.schema.produce.v7.request import PartitionProduceData, ProduceRequest, 
 from kio_peer import ours
 
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
+from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
 from broker.wire.records import records
 from simulation.loop.loop import SimulatedLoop
@@ -23,6 +24,7 @@ from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import PORT, Node, Surroundings
 from simulation.network.network import Network
+from simulation.verdict.promised.moving import reassignment
 from simulation.zookeeper.ensemble import HOST, ZooKeeper
 
 CLIENT = "client-1"
@@ -32,17 +34,23 @@ DONE = (ErrorCode.none, ErrorCode.topic_already_exists)
 
 
 class Cluster:
-    """Brokers 1 to ``brokers``, not started yet."""
+    """Brokers 1 to ``brokers``, not started yet. ``lag_s``: of ZooKeeper's servers behind the one
+    that leads them; without it, there is one."""
 
     def __init__(
-        self, seed: int = 1, brokers: int = 3, properties: Mapping[str, str] | None = None
+        self,
+        seed: int = 1,
+        brokers: int = 3,
+        properties: Mapping[str, str] | None = None,
+        lag_s: float = 0.0,
     ) -> None:
         random = Random(seed)
         self.loop = SimulatedLoop(random, steps_max=20_000_000)
         self.network = Network(self.loop, random)
         for host in (HOST, CLIENT):
             self.network.add_host(host)
-        self.zookeeper = ZooKeeper(self.loop, self.network, random)
+        servers = 3 if lag_s else 1
+        self.zookeeper = ZooKeeper(self.loop, self.network, random, servers=servers, lag_s=lag_s)
         around = Surroundings(self.loop, self.network, self.zookeeper, random)
         self.disks = {n: MemoryDisk(Random(random.random())) for n in range(1, 1 + brokers)}
         self.nodes = {n: Node(around, n, disk, properties or {}) for n, disk in self.disks.items()}
@@ -176,6 +184,14 @@ class Client:
         """Who leads now."""
         self._leaders.pop((topic, partition), None)
         return await self._leader(topic, partition)
+
+    async def reassign(
+        self, broker: int, topic: str, replicas: tuple[int, ...] | None, partition: int = 0
+    ) -> ErrorCode | None:
+        """What that broker answers; None: nothing. ``replicas``: None takes a move back."""
+        request = reassignment(TopicPartition(topic, partition), replicas)
+        answer = await self._by(broker, request)
+        return None if answer is None else answer.responses[0].partitions[0].error_code
 
     async def _leader(self, topic: str, partition: int) -> int:
         while (topic, partition) not in self._leaders:

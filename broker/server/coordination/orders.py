@@ -134,7 +134,8 @@ class Orders:
     async def _still(self, tp: TopicPartition, view: PartitionView) -> bool:
         """Whether nobody has ordered anything since. Read from a server of ZooKeeper's that lags, a
         partition is on [1, 2] that has been moved to [2]: who orders it back would be told that
-        there is nothing to do. A transaction is the leader's, and each order moves AR's version on.
+        there is nothing to do, and who takes the move back that there is none. A transaction is the
+        leader's, and each order moves AR's version on.
         """
         assert view.replicas is not None
         check = Check(node=Node(Kind.REPLICAS, tp), expected=view.replicas.version)
@@ -151,6 +152,8 @@ class Orders:
             if refused is not None:
                 return refused
             if view.moving_to is None:
+                if not await self._still(tp, view):
+                    continue
                 text = f"{tp} is not being reassigned"
                 return Outcome(ErrorCode.no_reassignment_in_progress, text)
             if await self._done(self._admin.cancel_reassignment(tp)):
