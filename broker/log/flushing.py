@@ -95,6 +95,16 @@ class Flushing:
         self.recovery_point = Offset(min(self.recovery_point, end))
         self._snapshots = {at: held for at, held in self._snapshots.items() if at <= end}
 
+    def begin_anew(self, at: int) -> None:
+        """Nothing is left of the log, which starts and ends there now.
+
+        Who wrote below it is nobody's business any more, though the offset is below the end: rolled
+        at 2, thrown away, begun at 100. A later start would find ``2.snapshot``, and refuse the
+        next batch of a producer that has written other records, which are gone here, since.
+        """
+        self._snapshots.clear()
+        self.cut_to(at)
+
     def roll(self, end: int) -> None:
         """The last segment is full and ends at ``end``; another one is about to begin.
 

@@ -258,9 +258,9 @@ class PartitionLog:
         self._new_segment(offset)
         # Else a power failure may leave neither: a log at 0, which gives the same offsets again.
         self._directory.sync()
-        self._start = Offset(offset)
+        self._start = self._end = Offset(offset)
+        self.flushing.begin_anew(offset)
         self.epochs.clear()
-        self._end_at(offset)
 
     def advance_log_start(self, offset: int) -> None:
         """Gives up the records below ``offset`` (DeleteRecords). Never moves back.

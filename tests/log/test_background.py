@@ -241,6 +241,25 @@ def test_a_snapshot_of_what_was_cut_off_is_not_written(
     assert all(int(Path(name).stem) <= 1 for name in snapshots)
 
 
+@pytest.mark.parametrize("parts", range(16))
+def test_a_snapshot_of_a_log_that_was_thrown_away_is_not_written(
+    disk: MemoryDisk, later: Later, parts: int
+) -> None:
+    """Believed after a crash, it would refuse a producer that has written elsewhere since."""
+    log = opened(disk, later).create(TP)
+    append(log, 6, producer=7)
+    (steps,) = later.tasks
+    for _, work in zip(range(parts), steps, strict=False):
+        work()
+    work = next(steps, None)
+    log.truncate_fully(100)
+    append(log, 1, producer=8)
+    carry_on(steps, work)
+    log.flush()
+    disk.kill()
+    assert set(opened(disk, later).logs[TP].producers.state.producers) == {8}
+
+
 @pytest.mark.parametrize("parts", range(24))
 def test_a_log_that_is_deleted_lets_what_is_under_way_end(
     disk: MemoryDisk, later: Later, parts: int
