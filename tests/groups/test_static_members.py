@@ -59,6 +59,18 @@ def test_a_restart_that_cannot_be_stored_did_not_happen(world):
     assert "a-2" not in world.group.members
 
 
+@pytest.mark.parametrize(
+    ("instance", "error"),
+    [("a", ErrorCode.fenced_instance_id), ("b", ErrorCode.unknown_member_id)],
+)
+def test_an_id_that_nobody_joined_with_yet_is_no_static_members(world, instance, error):
+    (member,) = world.stable(instances=["a"])
+    given = world.answer(world.join(requires_known_member_id=True))
+    assert given.error is ErrorCode.member_id_required
+    assert world.answer(world.join(given.member_id, instance=instance)).error is error
+    assert world.heartbeat(member, 1, instance_id="a") is ErrorCode.none
+
+
 # --- before it has asked for its part -------------------------------------------------------------
 
 LONG_MS = 3 * REBALANCE_MS

@@ -18,13 +18,18 @@ Rejoin: TypeAlias = Callable[[Group, Join], None]
 
 
 def join(group: Group, event: Join, rejoin: Rejoin) -> None:
-    """Checks what every JoinGroup must be; then a member does ``rejoin``, a newcomer enters."""
+    """Checks what every JoinGroup must be; then a member does ``rejoin``, a newcomer enters.
+
+    An id that nobody has joined with yet was given to somebody without an instance id. With one it
+    stands for no member, or the instance is another member's. Kafka's coordinator raises an
+    IllegalStateException then, and the client hears of an unknown error.
+    """
     error = _check(group, event)
     if error is not ErrorCode.none:
         _refuse(group, event, error)
     elif event.member_id == NO_MEMBER_ID:
         _enter(group, event)
-    elif event.member_id in group.members.pending:
+    elif event.member_id in group.members.pending and event.instance_id is None:
         _add(group, event, event.member_id)
     else:
         error = group.members.check(event.member_id, event.instance_id)

@@ -101,17 +101,20 @@ def _events(group: Group, at: Moment) -> Iterator[Event]:
     for member in group.members:
         yield Leave(**asked, leaving=(Leaving(member.member_id),))
         if member.is_static:
-            yield _return(member, asked)
+            yield _return(member, asked, NO_MEMBER_ID)
+            for given in tuple(group.members.pending)[:1]:
+                yield _return(member, asked, given)
     for token in tuple(group._storing)[:1]:
         yield Stored(at=at, token=token, error=ErrorCode.none, offset=NOBODYS)
         yield Stored(at=at, token=token, error=ErrorCode.request_timed_out)
 
 
-def _return(member: Member, asked: dict[str, Any]) -> Join:
-    """A static member is started again, and says the same."""
+def _return(member: Member, asked: dict[str, Any], member_id: str) -> Join:
+    """A static member is started again, and says the same; or somebody else does, to whom an id
+    was given."""
     return Join(
         **asked,
-        member_id=NO_MEMBER_ID,
+        member_id=member_id,
         instance_id=member.instance_id,
         new_member_id="imagined",
         client_id=member.client_id,

@@ -119,7 +119,8 @@ def _of_join(config: GroupConfig, before: View | None, event: Join) -> ErrorCode
     if not comes_again and len(known.members) >= config.max_size:
         return ErrorCode.group_max_size_reached
     error = _of_protocols(known, event)
-    if error is not NONE or event.member_id in known.given:
+    was_given = event.member_id in known.given and event.instance_id is None
+    if error is not NONE or was_given:
         return error
     if event.member_id:
         return speaks(known, event.member_id, event.instance_id)
