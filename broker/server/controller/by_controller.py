@@ -74,7 +74,7 @@ class ByController:
 
     async def hand_over(self) -> None:
         """Asks the controller to let others lead."""
-        await hand_over(self._config, self._fence.broker_epoch, self.metadata)
+        await hand_over(self._config, self._fence, self.metadata)
 
     def configs_changed(self, topics: Collection[str] | None) -> None:
         """The controller needs to know where unclean elections are allowed."""

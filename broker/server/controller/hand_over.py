@@ -11,6 +11,7 @@ import logging
 from kio.schema.errors import ErrorCode
 
 from broker.config import BrokerConfig
+from broker.server.controller.control_fence import ControlFence
 from broker.server.metadata_cache import MetadataCache
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.types import NO_LEADER
@@ -19,8 +20,11 @@ from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 logger = logging.getLogger(__name__)
 
 
-async def hand_over(config: BrokerConfig, broker_epoch: int, metadata: MetadataCache) -> bool:
+async def hand_over(config: BrokerConfig, fence: ControlFence, metadata: MetadataCache) -> bool:
     """Asks up to 1 + ``controlled.shutdown.max.retries`` times; True when nothing is led.
+
+    Each time in the name of the present registration, as Kafka's ``KafkaServer`` does: a session
+    may end meanwhile, and this broker register anew.
 
     Who has not heard of any controller yet, since it is still registering, leads nothing: roles are
     told after who is live.
@@ -31,7 +35,7 @@ async def hand_over(config: BrokerConfig, broker_epoch: int, metadata: MetadataC
         if attempt:
             await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
         try:
-            if await _ask(config, broker_epoch, metadata):
+            if await _ask(config, fence.broker_epoch, metadata):
                 return True
         except Disconnected as error:
             logger.warning("Controlled shutdown: %s", error)

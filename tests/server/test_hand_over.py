@@ -1,0 +1,46 @@
+"""Who stops asks the controller to let others lead, as who he is at that moment."""
+
+import asyncio
+from dataclasses import replace
+
+from kio.schema.errors import ErrorCode
+from scripted_leader import ScriptedLeader
+
+from broker.server.controller.control_fence import ControlFence
+from broker.server.controller.hand_over import hand_over
+from broker.wire.messages.controlled_shutdown import ControlledShutdownResponse
+from broker.wire.messages.update_metadata import UpdateMetadataEndpoint
+
+
+def answered(error):
+    return ControlledShutdownResponse(error_code=error, remaining_partitions=())
+
+
+def test_who_registers_anew_while_he_hands_over_asks_as_who_he_is_then(config, metadata, updated):
+    """His session ended. The controller knows no more of the registration he began to stop with."""
+    object.__setattr__(config, "controlled_shutdown_retry_backoff_ms", 0)
+    fence = ControlFence()
+    fence.broker_epoch = 7
+
+    async def story():
+        controller = ScriptedLeader()
+        await controller.start()
+        at = UpdateMetadataEndpoint(
+            host="127.0.0.1", port=controller.port, listener="PLAINTEXT", security_protocol=0
+        )
+        said = updated({})
+        metadata.update(
+            replace(said, live_brokers=(replace(said.live_brokers[0], endpoints=(at,)),))
+        )
+        handing_over = asyncio.create_task(hand_over(config, fence, metadata))
+        request, answer = await controller.next("ControlledShutdownRequest")
+        assert request.broker_epoch == 7
+        fence.broker_epoch = 9
+        answer.set_result(answered(ErrorCode.stale_broker_epoch))
+        request, answer = await controller.next("ControlledShutdownRequest")
+        assert request.broker_epoch == 9
+        answer.set_result(answered(ErrorCode.none))
+        assert await handing_over
+        await controller.close()
+
+    asyncio.run(asyncio.wait_for(story(), 20))
