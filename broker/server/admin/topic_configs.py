@@ -7,7 +7,7 @@ when the broker starts, when a partition comes to it, and when
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from broker.config import BrokerConfig, ConfigError, TopicConfig
 from broker.dynamic_config import DYNAMIC, Layers
@@ -39,19 +39,25 @@ class TopicConfigs:
     async def load_defaults(self) -> None:
         """Reads what is laid on top of the broker's properties."""
         static = self.layers.static
-        everybodys = await self._dynamic(ALL_BROKERS, static)
-        own = await self._dynamic(of_broker(static.id), static)
+        everybodys = await self._read(ALL_BROKERS, static, DYNAMIC)
+        own = await self._read(of_broker(static.id), static, DYNAMIC)
         self.layers = Layers(static, everybodys, own)
         self._defaults = self.layers.effective().topic_defaults()
 
-    async def _dynamic(self, entity: str, static: BrokerConfig) -> Mapping[str, str]:
-        """Those settings that may change at run time, if they make sense."""
+    async def _read(
+        self, entity: str, below: BrokerConfig | TopicConfig, names: Collection[str]
+    ) -> Mapping[str, str]:
+        """What is set there of ``names``, nothing if it makes no sense on top of ``below``.
+
+        Other names are passed over alone, as by Kafka (``ConfigDef.parse``): beside a
+        ``cleanup.policy``, a topic's ``min.insync.replicas`` is counted on all the same.
+        """
         stored = await self._configs_zk.read(entity)
-        found = {name: value for name, value in stored.items() if name in DYNAMIC}
-        for name in sorted(stored.keys() - DYNAMIC):
-            logger.warning("/config/%s: %s cannot change at run time, ignored", entity, name)
+        found = {name: value for name, value in stored.items() if name in names}
+        for name in sorted(stored.keys() - found.keys()):
+            logger.warning("/config/%s: %s cannot be set there, ignored", entity, name)
         try:
-            static.overridden(found)
+            below.overridden(found)
         except ConfigError as error:
             logger.error("/config/%s: %s; ignored", entity, error)
             return {}
@@ -70,12 +76,7 @@ class TopicConfigs:
 
     async def load(self, topic: str) -> TopicConfig:
         """Reads a topic's settings; waits as long as ZooKeeper cannot be reached."""
-        overrides = await self._configs_zk.read(of_topic(topic))
-        try:
-            self._defaults.overridden(overrides)
-        except ConfigError as error:
-            logger.error("/config/topics/%s: %s; using the broker's defaults", topic, error)
-            overrides = {}
+        overrides = await self._read(of_topic(topic), self._defaults, TopicConfig.names())
         if overrides:
             self._overrides[topic] = overrides
         else:

@@ -246,6 +246,18 @@ def test_who_is_told_of_a_new_topic_has_its_settings_from_a_lagging_server():
             simulated(partial(case, left=left), seed, servers=3, lag_s=0.5)
 
 
+def test_a_setting_that_this_broker_does_not_know_is_passed_over_alone(caplog):
+    async def case(world):
+        async with world.kafka() as zk:
+            stored = {"min.insync.replicas": "3", "cleanup.policy": "compact"}
+            await ConfigZk(zk).change(of_topic("orders"), lambda _: stored)
+            config = BrokerConfig(broker_id=1, zookeeper_connect=world.connect)
+            assert (await TopicConfigs(config, zk).load("orders")).min_insync_replicas == 3
+
+    simulated(case, 0)
+    assert "/config/topics/orders: cleanup.policy cannot be set there" in caplog.text
+
+
 @pytest.mark.parametrize("is_expired", [True, False], ids=["expired", "given up"])
 def test_who_changes_settings_has_announced_them_whatever_becomes_of_it(is_expired):
     """Its session ends, or its client leaves, as soon as they are changed."""
