@@ -224,16 +224,23 @@ def test_a_flush_of_what_was_cut_off_vouches_for_nothing(
     assert log.recovery_point <= 3
 
 
-@pytest.mark.parametrize("parts", range(16))
-def test_a_snapshot_of_what_was_cut_off_is_not_written(
-    disk: MemoryDisk, later: Later, parts: int
-) -> None:
-    """Believed after a crash, it would answer a producer with offsets that others have now."""
+def settling(disk: MemoryDisk, later: Later, parts: int) -> tuple[PartitionLog, Steps]:
+    """A log of six batches of producer 7, whose full segments are flushed: so many parts of that
+    are done, and what is left of it."""
     log = opened(disk, later).create(TP)
     append(log, 6, producer=7)
     (steps,) = later.tasks
     for _, work in zip(range(parts), steps, strict=False):
         work()
+    return log, steps
+
+
+@pytest.mark.parametrize("parts", range(16))
+def test_a_snapshot_of_what_was_cut_off_is_not_written(
+    disk: MemoryDisk, later: Later, parts: int
+) -> None:
+    """Believed after a crash, it would answer a producer with offsets that others have now."""
+    log, steps = settling(disk, later, parts)
     log.truncate_to(1)
     for work in steps:
         work()
@@ -246,11 +253,7 @@ def test_a_snapshot_of_a_log_that_was_thrown_away_is_not_written(
     disk: MemoryDisk, later: Later, parts: int
 ) -> None:
     """Believed after a crash, it would refuse a producer that has written elsewhere since."""
-    log = opened(disk, later).create(TP)
-    append(log, 6, producer=7)
-    (steps,) = later.tasks
-    for _, work in zip(range(parts), steps, strict=False):
-        work()
+    log, steps = settling(disk, later, parts)
     work = next(steps, None)
     log.truncate_fully(100)
     append(log, 1, producer=8)

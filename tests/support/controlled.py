@@ -40,7 +40,13 @@ def led(isr: Collection[int], *, live: Collection[int], stopping: Collection[int
     for broker in live:
         comes(made, broker, epoch=1)
     made.stopping = set(map(BrokerId, stopping))
-    made.states[TP] = PartitionState(
+    made.states[TP] = led_by_1(isr)
+    return made
+
+
+def led_by_1(isr: Collection[int]) -> PartitionState:
+    """As the first controller wrote it."""
+    return PartitionState(
         leader=BrokerId(1),
         leader_epoch=LeaderEpoch(0),
         isr=tuple(map(BrokerId, isr)),
@@ -48,7 +54,6 @@ def led(isr: Collection[int], *, live: Collection[int], stopping: Collection[int
         zk_version=ZkVersion(0),
         mzxid=5,
     )
-    return made
 
 
 def in_office(
@@ -60,14 +65,7 @@ def in_office(
     partitions: int = 1,
 ) -> Controller:
     """One that was just elected: of t, all of whose partitions are led by 1."""
-    state = PartitionState(
-        leader=BrokerId(1),
-        leader_epoch=LeaderEpoch(0),
-        isr=tuple(map(BrokerId, isr)),
-        controller_epoch=ControllerEpoch(1),
-        zk_version=ZkVersion(0),
-        mzxid=5,
-    )
+    state = led_by_1(isr)
     each = ReplicaAssignment(replicas=tuple(map(BrokerId, replicas)))
     numbers = range(partitions)
     topic = TopicAssignment(topic_id=uuid.UUID(int=1), partitions=dict.fromkeys(numbers, each))
