@@ -56,7 +56,7 @@ def load_segments(
             if recover and not walking:
                 walking = True
                 walking_from(base_offset)
-            if _cut(segment, recover, noticed):
+            if _cut(segment, recover, noticed, is_last=next_base is None):
                 _drop(directory, [base for base in bases if base > base_offset])
                 break
     except BaseException:
@@ -71,11 +71,13 @@ def _hole(segment: Segment, next_base: int) -> bool:
     return segment.next_offset != next_base and next_base - segment.next_offset < REACH
 
 
-def _cut(segment: Segment, recover: bool, noticed: Callable[[RecordBatch], None]) -> bool:
+def _cut(
+    segment: Segment, recover: bool, noticed: Callable[[RecordBatch], None], *, is_last: bool
+) -> bool:
     """Loads or recovers the segment; says whether something had to be cut off."""
     if not recover:
         try:
-            segment.load()
+            segment.load(is_last=is_last)
             return False
         except (CorruptIndex, CorruptBatch) as error:
             logger.warning("%s: recovering: %s", segment.path, error)

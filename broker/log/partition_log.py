@@ -188,10 +188,9 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, bound: int, at_least_one: bool = True
     ) -> bytes | memoryview:
-        """Whole batches, the one that holds ``offset`` first.
+        """Whole batches of one segment, the one that holds ``offset`` first.
 
-        Offsets below ``offset`` may come first, since batches are not split. One call reads from
-        one segment.
+        Offsets below ``offset`` may come first, since batches are not split.
 
         Args:
             max_bytes: no more than this, except for ``at_least_one``.
@@ -200,6 +199,7 @@ class PartitionLog:
 
         Raises:
             OffsetOutOfRange: ``offset`` is not between the log's start and end.
+            CorruptBatch: nothing sound is found there.
         """
         if not self._start <= offset <= self._end:
             raise OffsetOutOfRange(

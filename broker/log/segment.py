@@ -64,8 +64,12 @@ class Segment:
         self._times = _open_index(TimeIndex, directory, stem + TIME_INDEX_SUFFIX)
         self._forget()
 
-    def load(self) -> None:
+    def load(self, *, is_last: bool = True) -> None:
         """Takes the indexes at their word and reads only what they do not cover.
+
+        Args:
+            is_last: it must be known where the log ends. Before that a batch that is not in its
+                place costs who asks for it, not all that is behind it.
 
         Raises:
             CorruptIndex, CorruptBatch: they do not fit the log file; ``recover`` is needed.
@@ -79,8 +83,11 @@ class Segment:
             self.max_timestamp = latest.key
             self._max_timestamp_offset = self.base_offset + latest.value
         for position, batch in self._walk(indexed.value if indexed else 0):
-            if indexed and position == indexed.value and self._relative(batch) != indexed.key:
-                raise CorruptIndex(f"{self.path}: no batch ends with {indexed.key} at {position}")
+            if indexed and position == indexed.value:
+                if self._relative(batch) != indexed.key:
+                    raise CorruptIndex(f"{self.path}: nothing at {position} ends {indexed.key}")
+            elif is_last:
+                self._check_place(position, batch, self.next_offset)
             self._note(batch, position)
         if latest is not None and latest.key != _NO_TIMESTAMP:
             self._check_latest(*latest)
@@ -108,8 +115,8 @@ class Segment:
         intact = 0
         try:
             for position, batch in self._walk(0, verify_crc=True):
-                # The CRC does not cover the base offset.
-                if batch.base_offset < self.next_offset or not self._in_reach(batch):
+                self._check_place(position, batch, self.next_offset)
+                if not self._in_reach(batch):
                     raise CorruptBatch(f"offset {batch.base_offset} after {self.next_offset - 1}")
                 noticed(batch)
                 self._note(batch, position)
@@ -164,10 +171,10 @@ class Segment:
 
     def batches_from(self, offset: int) -> Iterator[RecordBatch]:
         """Every batch from the one that holds ``offset`` on."""
-        found = self._locate(offset)
-        if found is not None:
-            for _, batch in self._walk(found[0]):
-                yield batch
+        if offset < self.next_offset:
+            for _, batch in self._walk(self._nearest_indexed(offset)[0]):
+                if batch.next_offset > offset:
+                    yield batch
 
     def max_timestamp_from(self, start_offset: int) -> int:
         """The greatest timestamp of all records from ``start_offset`` on, -1 if there are none.
@@ -207,12 +214,20 @@ class Segment:
     def truncate_to(self, offset: int) -> int:
         """Cuts off every batch that holds ``offset`` or a greater one.
 
+        Of what is damaged on the way there the first batch goes, too, and all behind it: a follower
+        is given it again, and one that could not cut its log would not come up any more.
+
         Returns:
             Where the log then ends: ``offset``, or less if it lay inside a batch.
         """
-        found = self._locate(offset)
+        try:
+            found = self._locate(offset)
+        except CorruptBatch as error:
+            logger.warning("%s: recovering: %s", self.path, error)
+            self.recover(lambda _: None)
+            found = self._locate(offset)
         if found is None:
-            return offset
+            return min(offset, self.next_offset)
         position, first = found
         end = min(offset, first.base_offset)
         self._log.truncate(position)
@@ -297,16 +312,61 @@ class Segment:
         return self._relative(batch) <= _RELATIVE_OFFSET_MAX
 
     def _locate(self, offset: int) -> tuple[int, Extent] | None:
-        """Where the first batch that holds ``offset`` or a greater one lies."""
-        if offset >= self.next_offset:
+        """Where the first batch that holds ``offset`` or a greater one lies.
+
+        Raises:
+            CorruptBatch: a batch on the way there is not where the log has it. No CRC covers the
+                base offset. Of 5, 6, 7 the disk has made 2, 6, 7: who asked for 5 would be given 6;
+                of 9, 6, 7: who asked for 6 would be given what 5 was, as 9.
+        """
+        if offset >= self.next_offset or not self.size:
             return None
-        indexed = self._offsets.floor(offset - self.base_offset)
-        position = indexed.value if indexed else 0
-        while (batch := extent(self._log.read_at(HEADER_BYTES, position))) is not None:
-            if batch.next_offset > offset:
+        position, end, batch = self._nearest_indexed(offset)
+        while batch is not None:
+            if batch.base_offset != end:
+                self._check_place(position, batch, end)
+            end = batch.next_offset
+            if end > offset:
+                if end > self.next_offset:
+                    break
                 return position, batch
             position += batch.size
-        return None
+            batch = extent(self._log.read_at(HEADER_BYTES, position))
+        raise CorruptBatch(f"{self.path}: nothing is to be found at offset {offset}")
+
+    def _nearest_indexed(self, offset: int) -> tuple[int, int, Extent | None]:
+        """From which batch to search: its position, where it is to begin, and what it has.
+
+        An entry that no batch fits is passed over: if the batch is damaged it will be met again.
+        """
+        entry = self._offsets.floor(offset - self.base_offset)
+        while entry is not None:
+            batch = self._extent_if_sound(entry.value)
+            if batch is not None and batch.next_offset == self.base_offset + entry.key + 1:
+                return entry.value, batch.base_offset, batch
+            entry = self._offsets.floor(entry.key - 1)
+        return 0, self.base_offset, extent(self._log.read_at(HEADER_BYTES, 0))
+
+    def _check_place(self, position: int, batch: Extent | RecordBatch, end: int) -> None:
+        """It begins at the ``end`` of the one before, or behind that, as followers may be sent
+        gaps; then the next one does not overlap it.
+
+        Raises:
+            CorruptBatch: it does not.
+        """
+        if batch.base_offset == end:
+            return
+        behind = self._extent_if_sound(position + batch.size)
+        if batch.base_offset < end or (behind and behind.base_offset < batch.next_offset):
+            raise CorruptBatch(
+                f"{self.path}: offset {batch.base_offset} at byte {position}, expected {end}"
+            )
+
+    def _extent_if_sound(self, position: int) -> Extent | None:
+        try:
+            return extent(self._log.read_at(HEADER_BYTES, position))
+        except CorruptBatch:
+            return None
 
     def _last_indexed(self, end: int, bound: int) -> int:
         """The greatest position that the index knows of a batch which begins before ``end`` and

@@ -22,6 +22,7 @@ data. Older formats (magic 0 and 1) are refused, as Kafka 4 refuses them (KIP-72
 """
 
 import struct
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -113,6 +114,10 @@ class RecordBatch:
         """Offset after the batch's last record."""
         return self.base_offset + self.last_offset_delta + 1
 
+    def holds(self, offset: int) -> bool:
+        """Whether ``offset`` is one of its own."""
+        return self.base_offset <= offset < self.next_offset
+
     @property
     def is_dense(self) -> bool:
         """Whether no offset is left out. Kafka demands it of what clients send; a batch that went
@@ -181,13 +186,19 @@ def parse_batch(raw: BytesLike, *, verify_crc: bool = True) -> RecordBatch:
 
 
 def parse_batches(
-    data: BytesLike, *, verify_crc: bool = True, partial_tail: bool = False
+    data: BytesLike,
+    *,
+    verify_crc: bool = True,
+    partial_tail: bool = False,
+    from_offset: int | None = None,
 ) -> tuple[RecordBatch, ...]:
     """The batches that ``data`` consists of, as views on it.
 
     Args:
         partial_tail: drop a last batch that is not all there. A fetch response may end in one,
             since it is cut by size; a produce request may not.
+        from_offset: where in a log they were asked for: the first one holds it, and each of the
+            others begins where the one before ends. No CRC covers the base offset.
 
     Raises:
         CorruptBatch: anything but whole, intact batches.
@@ -203,7 +214,19 @@ def parse_batches(
             raise CorruptBatch(f"the batch at byte {start} is torn")
         batches.append(parse_batch(view[start : start + size], verify_crc=verify_crc))
         start += size
+    if from_offset is not None:
+        _check_places(batches, from_offset)
     return tuple(batches)
+
+
+def _check_places(batches: Sequence[RecordBatch], offset: int) -> None:
+    """The first batch may begin before ``offset``: batches are not split."""
+    if batches and batches[0].holds(offset):
+        offset = batches[0].base_offset
+    for batch in batches:
+        if batch.base_offset != offset:
+            raise CorruptBatch(f"a batch at offset {batch.base_offset}, expected {offset}")
+        offset = batch.next_offset
 
 
 def stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> RecordBatch:

@@ -215,13 +215,20 @@ def test_a_leader_that_refuses_is_left_alone_for_a_while(tmp_path):
     run(story())
 
 
-def test_a_damaged_batch_is_not_appended_and_asked_for_again_after_a_while(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "at", "bit"),
+    [(2, -1, 1), (0, 7, 64), (1, 7, 1), (1, 7, 2), (2, 7, 64)],
+    ids=["record", "first offset", "offset of the one before", "of the next", "of none"],
+)
+def test_what_is_damaged_is_not_appended_and_asked_for_again(tmp_path, number, at, bit):
+    """No CRC covers an offset: a hole, or an overlap, in the middle or at the end."""
+
     async def story():
         async with following(tmp_path) as (leader, host):
             _, answer = await leader.next("FetchRequest")
             before = host.clock.now()
-            damaged = bytearray(records(0, 3))
-            damaged[-1] ^= 1
+            damaged = bytearray(records(0, 3, 3))
+            damaged[number * len(damaged) // 3 + at] ^= bit
             answer.set_result(fetch_answer(data=bytes(damaged), session=0))
             _, answer = await leader.next("FetchRequest")
             assert host.clock.now() - before >= BACKOFF_MS

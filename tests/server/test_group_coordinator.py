@@ -146,8 +146,19 @@ def test_what_was_deleted_before_groups_were_loaded_is_theirs_no_more(tmp_path, 
         (LENGTH_AT, b"\x7f\xff\xff\xff"),
         (LENGTH_AT + 8, b"\x01"),
         (-1, b"\x01"),
+        (0, bytes(8)),
+        (0, bytes(7) + b"\x03"),
+        (0, b"\x40" + bytes(6) + b"\x01"),
     ],
-    ids=["length below that of a header", "torn", "magic", "one bit of a record"],
+    ids=[
+        "length below that of a header",
+        "torn",
+        "magic",
+        "one bit of a record",
+        "offset of another",
+        "offset of the next",
+        "offset of none",
+    ],
 )
 def test_what_is_damaged_is_served_by_nobody_and_costs_its_own_groups(tmp_path, at, value):
     """As if there were no commits, its consumers would begin anew or leave records out."""

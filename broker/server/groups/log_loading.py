@@ -33,7 +33,7 @@ async def load(log: PartitionLog) -> Loading:
     offset = int(log.log_start_offset)
     while offset < log.log_end_offset:
         data = log.read(offset, CHUNK_BYTES, log.log_end_offset)
-        batches = parse_batches(data)
+        batches = parse_batches(data, from_offset=offset)
         if not batches:
             raise CorruptBatch(f"nothing is to be found at offset {offset}")
         _add(loading, batches, offset, log.directory.name)

@@ -183,7 +183,7 @@ class Fetcher:
         """Whether it could be read."""
         tp = partition.tp
         try:
-            batches = parse_batches(answer.records or b"")
+            batches = parse_batches(answer.records or b"", from_offset=todo.offset)
         except CorruptBatch as error:
             logger.error("Broker %d sent a corrupt batch of %s: %s", self._leader, tp, error)
             self._delay(tp)

@@ -1,13 +1,15 @@
 """**DamagedAreRefused**: nobody would serve groups from a log in which a bit is turned over.
 
 A CRC covers all that groups have stored. Without a look at it a group goes on from another offset,
-or from that of the commit before, or is none. It costs all groups of that log: their consumers ask
-again, and the next leader has them. No plan turns bits over: who recovered such a log would rightly
-cut it there.
+or from that of the commit before, or is none. None covers where a batch stands: of one that is said
+to stand further on, whoever goes on behind it passes over what comes next. It costs all groups of
+that log: their consumers ask again, and the next leader has them. No plan turns bits over: who
+recovered such a log would rightly cut it there.
 """
 
 from copy import copy
-from typing import Any
+from itertools import product
+from typing import Any, Final
 
 from broker.log.partition_log import PartitionLog
 from broker.server.groups.group_coordinator import GroupCoordinator
@@ -17,6 +19,9 @@ from simulation.observer.loading.rehearsal import Rehearsal
 from simulation.observer.logs.on_disk import batches_of
 from simulation.violation import Violation
 
+TURNED_OVER: Final = (7, HEADER_BYTES)
+"""Bytes: the last of the base offset, and the first behind the header."""
+
 
 def check(coordinator: GroupCoordinator, home: Partition) -> None:
     """Of the first batch of its log, and of the last. Raises Violation."""
@@ -24,23 +29,23 @@ def check(coordinator: GroupCoordinator, home: Partition) -> None:
         batches = list(batches_of(home.log))
     except OSError:  # its disk refuses to be read
         return
-    for batch in (*batches[:1], *batches[1:][-1:]):
-        rehearsal = Rehearsal(coordinator, home, _damaged(home.log, batch))
+    for batch, at in product((*batches[:1], *batches[1:][-1:]), TURNED_OVER):
+        rehearsal = Rehearsal(coordinator, home, _damaged(home.log, batch, at))
         rehearsal.begin()
         rehearsal.go_on()
         if rehearsal.serves:
-            what = f"one bit of the batch at offset {batch.base_offset} turned over"
+            what = f"one bit of the batch at {batch.base_offset} turned over, in byte {at}"
             raise Violation("DamagedAreRefused", f"groups of {home.tp} would be served with {what}")
 
 
-def _damaged(log: PartitionLog, batch: RecordBatch) -> PartitionLog:
-    """The first bit behind the header of ``batch`` is another one."""
+def _damaged(log: PartitionLog, batch: RecordBatch, at: int) -> PartitionLog:
+    """The first bit of byte ``at`` of ``batch`` is another one."""
 
     def read(*asked: Any) -> bytes:
         data = bytearray(log.read(*asked))
-        at = data.find(batch.raw)
-        if at >= 0:
-            data[at + HEADER_BYTES] ^= 0x80
+        start = data.find(batch.raw)
+        if start >= 0:
+            data[start + at] ^= 0x80
         return bytes(data)
 
     twin = copy(log)

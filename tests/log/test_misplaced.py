@@ -1,0 +1,163 @@
+"""A bit of a batch's base offset is turned over, which no CRC covers: the batch is damaged."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from batches import NOW_MS, batch, encoded
+from damaged_files import overwrite
+
+from broker.log.config import LogConfig
+from broker.log.partition_log import PartitionLog
+from broker.wire.batch import CorruptBatch, RecordBatch, parse_batch, parse_batches
+
+CONFIG = LogConfig(index_interval_bytes=200)
+COUNT = 12
+WHOLE = 10**9
+
+Turned = Callable[[int], int]
+
+
+def one_bit_less(offset: int) -> int:
+    return offset & (offset - 1)
+
+
+BOTH_WAYS = pytest.mark.parametrize(
+    "turned",
+    [one_bit_less, lambda offset: offset + 32, lambda offset: offset + 2**40],
+    ids=["downwards", "upwards", "far upwards"],
+)
+"""No offset of these logs is above 31: one bit is another one."""
+
+
+def filled(directory: Path, config: LogConfig = CONFIG) -> list[RecordBatch]:
+    """Batches of one or two records by turns, closed in good order."""
+    log = opened(directory, config)
+    for number in range(COUNT):
+        log.append([batch([b"v"] * (1 + number % 2))], log.log_end_offset, 0, NOW_MS)
+    found = list(parse_batches(log.read(0, WHOLE, WHOLE)))
+    log.close()
+    return found
+
+
+def opened(directory: Path, config: LogConfig = CONFIG, *, clean: bool = True) -> PartitionLog:
+    return PartitionLog.open(directory, config, clean=clean)
+
+
+def damage(directory: Path, written: list[RecordBatch], number: int, offset: int) -> None:
+    """Gives a batch another offset on the disk."""
+    (path,) = directory.glob("*.log")
+    position = sum(before.size for before in written[:number])
+    overwrite(path, position, offset.to_bytes(8, "big"))
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("number", range(1, COUNT))
+def test_nobody_is_given_another_batch_than_the_one_at_his_offset(
+    tmp_path: Path, number: int, turned: Turned
+) -> None:
+    """Nor nothing, for ever: nobody could tell that from a log that ends."""
+    written = filled(tmp_path)
+    log = opened(tmp_path)
+    damage(tmp_path, written, number, turned(written[number].base_offset))
+    refused = set()
+    for index, each in enumerate(written):
+        for offset in range(each.base_offset, each.next_offset):
+            try:
+                data = log.read(offset, 1, WHOLE)
+            except CorruptBatch:
+                refused.add(index)
+            else:
+                assert bytes(data) == bytes(each.raw)
+    assert number in refused
+    # Those before it are there, and those behind the next entry of the index.
+    assert refused <= set(range(number, number + 4))
+    log.close()
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("number", range(1, COUNT - 1))
+def test_recovery_cuts_the_log_there(tmp_path: Path, number: int, turned: Turned) -> None:
+    written = filled(tmp_path)
+    damage(tmp_path, written, number, turned(written[number].base_offset))
+    log = opened(tmp_path, clean=False)
+    assert log.log_end_offset == written[number].base_offset
+    assert list(parse_batches(log.read(0, WHOLE, WHOLE))) == written[:number]
+    log.close()
+
+
+def test_a_log_whose_last_batch_is_moved_back_ends_before_it(tmp_path: Path) -> None:
+    """Else the next records would get offsets that others have."""
+    written = filled(tmp_path)
+    damage(tmp_path, written, COUNT - 1, one_bit_less(written[-1].base_offset))
+    log = opened(tmp_path)
+    assert log.log_end_offset == written[-1].base_offset
+    log.close()
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("number", range(1, COUNT))
+def test_a_log_is_cut_in_spite_of_what_is_damaged(
+    tmp_path: Path, number: int, turned: Turned
+) -> None:
+    """A follower whose log cannot be cut would not come up any more."""
+    written = filled(tmp_path)
+    log = opened(tmp_path)
+    damage(tmp_path, written, number, turned(written[number].base_offset))
+    log.truncate_to(written[number].base_offset)
+    end = log.log_end_offset
+    assert end == written[number].base_offset
+    log.append([batch([b"another"])], end, 1, NOW_MS)
+    found = parse_batches(log.read(0, WHOLE, WHOLE), from_offset=0)
+    assert list(found[:number]) == written[:number]
+    assert b"another" in bytes(found[number].raw)
+    log.close()
+
+
+@pytest.mark.parametrize("entry", range(2))
+@pytest.mark.parametrize("part", ["offset", "position"])
+def test_of_a_damaged_index_nobody_takes_notice(tmp_path: Path, entry: int, part: str) -> None:
+    written = filled(tmp_path)
+    (index,) = tmp_path.glob("*.index")
+    content = index.read_bytes()
+    assert len(content) == 3 * 8, "the last one is compared when the log is opened"
+    at = 8 * entry + (3 if part == "offset" else 7)
+    overwrite(index, at, bytes([content[at] ^ 1]))
+    log = opened(tmp_path)
+    for each in written:
+        for offset in range(each.base_offset, each.next_offset):
+            assert bytes(log.read(offset, 1, WHOLE)) == bytes(each.raw)
+    log.close()
+
+
+def test_a_gap_is_no_damage(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    for offset in (0, 5, 6, 9):
+        sent = parse_batch(encoded([b"v" * 100], base_offset=offset))
+        log.append([sent], offset, None, NOW_MS)
+    log.close()
+    for clean in (True, False):
+        log = opened(tmp_path, clean=clean)
+        firsts = [parse_batches(log.read(at, 1, WHOLE))[0].base_offset for at in range(10)]
+        assert firsts == [0, 5, 5, 5, 5, 5, 6, 9, 9, 9]
+        log.close(flush=False)
+
+
+def test_batches_are_in_their_places_or_damaged() -> None:
+    def data(*offsets: int) -> bytes:
+        return b"".join(encoded([b"a", b"b"], base_offset=offset) for offset in offsets)
+
+    for offset in (4, 5):
+        assert len(parse_batches(data(4, 6, 8), from_offset=offset)) == 3
+    assert parse_batches(b"", from_offset=4) == ()
+    for wrong in (
+        ((4, 6), 3),
+        ((4, 6), 6),
+        ((4, 4), 4),
+        ((4, 7), 4),
+        ((4, 0, 8), 5),
+        ((4, 6, 72), 4),
+    ):
+        offsets, asked = wrong
+        with pytest.raises(CorruptBatch, match="expected"):
+            parse_batches(data(*offsets), from_offset=asked)
