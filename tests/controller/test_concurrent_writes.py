@@ -109,7 +109,7 @@ def test_a_move_of_a_topic_that_is_gone_does_not_touch_its_successor(zookeeper):
             before = (await other.topic_assignments(["orders"]))["orders"]
             orders = ControllerZk(controller)
             tenure = await orders.elect(BrokerId(1))
-            await orders.delete_topic(tenure, "orders")
+            await orders.delete_topic(tenure, "orders", before.topic_id)
             await orders.write_assignment(tenure, "orders", moved(before.topic_id, 2))
             assert not await other.has_topic("orders")
             await other.create_topic("orders", {0: [3]}, {})

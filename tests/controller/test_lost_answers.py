@@ -158,7 +158,7 @@ def test_a_deposed_controller_changes_nothing_by_any_of_its_writes(zookeeper):
                 orders.write_states(tenure, [write(epoch=3, expected=0)]),
                 orders.write_assignment(tenure, "orders", assignment),
                 orders.delete(tenure, znodes.topic_config("orders")),
-                orders.delete_topic(tenure, "orders"),
+                orders.delete_topic(tenure, "orders", None),
             ):
                 with pytest.raises(ControllerMoved, match="controller epoch 1 is over"):
                     await attempt

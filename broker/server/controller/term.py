@@ -344,7 +344,7 @@ class Term:
     @_carry_out.register
     async def _(self, effect: events.DeleteTopic) -> None:
         logger.info("topic %s (id %s) is deleted", effect.topic, effect.topic_id)
-        await self._orders.delete_topic(self.tenure, effect.topic)
+        await self._orders.delete_topic(self.tenure, effect.topic, effect.topic_id)
 
     @_carry_out.register
     async def _(self, effect: events.DropDeletion) -> None:

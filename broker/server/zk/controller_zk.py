@@ -20,6 +20,7 @@ from kazoo.exceptions import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    RolledBackError,
 )
 
 from broker.controller.cluster import PartitionState, TopicAssignment
@@ -102,19 +103,27 @@ class ControllerZk:
     async def _fenced(self, tenure: Tenure, operation: Callable[[Any], None]) -> Any:
         """Carry out one operation (a call on kazoo's transaction); returns its result, raises its
         error."""
+        (result,) = await self._all_or_nothing(tenure, operation)
+        if isinstance(result, KazooException):
+            raise result
+        return result
+
+    async def _all_or_nothing(self, tenure: Tenure, operations: Callable[[Any], None]) -> list[Any]:
+        """Carry out some operations (calls on kazoo's transaction); returns their results. If one
+        fails, its error is among them, and none was carried out."""
 
         def submit(client: KazooClient) -> Any:
             transaction = client.transaction()
             transaction.check(znodes.CONTROLLER_EPOCH, tenure.epoch_version)
-            operation(transaction)
+            operations(transaction)
             return transaction.commit_async()
 
-        checked, result = await self._session.request(submit, tenure.session)
+        checked: Any
+        results: list[Any]
+        checked, *results = await self._session.request(submit, tenure.session)
         if isinstance(checked, BadVersionError | NoNodeError):
             raise ControllerMoved(f"controller epoch {tenure.epoch} is over")
-        if isinstance(result, KazooException):
-            raise result
-        return result
+        return results
 
     async def write_states(self, tenure: Tenure, writes: Iterable[StateWrite]) -> StatesWritten:
         """Write partition states, each conditional on its version."""
@@ -230,12 +239,49 @@ class ControllerZk:
             pass
         return True
 
-    async def delete_topic(self, tenure: Tenure, topic: str) -> None:
-        """Remove the topic's nodes, and last the order to delete it, so that a controller that
-        fails half-way leaves the rest to its successor."""
-        await self.delete(tenure, znodes.topic(topic))
-        await self.delete(tenure, znodes.topic_config(topic))
-        await self.delete(tenure, f"{znodes.DELETE_TOPICS}/{topic}")
+    async def delete_topic(self, tenure: Tenure, topic: str, topic_id: uuid.UUID | None) -> None:
+        """Remove the order to delete the topic, its node and its settings, in one transaction; what
+        is below it goes before that.
+
+        Kafka removes one after the other (``TopicDeletionManager.completeDeleteTopic``). Its
+        controller dies without the topic's node and leaves the order: somebody makes the topic
+        again, and the next controller deletes that one. Somebody may have removed one by hand.
+        """
+        await self.delete(tenure, znodes.partitions(topic))
+        order = f"{znodes.DELETE_TOPICS}/{topic}"
+        left = [order, znodes.topic(topic), znodes.topic_config(topic)]
+        while (refused := await self._delete_all(tenure, left)) is not None:
+            path, error = refused
+            if isinstance(error, NotEmptyError):
+                await self._empty(tenure, path)
+            elif not isinstance(error, NoNodeError):
+                raise error
+            elif path == order and not await self._is_there(tenure, topic, topic_id):
+                return  # and so is the answer: of what is named so now, nothing was ordered
+            else:
+                left.remove(path)
+
+    async def _delete_all(
+        self, tenure: Tenure, paths: Iterable[str]
+    ) -> tuple[str, KazooException] | None:
+        """Remove all these nodes or none; the first that cannot be, and why."""
+        listed = tuple(paths)
+
+        def operations(transaction: Any) -> None:
+            for path in listed:
+                transaction.delete(path)
+
+        results = await self._all_or_nothing(tenure, operations)
+        for path, result in zip(listed, results, strict=True):
+            if isinstance(result, KazooException) and not isinstance(result, RolledBackError):
+                return path, result
+        return None
+
+    async def _is_there(self, tenure: Tenure, topic: str, topic_id: uuid.UUID | None) -> bool:
+        """Whether that is the topic which is there now."""
+        await self._session.sync(znodes.topic(topic), tenure.session)
+        stored = (await self._zk.topic_assignments([topic])).get(topic)
+        return stored is not None and stored.topic_id == topic_id
 
     async def delete(self, tenure: Tenure, path: str) -> None:
         """Remove a node if it is there, with all that is below it."""
@@ -244,9 +290,12 @@ class ControllerZk:
         except NoNodeError:
             return
         except NotEmptyError:
-            for child in await self._session.children(path):
-                await self.delete(tenure, f"{path}/{child}")
+            await self._empty(tenure, path)
             await self.delete(tenure, path)
+
+    async def _empty(self, tenure: Tenure, path: str) -> None:
+        for child in await self._session.children(path):
+            await self.delete(tenure, f"{path}/{child}")
 
     # --- what others ask of the controller --------------------------------------------------
 

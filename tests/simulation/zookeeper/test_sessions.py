@@ -241,7 +241,7 @@ def test_one_is_elected_and_writes_until_another_is(world):
             with pytest.raises(ControllerMoved):
                 await orders.write_states(tenure, [write(epoch=2, expected=1)])
             with pytest.raises(ControllerMoved):
-                await orders.delete_topic(tenure, "orders")
+                await orders.delete_topic(tenure, "orders", None)
             assert (await zk.partition_states([TP]))[TP].zk_version == 1
 
     world.run(case)

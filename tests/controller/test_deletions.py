@@ -1,0 +1,134 @@
+"""A topic's node, its settings and the order to delete it go together, whoever dies in between."""
+
+import pytest
+from controller_cluster import run
+from partition_writes import TP, write
+from zookeeper_clients import connected
+
+from broker.server.zk import znodes
+from broker.server.zk.controller_zk import ControllerZk
+from broker.server.zk.kafka_zk import KafkaZk
+from broker.types import BrokerId
+
+pytestmark = pytest.mark.integration
+
+ORDER = f"{znodes.DELETE_TOPICS}/orders"
+NODES = {ORDER, znodes.topic("orders"), znodes.topic_config("orders")}
+
+
+class Died(Exception):
+    """The controller, before its next request."""
+
+
+class Interrupted(KafkaZk):
+    """Dies after so many requests, or does something else after one whose answer is lost."""
+
+    requests_left = 10**9
+    lost = None
+
+    async def start(self):
+        await super().start()
+        once = self.session.request
+
+        async def interrupted(submit, session=None):
+            if not self.requests_left:
+                raise Died
+            self.requests_left -= 1
+            answer = await once(submit, session)
+            reads = session is None
+            if self.lost is None or reads or await self.session.get(ORDER) is not None:
+                return answer
+            meanwhile, self.lost = self.lost, None
+            await meanwhile()
+            return await once(submit, session)
+
+        self.session.request = interrupted
+
+
+async def ordered(zk):
+    """A topic of two partitions, with settings, that is to be deleted; returns its id."""
+    await zk.create_topic("orders", {0: [1], 1: [1]}, {"retention.ms": "1"})
+    await zk.delete_topic("orders")
+    return await id_of(zk)
+
+
+async def id_of(zk):
+    return (await zk.topic_assignments(["orders"]))["orders"].topic_id
+
+
+async def there(zk):
+    return {path for path in NODES if await zk.session.get(path) is not None}
+
+
+async def removed(zk, path):
+    await zk.session.request(lambda c: c.delete_async(path))
+
+
+def test_a_controller_that_dies_leaves_all_or_nothing(zookeeper):
+    """An order that outlived its topic would delete the next one of that name, and settings would
+    be those of the next one."""
+
+    async def main():
+        async with connected(zookeeper, Interrupted, KafkaZk) as (zk, other):
+            orders = ControllerZk(zk)
+            tenure = await orders.elect(BrokerId(1))
+            for requests in range(100):
+                topic_id = await ordered(other)
+                await orders.write_states(tenure, [write()])
+                assert (await other.partition_states([TP])).keys() == {TP}
+                zk.requests_left = requests
+                try:
+                    await orders.delete_topic(tenure, "orders", topic_id)
+                    return
+                except Died:
+                    assert await there(other) == NODES
+                zk.requests_left = 10**9
+                await orders.delete_topic(tenure, "orders", topic_id)
+                assert await there(other) == set()
+
+    run(main())
+
+
+@pytest.mark.parametrize("gone", sorted(NODES))
+def test_what_somebody_has_removed_by_hand_is_not_missed(zookeeper, gone):
+    async def main():
+        async with connected(zookeeper, KafkaZk) as (zk,):
+            orders = ControllerZk(zk)
+            tenure = await orders.elect(BrokerId(1))
+            topic_id = await ordered(zk)
+            await removed(zk, gone)
+            await orders.delete_topic(tenure, "orders", topic_id)
+            assert await there(zk) == set()
+
+    run(main())
+
+
+def test_what_others_have_put_below_a_topic_goes_with_it(zookeeper):
+    async def main():
+        async with connected(zookeeper, KafkaZk) as (zk,):
+            orders = ControllerZk(zk)
+            tenure = await orders.elect(BrokerId(1))
+            topic_id = await ordered(zk)
+            await zk.session.ensure(znodes.topic("orders") + "/of/others")
+            await zk.session.ensure(znodes.topic_config("orders") + "/of/others")
+            await orders.delete_topic(tenure, "orders", topic_id)
+            assert await there(zk) == set()
+
+    run(main())
+
+
+def test_a_deletion_whose_answer_is_lost_does_not_take_the_next_topic(zookeeper):
+    """It is asked for once more, and by then somebody has made the topic again."""
+
+    async def main():
+        async with connected(zookeeper, Interrupted, KafkaZk) as (zk, other):
+            orders = ControllerZk(zk)
+            tenure = await orders.elect(BrokerId(1))
+            topic_id = await ordered(other)
+            zk.lost = lambda: other.create_topic("orders", {0: [2]}, {"retention.ms": "2"})
+            await orders.delete_topic(tenure, "orders", topic_id)
+            assert zk.lost is None
+            assert await there(other) == NODES - {ORDER}
+            assert await id_of(other) != topic_id
+
+    run(main())
