@@ -304,8 +304,9 @@ COMMITS = pa.schema(
 ``workloads.consuming.commit_outcomes``) and ``info`` (an error does not tell that it was not kept).
 What the client library commits by itself (``enable.auto.commit``) has no ``invoke``. ``commit``
 counts the client's commits from 1. ``fetched`` rows are no commits, but what the coordinator
-answered when the client asked what is committed (after an assignment), -1 for nothing; ``commit``
-is the client's last one then, 0 for none. ``poll``: as in ``assignments``. ``error``: Kafka's error
+answered when the client asked what is committed after an assignment, -1 for nothing; ``looked``
+rows are the same, asked for in between, with the time of the question; ``commit`` is the client's
+last one then, 0 for none. ``poll``: as in ``assignments``. ``error``: Kafka's error
 name."""
 
 COMMITTED_READS = READS

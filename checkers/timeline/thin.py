@@ -1,11 +1,14 @@
 """When fewer than min.insync.replicas were in sync, and whoever led knew it.
 
-It is known in two ways:
+It is known in three ways:
 
 - By time, whatever the epoch: from when all must have heard of an ISR until the lag before another
   one was seen. Where faults come close together nobody must have heard of anything for long.
 - By epoch, if one began with such an ISR: whoever appends in it has been told with which ISR it
   leads, however late that was. No fault is in the way, and no clock at its beginning.
+- By leader, if such an ISR came within an epoch: it wrote it itself, or has it from those who keep
+  the metadata. What befalls other brokers, such as the one that fell out, does not keep it from
+  knowing.
 
 An ISR that grew and shrank again before it was read shows in the version: what was seen before and
 after is not taken for one time.
@@ -82,7 +85,7 @@ def _looks(seen: Seen) -> Iterator[_Look]:
     return iter(sorted(found, key=lambda look: look.time))
 
 
-# --- by epoch -----------------------------------------------------------------------------------
+# --- by epoch, by leader -------------------------------------------------------------------------
 
 
 def _by_epoch(cell: Cell, seen: Seen) -> Iterator[Thin]:
@@ -91,19 +94,30 @@ def _by_epoch(cell: Cell, seen: Seen) -> Iterator[Thin]:
     it heard of epoch 5 it appended nothing in it."""
     states = seen.around.observed.states
     for place, (before, after) in enumerate(pairwise(states), start=1):
-        # Epoch 5 with [1], which was seen, may have begun with [1, 2], unless that was the state
-        # right after the last one of epoch 4. Of two znodes, one for the ISR, nobody knows.
-        if (
-            after.leader_epoch <= before.leader_epoch
-            or not (before.by_controller and after.by_controller)
-            or not adjacent(before, after)
-        ):
+        if not (before.by_controller and after.by_controller):  # of two znodes nobody knows
             continue
+        known = _known(seen, before, after)
         for span, needed in _needed(cell, seen, after.leader):
             until = _until(seen, states[place:], needed)
-            words = _words(after.isr, needed)
-            end = min(span.end, until)
-            yield Thin(start=span.start, end=end, epoch=after.leader_epoch, isr=words)
+            yield Thin(
+                start=max(span.start, known),
+                end=min(span.end, until),
+                epoch=after.leader_epoch,
+                isr=_words(after.isr, needed),
+            )
+
+
+def _known(seen: Seen, before: State, after: State) -> int:
+    """From when on whoever appends in the epoch of a state knows its ISR; of a state that began
+    another epoch, and may not have been its first, that is left open.
+
+    Epoch 5 with [1], which was seen, may have begun with [1, 2], unless that was the state right
+    after the last one of epoch 4.
+    """
+    if after.leader_epoch == before.leader_epoch:
+        return seen.heard(after.time, after.leader)
+    begun = after.leader_epoch > before.leader_epoch and adjacent(before, after)
+    return 0 if begun else FOREVER
 
 
 def _until(seen: Seen, states: Sequence[State], needed: int) -> int:

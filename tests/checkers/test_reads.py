@@ -301,10 +301,15 @@ UNANSWERED = [commit("invoke", 2, at(54), 1, 3), commit("info", 2, at(56), 1, 3,
         ([*UNANSWERED, commit("fetched", 2, at(60), 1, 3)], None),
         ([*UNANSWERED, commit("fetched", 2, at(60), 2, 3)], "commit-regressed"),
         ([*UNANSWERED, commit("fetched", 2, at(60), -1, 3)], "commit-lost"),
+        ([commit("looked", 1, at(60), -1, 3)], "commit-lost"),
+        ([*OLDER, commit("looked", 3, at(60), 1, 3)], "commit-regressed"),
+        ([commit("looked", 1, at(49), 1, 3), *OLDER], None),
+        ([*committed_ok(2, at(58), 5, 3), commit("looked", 1, at(57), 5, 3)], None),
     ],
     ids=[
         *("nothing", "an older one", "nobody's", "the last", "the only one", "before the answer"),
         *("not the unanswered", "the unanswered", "neither of them", "none of them"),
+        *("a look at nothing", "at an older one", "before the answer", "paused meanwhile"),
     ],
 )
 def test_an_answered_commit_is_known_later(

@@ -65,6 +65,8 @@ def test_where_all_is_well_nothing_is_found_and_everything_was_looked_at(world: 
 
 
 Choose = Callable[[Sequence[Any]], Any]
+TOLD = ("fetched", "looked")
+"""How a member is told what is committed: after an assignment, and in between."""
 Planted = tuple[World, dict[Finding, int]]
 Row = tuple[MadeConsumer, int]
 """A consumer, and the position of a row of its."""
@@ -246,7 +248,7 @@ def _goes_on(made: MadeConsumer, at: int) -> bool:
 
 def _reading_back(world: World, choose: Choose, offset: int) -> World:
     made = choose(world.members)
-    row = commit("fetched", 0, LATE, offset, 0)
+    row = commit(choose(TOLD), 0, LATE, offset, 0)
     return world.but(made.but(commits=[*made.commits, row]))
 
 
@@ -263,7 +265,7 @@ def forget_commit(world: World, choose: Choose) -> Planted:
 
 def remember_an_older_commit(world: World, choose: Choose) -> Planted:
     last = _last_answered(world)
-    rows = [row for made in world.members for row in made.commits if row.type != "fetched"]
+    rows = [row for made in world.members for row in made.commits if row.type not in TOLD]
     unknown = {row.offset for row in rows} - {row.offset for row in rows if row.type == "ok"}
     unanswered = [r.commit for r in rows if r.type == "invoke"]
     assume(len(unanswered) == sum(r.type in ("ok", "fail") for r in rows))
@@ -331,7 +333,7 @@ def leave_a_commit_open(world: World, choose: Choose) -> World:
     rows = [
         commit("invoke", 99, LATE, offset, 99),
         *choose([[], [commit("info", 99, LATE + 1, offset, 99, "REQUEST_TIMED_OUT")]]),
-        *(commit("fetched", 99, LATE + 2, told, 99) for told in (last, offset)),
+        *(commit(choose(TOLD), 99, LATE + 2, told, 99) for told in (last, offset)),
     ]
     shown = {row.offset for one in world.members for row in one.polls}
     assume(set(range(world.log.start, offset)) <= shown)
@@ -438,7 +440,8 @@ def _any_commits(draw: st.DrawFn) -> list[Commit]:
         if outcome is not None:
             rows.append(commit(outcome, number, asked + draw(st.integers(1, 20)), offset, 0))
     for _ in range(draw(st.integers(0, 3))):
-        rows.append(commit("fetched", 0, draw(st.integers(0, 60)), draw(st.integers(-1, 9)), 0))
+        kind, offset = draw(st.sampled_from(TOLD)), draw(st.integers(-1, 9))
+        rows.append(commit(kind, 0, draw(st.integers(0, 60)), offset, 0))
     return sorted(rows, key=lambda row: row.time)
 
 

@@ -341,6 +341,39 @@ def led_alone(*versions: int, controller_epoch: int | None = 1, needed: int = 2)
     return Told(made=made, rows=rows, faults=a_fault(5, 200), settings=settings)
 
 
+def shrunk_alone(*versions: int, needed: int = 2) -> Told:
+    """Broker 2 led all the time, and was alone in sync from 10 seconds on, to 100; a record was
+    acked from 48 to 52. The others were away all that time."""
+    isrs = ((1, 2, 3), (2,), (2,), (1, 2))
+    rows = [
+        state(time, 2, 0, isr, version=version)
+        for time, isr, version in zip((0, 10, 50, 100), isrs, versions, strict=True)
+    ]
+    away = a_fault(5, 200, servers=["broker-1", "broker-3"])
+    settings = {**ALL, "min.insync.replicas": needed}
+    return Told(made=led_before(), rows=rows, faults=away, settings=settings)
+
+
+def test_who_leads_on_knows_which_isr_it_wrote() -> None:
+    assert shrunk_alone(0, 1, 2, 3).found() == {BELOW}
+    assert shrunk_alone(0, 2, 3, 4).found() == {BELOW}, "alone for long when it was seen again"
+    assert shrunk_alone(0, 1, 3, 4).found() == set(), "who came in between went unseen"
+    late = a_fault(40, 60, fault_id=2, servers=["broker-2"])
+    told = shrunk_alone(0, 1, 2, 3)
+    assert told.but(faults=[*told.faults, *late]).found() == {BELOW}, "it knew by then"
+    deaf = a_fault(9, 46, fault_id=2, servers=["broker-2"])
+    assert told.but(faults=[*told.faults, *deaf]).found() == set(), "it could not hear"
+
+
+def test_who_leads_on_hears_what_an_administrator_sets() -> None:
+    """Raised from 1 to 2 at 12 seconds, and back at 60."""
+    told = shrunk_alone(0, 1, 2, 3, needed=1).but(min_isr=2)
+    order = a_fault(12, 60, fault_id=2, servers=["broker-1", "broker-2", "broker-3"])
+    late = a_fault(45, 60, fault_id=2, servers=["broker-1", "broker-2", "broker-3"])
+    assert told.but(faults=[*told.faults, *order], setting=2).found() == {BELOW}
+    assert told.but(faults=[*told.faults, *late], setting=2).found() == set()
+
+
 def test_who_appends_in_an_epoch_knows_with_which_isr_it_began() -> None:
     assert led_alone(0, 1, 2, 3).found() == {BELOW}
     assert led_alone(0, 1, 2, 3).but(made=led_before()).found() == set()
@@ -374,8 +407,9 @@ def test_what_an_administrator_sets_counts_once_the_leader_has_heard() -> None:
 
 def test_while_min_isr_is_being_set_the_lowest_value_counts() -> None:
     assert alone(0, 1, 2, 3, needed=3).found() == {BELOW}
-    setting = alone(0, 1, 2, 3, needed=3).but(faults=a_fault(200, 210), min_isr=1)
-    assert setting.found() == set()
+    setting = alone(0, 1, 2, 3, needed=3).but(min_isr=1)
+    assert setting.but(faults=a_fault(40, 210)).found() == set()
+    assert setting.but(faults=a_fault(200, 210)).found() == {BELOW}, "long after"
 
 
 def test_a_leader_that_a_fault_keeps_from_hearing_is_given_that_time() -> None:

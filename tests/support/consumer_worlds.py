@@ -154,6 +154,7 @@ class _Turns:
         self, draw: st.DrawFn, commits: list[Commit], number: int, offset: int, poll: int
     ) -> None:
         outcome = draw(st.sampled_from(["ok", "ok", "fail", "info", None]))
+        looks = self.tick()
         commits.append(commit("invoke", number, self.tick(), offset, poll))
         if outcome is not None:
             commits.append(commit(outcome, number, self.tick(), offset, poll))
@@ -161,6 +162,10 @@ class _Turns:
             self.kept = offset
         elif outcome != "fail":
             self.late.append(offset)
+        if draw(st.booleans()):
+            # Asked before that commit was, or behind it.
+            asked = draw(st.sampled_from([looks, self.tick()]))
+            commits.append(commit("looked", number, asked, self.kept, poll))
 
 
 @st.composite

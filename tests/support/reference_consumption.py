@@ -111,7 +111,10 @@ def _spans(made: MadeConsumer) -> Iterator[tuple[int | None, list[Seen]]]:
 
 def _read_back(members: Sequence[MadeConsumer]) -> Iterator[Finding]:
     commits = [one for made in members for one in _commits(made)]
-    for row in (row for made in members for row in made.commits if row.type == "fetched"):
+    told = [row for made in members for row in made.commits if row.type in ("fetched", "looked")]
+    for row in told:
+        # Whoever looks in between says when it asked; it may have been told what came later.
+        until = NEVER if row.type == "looked" else row.time
         answered = [one for one in commits if one[2] < row.time]
         if not answered:
             continue
@@ -119,7 +122,7 @@ def _read_back(members: Sequence[MadeConsumer]) -> Iterator[Finding]:
         if row.offset < 0:
             yield ("commit-lost", last[0], None, None)
             continue
-        same = [one for one in commits if one[0] == row.offset and one[1] < row.time]
+        same = [one for one in commits if one[0] == row.offset and one[1] < until]
         others = [one for one in answered if one[0] != row.offset]
         may_be_last = [one for one in same if not any(_came_after(c, one) for c in others)]
         older = same or any(one[0] > row.offset for one in others)
@@ -134,7 +137,7 @@ Kept = tuple[int, int, int, str, bool]
 def _commits(made: MadeConsumer) -> Iterator[Kept]:
     by_number: dict[int, list[Commit]] = {}
     for row in made.commits:
-        if row.type != "fetched":
+        if row.type not in ("fetched", "looked"):
             by_number.setdefault(row.commit, []).append(row)
     for rows in by_number.values():
         events = {row.type: row for row in rows}

@@ -131,7 +131,7 @@ def commits(process) -> dict[tuple[int, int], list[dict]]:
     """The rows of each commit and partition, in order."""
     found = defaultdict(list)
     for row in read(process.history, "commits").to_pylist():
-        if row["type"] != "fetched":
+        if row["type"] not in ("fetched", "looked"):
             found[row["commit"], row["partition"]].append(row)
     return found
 

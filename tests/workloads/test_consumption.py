@@ -123,6 +123,7 @@ def test_commits_are_numbered_and_answered_by_partition(record, tmp_path: Path) 
         recorder.answered(first, SendType.INFO, 1, 1, "_TIMED_OUT")
         by_itself = recorder.commit({})
         recorder.answered(by_itself, SendType.OK, 0, 6, None)
+        recorder.looked(recorder.now(), {0: 6})
 
     recorder = record(commits)
     columns = ("commit", "type", "partition", "offset", "poll", "error")
@@ -134,6 +135,7 @@ def test_commits_are_numbered_and_answered_by_partition(record, tmp_path: Path) 
         (1, "ok", 0, 5, 1, None),
         (1, "info", 1, 1, 1, "_TIMED_OUT"),
         (2, "ok", 0, 6, 1, None),
+        (2, "looked", 0, 6, 1, None),
     ]
     assert recorder.figures()["committed"] == 2
 

@@ -18,7 +18,9 @@ from workloads.consuming.polled import Records
 from workloads.spec import ConsumerSpec, GroupMemberSpec
 
 FETCHED = "fetched"
-"""The ``type`` of a row of ``commits`` that tells what is committed."""
+"""The ``type`` of a row of ``commits`` that tells what is committed, after an assignment."""
+LOOKED = "looked"
+"""The same, asked for in between; its time is that of the question."""
 NOTHING_COMMITTED = -1
 """In place of an offset; Kafka's own word for it in OffsetFetch."""
 
@@ -127,9 +129,16 @@ class ConsumptionRecorder:
 
     def fetched(self, offsets: Mapping[int, int | None]) -> None:
         """What the coordinator says is committed; None: nothing."""
-        for partition, offset in sorted(offsets.items()):
-            known = NOTHING_COMMITTED if offset is None else offset
-            self._commit_row(self._clock(), self._commit, FETCHED, partition, known, None)
+        self._told(self._clock(), FETCHED, offsets)
+
+    def now(self) -> int:
+        """The time that rows have, for :meth:`looked`."""
+        return self._clock()
+
+    def looked(self, asked: int, offsets: Mapping[int, int | None]) -> None:
+        """The same, of a question asked in between, then. Not when it was answered: a member that
+        was paused meanwhile would be told less than others have committed since."""
+        self._told(asked, LOOKED, offsets)
 
     def commit(self, asked: Mapping[int, int]) -> int:
         """A commit of these offsets is about to be asked for; of none where the client library has
@@ -154,6 +163,11 @@ class ConsumptionRecorder:
         nanoseconds of the Unix epoch."""
         own = {"assigned": len(self._has), "time": self._clock()}
         return {**own, **self._counts, "fatal": self._why}
+
+    def _told(self, time: int, kind: str, offsets: Mapping[int, int | None]) -> None:
+        for partition, offset in sorted(offsets.items()):
+            known = NOTHING_COMMITTED if offset is None else offset
+            self._commit_row(time, self._commit, kind, partition, known, None)
 
     def _event(self, event: str, offsets: Mapping[int, int | None]) -> None:
         now, poll = self._clock(), self._counts["polls"]

@@ -13,7 +13,9 @@ next offset of each partition:
 
 When partitions are assigned, the group's coordinator is asked where the group is, so that where
 reading begins is known and recorded; should it not answer within :data:`FETCH_S`, librdkafka goes
-on asking. Where nothing is committed, reading begins at the log's start.
+on asking. Where nothing is committed, reading begins at the log's start. Every :data:`LOOK_S` it is
+asked again: what a coordinator has forgotten would be committed anew, mostly, before anybody is
+assigned the partition and finds it gone.
 
 Stopped by SIGTERM: it reads what it has to the high watermarks of that moment, commits, and leaves
 the group; static members do not leave (KIP-345), and their partitions wait for them.
@@ -63,6 +65,8 @@ FETCH_S = 10.0
 ASK_S = 1.0
 """For one question; between two the history is flushed."""
 ASK_AGAIN_S = 0.1
+LOOK_S = 2.0
+"""Between two looks at what is committed of the partitions that a member has."""
 GRACE_S = 5.0
 """How long a commit may take beyond the time after which librdkafka gives it up."""
 CLOSE_S = 10.0
@@ -83,6 +87,7 @@ class GroupMember:
         self._keep = keep
         self._cooperative = is_cooperative(properties)
         self._settled = False
+        self._look_due = time.monotonic()
         self._positions = Positions()
         self._over = False
         self._brokers = KnownBrokers()
@@ -136,11 +141,22 @@ class GroupMember:
 
     def _turn(self) -> None:
         self._poller.poll()
+        self._look()
         if self._spec.delivery is Delivery.AT_LEAST_ONCE:
             self._committer.ask(self._consumer)
         elif self._spec.delivery is Delivery.AT_MOST_ONCE:
             self._committer.commit(self._consumer)
         self._keep()
+
+    def _look(self) -> None:
+        """Ask what is committed, if it is time to; once: the next look is soon. Before what was
+        shown is committed, which covers up what was forgotten while this process hung."""
+        now = time.monotonic()
+        if not self._settled or now < self._look_due:
+            return
+        self._look_due = now + LOOK_S
+        asked = self._recorder.now()
+        self._recorder.looked(asked, self._ask(self._consumer, sorted(self._positions.partitions)))
 
     def _owes_a_commit(self) -> bool:
         return self._committer.is_behind and self._spec.delivery is not Delivery.AUTO_COMMIT
@@ -185,15 +201,21 @@ class GroupMember:
 
     def _fetch(self, consumer: Consumer, partitions: Sequence[int]) -> Mapping[int, int | None]:
         """What is committed, of each partition of which that is known; None: nothing."""
-        asked = [TopicPartition(self._spec.topic, partition) for partition in partitions]
         deadline = time.monotonic() + FETCH_S
-        while asked and time.monotonic() < deadline:
-            with suppress(KafkaException):  # it is asked again, and in the end librdkafka asks
-                answers = consumer.committed(asked, timeout=ASK_S)
-                if all(one.error is None for one in answers):
-                    return {a.partition: a.offset if a.offset >= 0 else None for a in answers}
-            self._keep()
+        while partitions and time.monotonic() < deadline:
+            if told := self._ask(consumer, partitions):
+                return told
+            self._keep()  # it is asked again, and in the end librdkafka asks
             time.sleep(ASK_AGAIN_S)
+        return {}
+
+    def _ask(self, consumer: Consumer, partitions: Sequence[int]) -> Mapping[int, int | None]:
+        """The same, asked once; nothing of any where nobody tells of all."""
+        asked = [TopicPartition(self._spec.topic, partition) for partition in partitions]
+        with suppress(KafkaException):
+            answers = consumer.committed(asked, timeout=ASK_S) if asked else ()
+            if all(one.error is None for one in answers):
+                return {a.partition: a.offset if a.offset >= 0 else None for a in answers}
         return {}
 
 
