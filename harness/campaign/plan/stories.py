@@ -6,7 +6,7 @@ on what became of another step, and on what the partition that it is about has c
 a target are resolved when the step strikes, so that ``leader`` is whoever leads by then.
 
 They are data, ``stories.yaml``. In targets ``{partition}`` stands for the topic and the number of
-the partition, ``{each}`` for the server whose turn it is.
+the partition, ``{topic}`` for the topic alone, ``{each}`` for the server whose turn it is.
 """
 
 import json
@@ -128,7 +128,8 @@ def _turns(step: Step, turns: Sequence[str]) -> Iterator[Step]:
 
 def target_of(step: Step, partition: tuple[str, int] | None) -> str:
     """Its target, of this partition."""
-    return step.target.replace("{partition}", "{}, {}".format(*partition or ("", "")))
+    topic, number = partition or ("", "")
+    return step.target.replace("{partition}", f"{topic}, {number}").replace("{topic}", topic)
 
 
 def mistakes(story: Story) -> Iterator[str]:

@@ -68,6 +68,8 @@ def test_every_story_can_be_in_a_campaign(campaign_file, name: str) -> None:
     changes = {"faults": [document], "cluster.brokers": 4, "cells.replication.factor": 4}
     changes.pop("cells.replication.factor")
     changes["cells.replication~factor"] = 4
+    # One is about the coordinator of groups.
+    changes["workload.groups"] = [{"name": "g", "members": 1}]
     campaign = load(campaign_file(changes))
     assert not list(fault_problems(draft_of(campaign)))
     found = plan(campaign)

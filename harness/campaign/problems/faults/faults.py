@@ -118,18 +118,27 @@ def _fault_or_story(
     cells: Mapping[str, Cell] | None,
     offsets: Mapping[str, int],
 ) -> Iterator[Problem]:
-    topics = None if cells is None else _partitions(cells)
     if isinstance(entry, FaultEntry):
-        # What a fault does to partitions and topics by orders is not for the coordinators' topic.
-        further = offsets if FAULTS[entry.fault].aim.befalls_servers else {}
-        known = None if topics is None else {**topics, **further}
-        yield from _entry_problems(entry, where, members, known, cells)
+        topics = _aimed_at(entry, cells, offsets)
+        yield from _entry_problems(entry, where, members, topics, cells)
         return
     found = list(story_problems(entry, where, cells))
     yield from found
     if members is not None and not found:
         for field, fault in steps_as_faults(entry, where, members):
+            topics = _aimed_at(fault, cells, offsets)
             yield from _entry_problems(fault, field, members, topics, cells)
+
+
+def _aimed_at(
+    entry: FaultEntry, cells: Mapping[str, Cell] | None, offsets: Mapping[str, int]
+) -> Mapping[str, int] | None:
+    """The topics that a target may name. What a fault does to partitions and topics by orders is
+    not for the coordinators' topic."""
+    if cells is None:
+        return None
+    befalls_servers = FAULTS[entry.fault].aim.befalls_servers
+    return {**_partitions(cells), **(offsets if befalls_servers else {})}
 
 
 def _entry_problems(
