@@ -304,7 +304,7 @@ UNANSWERED = [commit("invoke", 2, at(54), 1, 3), commit("info", 2, at(56), 1, 3,
         ([commit("looked", 1, at(60), -1, 3)], "commit-lost"),
         ([*OLDER, commit("looked", 3, at(60), 1, 3)], "commit-regressed"),
         ([commit("looked", 1, at(49), 1, 3), *OLDER], None),
-        ([*committed_ok(2, at(58), 5, 3), commit("looked", 1, at(57), 5, 3)], None),
+        ([*OLDER, *committed_ok(4, at(58), 2, 3), commit("looked", 3, at(57), 2, 3)], None),
     ],
     ids=[
         *("nothing", "an older one", "nobody's", "the last", "the only one", "before the answer"),
