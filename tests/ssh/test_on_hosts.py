@@ -503,7 +503,8 @@ def test_the_command_line(inventory, hosts, tmp_path: Path) -> None:
     assert nowhere.returncode == 2
     assert "--inventory" in nowhere.stderr
     released = ackproof("clean", "--inventory", str(inventory(0)), "--keep-software")
-    assert released.stdout == f"{hosts.addresses[0]}: nothing of a run\n"
+    # Beside it stand the runs that are alive on this machine.
+    assert f"{hosts.addresses[0]}: nothing of a run" in released.stdout.splitlines()
     removed = ackproof("clean", "--inventory", str(inventory(0)))
     assert removed.returncode == 0, removed.stderr
     assert f"{hosts.addresses[0]}: removed /home/admin/.ackproof" in removed.stdout
