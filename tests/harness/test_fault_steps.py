@@ -157,6 +157,22 @@ class TestOverlapping:
         assert not memory.backend.links_cut
         assert run.ledger.still_open() == ()
 
+    def test_one_that_cannot_be_made_yet_waits_for_its_chance(self, overlapping) -> None:
+        """Nobody but the leader is in sync, to whom none can be preferred."""
+        partition = "acks-1-minisr-1, 0"
+        run = overlapping(
+            at(1, "kill", f"partition({partition}) - leader({partition})", 1, 20),
+            at(2, "elect-preferred", f"partition({partition})", 5, 0),
+        )
+        steps.faults(run, deadline(run))
+        assert events(run, "elect-preferred")[2:] == [
+            ("verified", True),
+            ("heal", None),
+            ("healed", True),
+        ]
+        times = {(row["fault"], row["event"]): row["time"] / 1e9 for row in rows(run)}
+        assert 21 <= times["elect-preferred", "inject"] < 22
+
     def test_what_one_raises_does_not_end_the_others(self, overlapping, memory: Memory) -> None:
         run = overlapping(
             at(1, "cut", "broker-1 -> broker-2", 1, 5), at(2, "kill", "broker-3", 2, 5)
@@ -304,6 +320,17 @@ def test_a_target_that_names_nobody_is_recorded_as_failed(run: Run, memory: Memo
     assert "nobody leads it" in failed["evidence"]
     assert failed["servers"] is None
     assert run.ledger.still_open() == ()
+
+
+def test_a_fault_that_can_never_be_made_says_why_in_the_end(run: Run, memory: Memory) -> None:
+    memory.system.admin.isrs["acks-1-minisr-1", 0] = [1]
+    run = dataclasses.replace(
+        run, plan=(at(1, "elect-preferred", "partition(acks-1-minisr-1, 0)", 5, 0),)
+    )
+    steps.faults(run, deadline(run))
+    (failed,) = rows(run)
+    assert failed["event"] == "failed"
+    assert "nobody is in sync but its leader broker-1" in failed["evidence"]
 
 
 class Blocking(MemoryProcess):

@@ -17,7 +17,7 @@ from infra.interface import ViewUnavailable
 from nemesis import FAULTS
 from nemesis.execution.executor import GateClosed
 from nemesis.execution.ledger import OpenFault
-from nemesis.interface import Proof, Target
+from nemesis.interface import Proof, Target, Unplannable
 from nemesis.proofs.proving import prove
 from nemesis.targets import expressions, resolution
 
@@ -168,31 +168,37 @@ def _hold(run: Run, entry: OpenFault, record: _Recording, role: Role, deadline: 
 
 def _aimed(run: Run, planned: ScheduledFault, deadline: Deadline) -> OpenFault:
     """The fault with its target resolved and its plan made. Raises LookupError when the target
-    named nobody in time, Unplannable."""
-    fault = FAULTS[planned.fault]
-    target = _resolve(run, planned, deadline)
-    rng = random.Random(f"{planned.seed}/plan")
-    return OpenFault(
-        fault_id=planned.fault_id,
-        fault=fault,
-        target=target,
-        plan=fault.plan(run.cluster.members, target, planned.parameters, rng),
-        hold_ms=planned.hold_ms,
-    )
+    named nobody in time, Unplannable when the fault could not be made of whom it named.
 
-
-def _resolve(run: Run, planned: ScheduledFault, deadline: Deadline) -> Target:
-    expression, aim = expressions.parse(planned.target), FAULTS[planned.fault].aim
-    found: list[Target] = []
+    Either may change: right after a cut nobody is in sync but the leader, and nobody can be elected
+    in its place, until the others have caught up.
+    """
+    fault, expression = FAULTS[planned.fault], expressions.parse(planned.target)
+    found: list[OpenFault] = []
     reasons: list[Exception] = []
 
     def look() -> bool:
         try:
-            found.append(resolution.resolve(expression, run.cluster, planned.seed, aim))
+            target = resolution.resolve(expression, run.cluster, planned.seed, fault.aim)
+            rng = random.Random(f"{planned.seed}/plan")
+            plan = fault.plan(run.cluster.members, target, planned.parameters, rng)
         except (resolution.TargetUnavailable, ViewUnavailable) as reason:
+            reasons.append(LookupError(f"the target named nobody in time: {reason}"))
+            return False
+        except Unplannable as reason:
             reasons.append(reason)
-        return bool(found)
+            return False
+        found.append(
+            OpenFault(
+                fault_id=planned.fault_id,
+                fault=fault,
+                target=target,
+                plan=plan,
+                hold_ms=planned.hold_ms,
+            )
+        )
+        return True
 
     if not deadline.until(look, at_most=limit_s(run)):
-        raise LookupError(f"the target named nobody in time: {reasons[-1]}")
+        raise reasons[-1]
     return found[0]
