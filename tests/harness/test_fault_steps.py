@@ -13,7 +13,7 @@ from jumping_clock import JumpingClock
 from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 from patience import PATIENCE_S
 
-from harness.campaign.plan.faults import ScheduledFault
+from harness.campaign.plan.faults import ScheduledFault, lanes
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, SystemClock
 from harness.running.recorder import RunRecorder
@@ -71,7 +71,7 @@ def overlapping(run: Run, tmp_path: Path) -> Callable[..., Run]:
     wait on."""
 
     def made(*plan: ScheduledFault) -> Run:
-        clock = JumpingClock()
+        clock = JumpingClock(len(list(lanes(plan))))
         recorder = RunRecorder(tmp_path / "history", clock)
         return dataclasses.replace(run, plan=plan, clock=clock, recorder=recorder)
 

@@ -7,10 +7,17 @@ from harness.running.deadline import SystemClock
 
 class JumpingClock(SystemClock):
     """Time stands still while any fault's thread is at work, and jumps to the next moment that one
-    of them waits for when all are waiting."""
+    of them waits for when all are waiting.
 
-    def __init__(self) -> None:
+    Args:
+        lanes: Threads without which it does not begin: the first would be ten seconds ahead by
+            the time the second is started.
+    """
+
+    def __init__(self, lanes: int) -> None:
         self._now = 0.0
+        self._lanes = lanes
+        self._met: set[str] = set()
         self._moved = threading.Condition()
         self._ends: list[float] = []
 
@@ -24,8 +31,9 @@ class JumpingClock(SystemClock):
         with self._moved:
             end = self._now + seconds
             self._ends.append(end)
+            self._met.add(threading.current_thread().name)
             while self._now < end and not event.is_set():
-                if len(self._ends) == sum(
+                if len(self._met) >= self._lanes and len(self._ends) == sum(
                     t.name.startswith("faults-") for t in threading.enumerate()
                 ):
                     self._now = min(self._ends)

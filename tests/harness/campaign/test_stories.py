@@ -214,13 +214,14 @@ def played(run: Run, tmp_path: Path) -> Callable[..., Run]:
     """The run with these faults instead, on a clock that takes no time."""
 
     def play(*faults: object, **schedule: object) -> Run:
-        clock = JumpingClock()
         changed = run.campaign.schedule.model_copy(update=schedule)
         campaign = run.campaign.model_copy(update={"faults": faults, "schedule": changed})
+        planned = plan(campaign)
+        clock = JumpingClock(len(list(lanes(planned))))
         return dataclasses.replace(
             run,
             campaign=campaign,
-            plan=plan(campaign),
+            plan=planned,
             clock=clock,
             recorder=RunRecorder(tmp_path / "history", clock),
         )
