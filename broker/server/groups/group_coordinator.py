@@ -35,6 +35,7 @@ from broker.server.groups.log_loading import load
 from broker.server.groups.offsets_topic import OffsetsTopic
 from broker.server.groups.rewrite import SLACK_BYTES, Rewriting
 from broker.server.groups.shard import AreGone, GroupShard, StoreConfig, moment
+from broker.server.groups.turns import Turns
 from broker.server.metadata_cache import MetadataCache
 from broker.server.replication.partition import Partition
 from broker.server.replication.replica_manager import ReplicaManager
@@ -68,6 +69,7 @@ class GroupCoordinator:
         spawn: Spawn,
     ) -> None:
         self.topic = topic
+        self.turns = Turns()
         self._config = _group_config(config)
         self._store_config = StoreConfig(
             acks=config.offsets_commit_required_acks, timeout_ms=config.offsets_commit_timeout_ms
@@ -85,11 +87,12 @@ class GroupCoordinator:
 
     async def ask(self, kind: type[Request], answer: type[A], group: str, **values: object) -> A:
         """Feeds a request about ``group`` to whom it concerns."""
-        response = await self._ask(kind, group, values)
+        response = await self.begin(kind, group, **values)
         assert isinstance(response, answer)
         return response
 
-    def _ask(self, kind: type[Request], group: str, values: Mapping[str, Any]) -> Awaitable[Answer]:
+    def begin(self, kind: type[Request], group: str, **values: Any) -> Awaitable[Answer]:
+        """Feeds it, before it returns; the answer may take a while."""
         shard = self.shard(group)
         error = ErrorCode.none
         if isinstance(shard, ErrorCode):

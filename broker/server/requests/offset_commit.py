@@ -29,17 +29,19 @@ async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommit
         for topic in request.topics
         for partition in topic.partitions
     }
-    await context.metadata.refresh({tp.topic for tp in asked})
-    known = {tp: offset for tp, offset in asked.items() if tp in context.metadata}
-    committed = await context.groups.ask(
-        Commit,
-        OffsetsAnswer,
-        request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        generation=request.generation_id_or_member_epoch,
-        offsets=known,
-    )
+    async with context.groups.turns.mine():
+        await context.metadata.refresh({tp.topic for tp in asked})
+        known = {tp: offset for tp, offset in asked.items() if tp in context.metadata}
+        begun = context.groups.begin(
+            Commit,
+            request.group_id,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            generation=request.generation_id_or_member_epoch,
+            offsets=known,
+        )
+    committed = await begun
+    assert isinstance(committed, OffsetsAnswer)
     errors = dict.fromkeys(asked, ErrorCode.unknown_topic_or_partition)
     errors.update(dict.fromkeys(known, committed.error))
     errors.update(committed.partitions)

@@ -24,11 +24,12 @@ async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDelete
         for topic in request.topics
         for partition in topic.partitions
     )
-    await context.metadata.refresh({tp.topic for tp in partitions})
-    known = frozenset(tp for tp in partitions if tp in context.metadata)
-    deleted = await context.groups.ask(
-        DeleteOffsets, OffsetsAnswer, request.group_id, partitions=known
-    )
+    async with context.groups.turns.mine():
+        await context.metadata.refresh({tp.topic for tp in partitions})
+        known = frozenset(tp for tp in partitions if tp in context.metadata)
+        begun = context.groups.begin(DeleteOffsets, request.group_id, partitions=known)
+    deleted = await begun
+    assert isinstance(deleted, OffsetsAnswer)
     unknown = ErrorCode.unknown_topic_or_partition
     return OffsetDeleteResponse(
         error_code=deleted.error,
