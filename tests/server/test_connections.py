@@ -148,6 +148,36 @@ def test_a_truncated_request_is_no_request() -> None:
     run(test())
 
 
+def test_requests_that_arrive_in_one_piece_begin_in_their_order() -> None:
+    """What a coroutine does before it awaits anything comes before the next request."""
+
+    async def test() -> None:
+        begun: list[bytes] = []
+        release = asyncio.Event()
+
+        async def waited_for(payload: bytes) -> bytes:
+            begun.append(payload)
+            await release.wait()
+            return frame(payload)
+
+        def dispatch(view: bytes) -> Reply:
+            payload = bytes(view)
+            if payload.startswith(b"wait"):
+                return Later(waited_for(payload), as_it_is)
+            begun.append(payload)
+            if payload == b"last":
+                release.set()
+            return frame(payload)
+
+        sent = [b"wait-1", b"at once", b"wait-2", b"wait-3", b"last"]
+        async with serving(dispatch) as port:
+            pieces = b"".join(map(frame, sent))
+            assert await ask(port, pieces) == pieces
+        assert begun == sent
+
+    run(test())
+
+
 def test_unanswered_requests_are_bounded() -> None:
     async def test() -> None:
         started = 0

@@ -229,6 +229,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._writable = True
         self._held = False
+        self._beginning = False
         self._max_idle_s = config.max_idle_ms / 1000
         self._last_active = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -318,8 +319,13 @@ class _Connection(asyncio.BufferedProtocol):
             (transport.pause_reading if is_full else transport.resume_reading)()
 
     def _start_those_there(self, transport: asyncio.Transport) -> None:
-        """Starts requests, as far as they are there as a whole and there is room for them."""
-        while len(self._replies) < PIPELINE and self._writable:
+        """Starts requests, as far as they are there as a whole and there is room for them.
+
+        A coroutine begins in the loop's next turn, and the next request after it. DeleteRecords
+        and ListOffsets arrive in one piece: answered at once, the second would tell the log's
+        start before the first has moved it.
+        """
+        while len(self._replies) < PIPELINE and self._writable and not self._beginning:
             frame = self._frames.next()
             if frame is None:
                 return
@@ -329,10 +335,17 @@ class _Connection(asyncio.BufferedProtocol):
                 result = asyncio.ensure_future(reply.result)
                 result.add_done_callback(self._answered)
                 self._replies.append(reply._replace(result=result))
+                if result is not reply.result:
+                    self._beginning = True
+                    self._loop.call_soon(self._begun)
             elif reply is not None:
                 self._replies.append(reply)
             if self._replies:
                 self._send_those_ready(transport)
+
+    def _begun(self) -> None:
+        self._beginning = False
+        self._go_on(arrived=True)
 
     def _answered(self, result: asyncio.Future[Any]) -> None:
         if self._replies:
