@@ -28,10 +28,13 @@ class _Planned(BaseModel):
 
 class PlannedGroup(_Planned):
     """A consumer group. ``name``: Kafka's ``group.id``; ``delivery``: when its members commit,
-    ``at-least-once``, ``at-most-once`` or ``auto-commit``."""
+    ``at-least-once``, ``at-most-once`` or ``auto-commit``. ``recovery_ms``: within this time after
+    the cluster has recovered its members are to be shown what is acked; None in a manifest from
+    before anybody waited for that."""
 
     name: str
     delivery: str
+    recovery_ms: int | None = None
 
 
 class PlannedCell(_Planned):

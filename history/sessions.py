@@ -16,6 +16,9 @@ NO_ANSWER = "its client library did not come back from a commit"
 LIBRARY = frozenset({NO_BROKERS, NO_ANSWER})
 """Reasons to begin anew that say something of the client library, and nothing of the cluster."""
 
+SHOWN_NOTHING = "it was shown nothing, though records of its cell were acknowledged"
+"""What did not come of a consumer that fell silent and went on polling."""
+
 SESSIONS_MAX = 100
 """Of one producer: whoever comes to so many does not come to more by trying."""
 _APART = 1_000_000

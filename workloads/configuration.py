@@ -93,6 +93,8 @@ _ALIASES = {
     "queue.buffering.max.ms": "linger.ms",
     "max.in.flight": "max.in.flight.requests.per.connection",
 }
+_MAX_POLL_MS = 300_000
+"""librdkafka's default of ``max.poll.interval.ms``."""
 _SOCKET_TIMES = 6
 """So often librdkafka sends a commit, about."""
 _POSITIVE = ("message.timeout.ms", "queue.buffering.max.messages")
@@ -162,6 +164,17 @@ def commit_s(properties: Mapping[str, object]) -> float:
     names = ("session.timeout.ms", "socket.timeout.ms")
     session_ms, socket_ms = (int(str(given[name])) for name in names)
     return (session_ms + _SOCKET_TIMES * socket_ms) / 1000
+
+
+def rejoin_s(properties: Mapping[str, object]) -> float:
+    """How long a group may wait for a member with these properties, in seconds: until its session
+    is over, and then, in a rebalance, for as long as it may take between two polls, which is its
+    rebalance timeout (KIP-62). librdkafka waits as long for the answer to a JoinGroup: should its
+    connection be half open, since the broker was killed while it was cut off, it hears of nothing
+    before."""
+    given = {canonical(name): one for name, one in properties.items()}
+    session_ms = int(str(given.get("session.timeout.ms", CONSUMER_DEFAULTS["session.timeout.ms"])))
+    return (session_ms + int(str(given.get("max.poll.interval.ms", _MAX_POLL_MS)))) / 1000
 
 
 def is_cooperative(properties: Config) -> bool:

@@ -96,6 +96,11 @@ class FaultFacts:
         return FOREVER if self.healed is None else self.healed
 
     @property
+    def over(self) -> int:
+        """When nothing of it was left, proven to be healed or not."""
+        return self.end if self.lifted is None else self.lifted
+
+    @property
     def brokers(self) -> frozenset[int] | None:
         """The ids of the brokers that it befell; None where the history does not tell."""
         if self.servers is None:

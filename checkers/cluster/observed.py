@@ -59,6 +59,9 @@ class Span:
         return self.start <= time <= self.end + OBSERVATION_LAG_NS
 
 
+NEVER = Span(FOREVER, FOREVER)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """One partition's states in the order of time, and the holes of the observation."""

@@ -62,6 +62,8 @@ class RunEvidence:
         recovery, servers, zookeeper, failovers: Rows of these tables.
         logs: The brokers' logs that were collected; None where there is no such directory.
         collected: When the brokers' logs were copied; None where that did not end well.
+        asked_to_end: When clients were about to be, at the end of the workload; None where that is
+            not known.
         flushed: Whether the clients are known to have closed their histories.
         infrastructure_failed: See :func:`checkers.evidence.steps.infrastructure_failed`.
         gaps: What the evidence lacks, and of which cells.
@@ -86,6 +88,7 @@ class RunEvidence:
     failovers: Sequence[Row]
     logs: Logs | None
     collected: Span | None
+    asked_to_end: int | None
     flushed: bool
     infrastructure_failed: bool
     gaps: tuple[Gap, ...]
@@ -177,6 +180,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         failovers=tables["failovers"],
         logs=logs,
         collected=collected,
+        asked_to_end=steps.begun(tables["phases"], "flush"),
         flushed="flush" in steps.ended(tables["phases"]),
         infrastructure_failed=steps.infrastructure_failed(tables["phases"]),
         gaps=found,

@@ -76,6 +76,12 @@ def span(rows: Sequence[Row], step: str) -> Span | None:
     return Span(times["start"], times["end"])
 
 
+def begun(rows: Sequence[Row], step: str) -> int | None:
+    """When a step began; None where it did not."""
+    starts = [row["time"] for row in rows if row["phase"] == step and row["event"] == "start"]
+    return min(starts, default=None)
+
+
 def ended(rows: Sequence[Row]) -> set[str]:
     """The steps that came to their end, well or not."""
     return {row["phase"] for row in rows if row["event"] == "end"}

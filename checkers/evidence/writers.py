@@ -18,7 +18,7 @@ from history.errors import DamagedFiles
 from history.manifest import PlannedRun, PlannedWriter
 from history.reader import Listed
 from history.schema import CONSUMPTION, TABLES
-from history.sessions import LIBRARY, in_words
+from history.sessions import LIBRARY, SHOWN_NOTHING, in_words
 from history.storage import AnyPath, StoredPath, each
 
 File = tuple[str, str, Partition | None]
@@ -58,6 +58,11 @@ class Writers:
         by_themselves = [row for row in ends if row["fault_id"] is None]
         self._ends = [row for row in by_themselves if row["session"] is None]
         self._sessions = [row for row in by_themselves if row["session"] is not None]
+        self._stopped = {
+            row["client"]
+            for row in ends
+            if row["session"] is None and not str(row["detail"]).endswith(SHOWN_NOTHING)
+        }
         self._files, self._misnamed = _files(history)
         self._rows = {_named(row): row["rows"] for row in closings}
         self._closed = {file[:2] for file in self._rows}
@@ -122,6 +127,12 @@ class Writers:
             theirs = {who.cell for who in self._planned.values() if who.client == row["client"]}
             if cell in theirs and row["detail"] not in LIBRARY:
                 yield _ended(row)
+
+    def went_on(self, client: str) -> bool:
+        """Whether a client ran, and polled, until it was asked to end, for all that is known: it
+        has not ended before, by a fault or by itself, and has not fallen silent but for what it was
+        to be shown."""
+        return client not in self._stopped
 
     def whole(self, table: str, partition: Partition) -> bool:
         """Whether everything that was planned to be written of a partition's table is there, but

@@ -32,7 +32,7 @@ class Facts:
         undecided: Likewise why what these committed, or aborted, need not stay so.
         crashed: Checkers that threw while they looked at this cell.
         gaps: What the evidence lacks, one sentence each.
-        recovers, stays_up: What became of the liveness guarantees.
+        recovers, groups_recover, stays_up: What became of the liveness guarantees.
         readers: Who was to read it.
         baseline: Whether nothing was to be broken.
     """
@@ -48,6 +48,7 @@ class Facts:
     crashed: frozenset[str] = frozenset()
     gaps: tuple[str, ...] = ()
     recovers: Living = field(default_factory=Living)
+    groups_recover: Living = field(default_factory=Living)
     stays_up: Living = field(default_factory=Living)
     readers: Readers = Readers()
     baseline: bool = False

@@ -271,6 +271,13 @@ _PROMISES = (
         judge=living(lambda facts: facts.recovers),
     ),
     _Promise(
+        name="groups-recover",
+        words="Within a group's time for it after the cluster has recovered, its members are shown "
+        "what is acked of every partition.",
+        judge=living(lambda facts: facts.groups_recover),
+        concerns=lambda facts: facts.readers.groups and not facts.transactional,
+    ),
+    _Promise(
         name="servers-stay-up",
         words="No server ends but by a fault.",
         judge=living(lambda facts: facts.stays_up),

@@ -17,6 +17,7 @@ from checkers.evidence.run import RunEvidence
 from checkers.judging import liveness
 from checkers.judging.consumption import consumption
 from checkers.judging.facts import Facts, Readers
+from checkers.judging.groups import groups_recover
 from checkers.judging.guarantees import campaign_verdict, judged, verdict
 from checkers.measures import latency, outages
 from checkers.promises.standing import Standing, name
@@ -116,6 +117,7 @@ def _cell(
         crashed=frozenset((*_crashed(found), *told.crashed)),
         gaps=tuple(dict.fromkeys([*_cell_gaps(run, planned, found, counts), *told.gaps])),
         recovers=liveness.recovers(run.planned, cell, run.faults, run.recovery, run.observation),
+        groups_recover=groups_recover(run, planned, found),
         stays_up=_stays_up(run, cell),
         baseline=run.baseline,
     )

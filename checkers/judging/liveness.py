@@ -51,7 +51,7 @@ def recovers(
     faults = tuple(faults)
     if open_ := tuple(_unhealed(run, cell, faults)):
         return Living(suspended=open_)
-    healed = max((end for end in map(_over, faults) if end < FOREVER), default=None)
+    healed = max((fault.over for fault in faults if fault.over < FOREVER), default=None)
     due = FOREVER if healed is None else healed + run.recovery_ms * _NS_PER_MS
     by_partition = {(row["topic"], row["partition"]): row for row in rows}
     broken: list[str] = []
@@ -105,12 +105,8 @@ def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iter
         if plan.fault_id not in told:
             yield f"nothing is known of {plan.fault}#{plan.fault_id}"
     for fault in faults:
-        if _over(fault) == FOREVER and any(map(fault.touches, cell.topic_partitions)):
+        if fault.over == FOREVER and any(map(fault.touches, cell.topic_partitions)):
             yield f"{fault.label} is not proven healed"
-
-
-def _over(fault: FaultFacts) -> int:
-    return fault.end if fault.lifted is None else fault.lifted
 
 
 def _late(

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from checkers.arrays import Array
 from checkers.cluster.faults import FOREVER
+from checkers.cluster.observed import NEVER, Span
 from checkers.cluster.reach import NO_FAULTS, FaultWindows
 from checkers.partition.indexes import PartitionHistory
 from checkers.promises import standing
@@ -47,12 +48,14 @@ class Coordinated:
         terms: Of the partition of ``__consumer_offsets`` that keeps them.
         stale: Spans of time in which a coordinator that was deposed may have told what it knew.
         faults: That reach that partition, or this one.
+        peace: When nothing keeps it from going on (:mod:`checkers.evidence.peace`).
     """
 
     at_least_once: bool | None = None
     terms: Terms = ALL_PROMISED
     stale: tuple[tuple[int, int], ...] = ()
     faults: FaultWindows = NO_FAULTS
+    peace: Span = NEVER
 
 
 _UNPLANNED = Coordinated(terms=Terms(unknown_before=FOREVER))

@@ -7,6 +7,7 @@ What each count is stands in :mod:`checkers.reads.shown` (of a client) and
 
 from dataclasses import dataclass, replace
 
+from checkers.cluster.observed import Span
 from checkers.cluster.reach import FaultWindows
 from checkers.promises.terms import Terms
 from checkers.reads.anomalies import Coordinated
@@ -44,6 +45,8 @@ class Group:
     stale_ends: list[int]
     fault_bounds: list[int]
     fault_labels: list[str | None]
+    peace_start: int
+    peace_end: int
 
     @property
     def coordinated(self) -> Coordinated:
@@ -54,6 +57,7 @@ class Group:
             ),
             stale=tuple(zip(self.stale_starts, self.stale_ends, strict=True)),
             faults=FaultWindows(bounds=tuple(self.fault_bounds), labels=tuple(self.fault_labels)),
+            peace=Span(self.peace_start, self.peace_end),
         )
 
 

@@ -18,7 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.arrays import NONE, Array
+from checkers.cluster.observed import Span
 from checkers.measures import latency
+from checkers.measures.going_on import going_on, holders
 from checkers.partition.indexes import Fate, PartitionHistory
 from checkers.reads import claims, commits, polls, shown
 from checkers.reads.anomalies import (
@@ -41,7 +43,7 @@ from checkers.reads.offsets import COLUMNS as OFFSETS_COLUMNS
 from checkers.reads.offsets import Committed
 from checkers.reads.seen import COLUMNS as SHOWN_COLUMNS
 from checkers.reads.seen import Records, Seen
-from checkers.reads.shown import Shown
+from checkers.reads.shown import Counts, Shown
 from checkers.reads.spans import Event
 from history import reader
 from history.errors import DamagedFiles
@@ -174,7 +176,10 @@ class _Looking:
         if left.member:
             records = polls.records_shown(seen, history)
             committed = _committed(left, seen)
-            self._members.append(_Member(group=left.group, committed=committed, shown=records))
+            last = int(seen.time.max(initial=NONE))
+            self._members.append(
+                _Member(group=left.group, committed=committed, shown=records, last_shown=last)
+            )
         else:
             self._readers.append(counted)
             self._latencies.append(latency.of_reader(history, seen.record, seen.time))
@@ -225,8 +230,19 @@ class _Looking:
                     name, found.passed, found.furthest, group.members
                 )
                 self._add(past)
-            counts = commits.counts(group, found, self._history)
+            counts = {
+                **commits.counts(group, found, self._history),
+                **self._going_on(group, promise.peace, max(one.last_shown for one in mine)),
+            }
             yield Counted(client=None, group=name, counts=counts)
+
+    def _going_on(self, group: OfGroup, peace: Span, last_shown: int) -> Counts:
+        whole = group.whole and group.shown_whole
+        events = [[(e.time, e.event) for e in one.events] for one in group.members]
+        return {
+            **going_on(self._history, group.shown, last_shown, peace, whole=whole),
+            "holders": holders(events, peace.end) if whole else None,
+        }
 
     def _add(self, found: Found) -> None:
         if len(found.rows):
@@ -271,11 +287,12 @@ class _Looking:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Member:
     """What is kept of a member until its group is looked at. ``shown``: by record number, whether
-    it was shown it."""
+    it was shown it; ``last_shown``: when it was shown anything for the last time, or NONE."""
 
     group: str | None
     committed: Committed
     shown: Array
+    last_shown: int
 
 
 _COUNTS = {

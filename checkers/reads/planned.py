@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from checkers.cluster.faults import Partition
 from checkers.cluster.observed import Span
 from checkers.cluster.reach import windows
+from checkers.evidence.peace import peace_of
 from checkers.evidence.promised import (
     around_group,
     committed_terms_of,
@@ -15,6 +16,7 @@ from checkers.evidence.run import RunEvidence
 from checkers.evidence.writers import Left
 from checkers.promises.terms import stale_spans
 from checkers.reads.consumers import Consumer, Group
+from history.cell import Cell
 from history.manifest import PlannedGroup, PlannedRun, PlannedWriter
 from history.schema import CONSUMPTION
 
@@ -62,8 +64,9 @@ def _consumer(
     )
 
 
-def group_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Group:
-    """What is promised to a group that reads a partition, for a work item."""
+def group_of(run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Partition) -> Group:
+    """What is promised to a group of a cell that reads a partition, for a work item."""
+    peace = peace_of(run, cell).span
     promise, kept_in = committed_terms_of(run, group, partition), offsets_partition(run, group)
     concerned = [
         fault
@@ -83,4 +86,6 @@ def group_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Gro
         stale_ends=[within_int64(span.end) for span in stale],
         fault_bounds=list(reached.bounds),
         fault_labels=list(reached.labels),
+        peace_start=within_int64(peace.start),
+        peace_end=within_int64(peace.end),
     )

@@ -78,7 +78,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         shown_unknown_before=within_int64(shown.unknown_before),
         compacted=cell.compacts,
         consumers=consumers_of(run, partition),
-        groups=[group_of(run, group, partition) for group in planned.groups],
+        groups=[group_of(run, cell, group, partition) for group in planned.groups],
         brokers=list(compared.brokers),
         copies=list(map(str, compared.directories)),
         compared_to=compared.end,

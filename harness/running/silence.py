@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from harness.campaign.clients.producers import message_timeout_ms
 from harness.running.clients import ClientProcess
 from harness.running.context import Run
+from history.sessions import SHOWN_NOTHING
 from infra.interface import InfraError
 from workloads.configuration import commit_s
 from workloads.interface import Role
@@ -57,7 +58,7 @@ _SIGNS: Mapping[Role, Sequence[_Sign]] = {
         _Sign(figures=("time",), words="it has not polled"),
         _Sign(
             figures=("shown",),
-            words="it was shown nothing, though records of its cell were acknowledged",
+            words=SHOWN_NOTHING,
             begun="assigned",
             in_peace=True,
         ),

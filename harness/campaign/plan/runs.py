@@ -18,7 +18,7 @@ from harness.campaign.plan.comebacks import comebacks
 from harness.campaign.plan.faults import ScheduledFault
 from harness.campaign.plan.ground import ground_of
 from harness.campaign.plan.needs import needs_of
-from harness.campaign.plan.timings import CampaignTimings
+from harness.campaign.plan.timings import CampaignTimings, group_recovery_ms
 from history.cell import Value
 from history.manifest import (
     Manifest,
@@ -128,7 +128,11 @@ def _run(
             PlannedCell(
                 cell=cell,
                 groups=tuple(
-                    PlannedGroup(name=group_id(cell, group), delivery=group.delivery)
+                    PlannedGroup(
+                        name=group_id(cell, group),
+                        delivery=group.delivery,
+                        recovery_ms=group_recovery_ms(campaign.limits.recover, group.config),
+                    )
                     for group in campaign.workload.load_of(cell).groups
                 ),
                 transactional=campaign.workload.is_transactional,

@@ -1,5 +1,6 @@
 """The settings that waits are derived from, as the campaign asks for them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.campaign.model.campaign import Limits
@@ -8,6 +9,7 @@ from infra.interface import Timings
 from infra.systems.kraft.properties import SESSION, SESSION_DEFAULT_MS, session_as_here
 from infra.systems.names import external
 from nemesis.proofs.proving import expiry_ms
+from workloads.configuration import rejoin_s
 
 _FAULT_MS_MIN = 30_000
 _AFTER_THE_SESSION_MS = 15_000
@@ -43,3 +45,10 @@ class CampaignTimings:
 
     def _milliseconds(self, name: str) -> int:
         return int(self.cluster.properties.get(name, TIMING_DEFAULTS_MS[name]))
+
+
+def group_recovery_ms(recover_ms: int, config: Mapping[str, object]) -> int:
+    """How long a group whose members have these properties may take to go on, when the cluster has
+    recovered, in milliseconds: as long as the cluster itself may take (``recover_ms``), and what
+    the protocol of groups gives it."""
+    return recover_ms + round(rejoin_s(config) * 1000)

@@ -57,7 +57,8 @@ def _faults_s(run: Run) -> float:
 
 
 def _recover_s(run: Run) -> float:
-    return (run.campaign.limits.recover + run.campaign.schedule.tail) / 1000
+    cluster_s = (run.campaign.limits.recover + run.campaign.schedule.tail) / 1000
+    return cluster_s + recovering.groups_limit_s(run)
 
 
 def _heal_s(run: Run) -> float:

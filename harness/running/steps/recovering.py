@@ -1,19 +1,27 @@
-"""The step ``recover``: whether the healed cluster comes to serve again, partition by partition."""
+"""The step ``recover``: whether the healed cluster comes to serve again, partition by partition,
+and its groups go on, group by group."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 
+from harness.campaign.plan.timings import group_recovery_ms
+from harness.running.clients import ClientProcess
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
+from harness.running.silence import SLACK_S
 from harness.running.steps.counting import counted
 from infra.interface import PartitionView, ViewUnavailable
 
 _SILENT = "the metadata cannot be read"
 
 Views = Mapping[tuple[str, int], PartitionView]
+Figures = Mapping[str, Mapping[str, int]]
+"""Of the clients' progress files, by client."""
 
 
 def recover(run: Run, deadline: Deadline) -> None:
-    """Wait until the cluster is whole again, then let the clients send for the tail.
+    """Wait until the cluster is whole again and its groups go on, then let the clients send for
+    the tail.
 
     What every partition has come to is recorded when it is, or when the time for it is over. That
     it is not whole is for the checkers to judge; here it is a step that failed.
@@ -32,8 +40,69 @@ def recover(run: Run, deadline: Deadline) -> None:
     _record(run, last)
     if not in_time:
         raise StepTimeout(f"did not recover: {'; '.join(_lacking(run, last)) if last else _SILENT}")
+    _let_groups_go_on(run, deadline)
     deadline.wait(run.campaign.schedule.tail / 1000)
     counted(run, "recovered")
+
+
+def groups_limit_s(run: Run) -> float:
+    """How long groups may take to go on, when the cluster has recovered; the slowest of them."""
+    recover_ms = run.campaign.limits.recover
+    configs = [one.client.specification["consumer_config"] for one in _members(tuple(run.running))]
+    longest = [group_recovery_ms(recover_ms, one) for one in configs if isinstance(one, Mapping)]
+    return max(longest) / 1000 + SLACK_S if longest else 0.0
+
+
+def _let_groups_go_on(run: Run, deadline: Deadline) -> None:
+    """Wait until every group goes on, or its time is over. That it does not is for the checkers to
+    judge, who can blame a group only when it had all of its time."""
+    if run.ledger.still_open():
+        return
+    begun, before = run.clock.monotonic(), _figures(run)
+    stuck: set[str] = set()
+
+    def go_on() -> bool:
+        nonlocal stuck
+        quiet = run.clock.monotonic() - begun > SLACK_S
+        stuck = set(_stuck(run, before, _figures(run), quiet=quiet))
+        return not stuck
+
+    if not deadline.until(go_on, at_most=groups_limit_s(run)):
+        run.tell(f"recover: groups that do not go on: {', '.join(sorted(stuck))}")
+
+
+def _stuck(run: Run, before: Figures, now: Figures, *, quiet: bool) -> Iterator[str]:
+    """The groups of which a partition has no member, or a member has partitions and was shown
+    nothing since ``before``; in a cell where nothing was acknowledged meanwhile, not when it has
+    been ``quiet``."""
+
+    def more(name: str, figure: str) -> bool:
+        return now[name].get(figure, 0) > before.get(name, {}).get(figure, 0)
+
+    told = [one for one in tuple(run.running) if one.client.name in now]
+    acked = {one.client.cell for one in told if more(one.client.name, "acked")}
+    for group, some in groupby(_members(told), key=_group):
+        mine = list(some)
+        cell = next(cell for cell in run.cells if cell.name == mine[0].client.cell)
+        held = [name for one in mine if now[name := one.client.name].get("assigned")]
+        waits = cell.name in acked or not quiet
+        shared_out = sum(now[name]["assigned"] for name in held) >= cell.partitions
+        if not shared_out or (waits and not all(more(name, "shown") for name in held)):
+            yield group
+
+
+def _figures(run: Run) -> Figures:
+    return {one.client.name: one.counts() for one in tuple(run.running)}
+
+
+def _members(running: Iterable[ClientProcess]) -> list[ClientProcess]:
+    """The members of groups, group by group; none of those that transform."""
+    found = [one for one in running if "delivery" in one.client.specification]
+    return sorted(found, key=_group)
+
+
+def _group(one: ClientProcess) -> str:
+    return str(one.client.specification["group"])
 
 
 def whole(run: Run) -> bool:
