@@ -1,8 +1,12 @@
 """What each partition has come to when recovering is over is in the history."""
 
-import pytest
-from memory_cluster import Memory
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
+import pytest
+from memory_cluster import Memory, MemoryProcess
+
+from harness.running.clients import ClientProcess
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
 from harness.running.interruption import Interruption
@@ -11,6 +15,10 @@ from harness.running.steps import recovering
 from harness.running.steps.catalogue import STEPS, Step
 from history import reader
 from infra.interface import ProcessState
+from nemesis import FAULTS
+from nemesis.execution.ledger import OpenFault
+from nemesis.interface import Plan, Target
+from workloads.interface import Client, Role
 
 
 def deadline(run: Run, seconds: float = 1000.0) -> Deadline:
@@ -74,3 +82,102 @@ def test_after_it_failed_the_run_goes_on_to_read(run: Run, memory: Memory) -> No
     carry_out(run, Interruption(), [recover, *following])
     assert done == later
     assert not run.ended_well["recover"]
+
+
+Figures = Callable[[float], Mapping[str, int]]
+"""What a client's progress file says at a time, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saying(ClientProcess):
+    """A client that says what it says when it is asked."""
+
+    run: Run
+    figures: Figures
+
+    def counts(self) -> Mapping[str, int]:
+        return self.figures(self.run.clock.monotonic())
+
+
+def says(run: Run, name: str, figures: Figures, group: str | None = None) -> None:
+    member = {"group": group, "delivery": "at-least-once", "consumer_config": {}}
+    client = Client(
+        name=name,
+        module="m",
+        role=Role.PRODUCER if group is None else Role.CONSUMER,
+        cell=run.cells[0].name,
+        node="client-1",
+        specification={} if group is None else member,
+    )
+    run.running.append(Saying(client, MemoryProcess(name), run.progress_files / name, run, figures))
+
+
+def acks(run: Run) -> None:
+    says(run, "producer", lambda now: {"acked": int(10 * now)})
+
+
+PARTITIONS = 3
+TAIL = 5
+GROUPS_LIMIT = 60 + 10 + 300 + 10
+"""``limits.recover``, a session, the time between two polls, and slack."""
+
+
+def test_groups_that_go_on_are_waited_for(run: Run) -> None:
+    acks(run)
+    for number, many in enumerate((2, 1)):
+        says(
+            run,
+            f"member-{number}",
+            lambda now, many=many: {"assigned": many if now > 20 else 0, "shown": int(now)},
+            "g",
+        )
+    recovering.recover(run, deadline(run))
+    assert run.clock.monotonic() == pytest.approx(20 + TAIL, abs=1.0)
+    assert run.findings == []
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"assigned": PARTITIONS - 1},
+        {"assigned": 0},
+        {"assigned": PARTITIONS, "shown": 7},
+    ],
+)
+def test_a_group_that_does_not_gets_all_of_its_time_and_is_told(
+    run: Run, figures: Mapping[str, int]
+) -> None:
+    acks(run)
+    says(run, "member-0", lambda now: {"shown": int(now), **figures}, "g")
+    says(run, "member-1", lambda now: {"assigned": PARTITIONS, "shown": int(now)}, "other")
+    recovering.recover(run, deadline(run))
+    assert run.clock.monotonic() == pytest.approx(GROUPS_LIMIT + TAIL, abs=1.0)
+    assert run.findings == ["run 1, recover: groups that do not go on: g"]
+    assert all(row["whole"] for row in rows(run))
+
+
+def test_its_time_is_the_steps_too(run: Run) -> None:
+    recover = next(step for step in STEPS if step.name == "recover")
+    without = recover.limit_s(run)
+    says(run, "member-0", lambda _: {}, "g")
+    assert recover.limit_s(run) == without + GROUPS_LIMIT
+
+
+def test_where_nothing_is_acked_there_is_nothing_to_be_shown(run: Run) -> None:
+    says(run, "producer", lambda _: {"acked": 5})
+    says(run, "member-0", lambda _: {"assigned": PARTITIONS, "shown": 5}, "g")
+    recovering.recover(run, deadline(run))
+    assert run.clock.monotonic() == pytest.approx(10 + TAIL, abs=1.0)
+    assert run.findings == []
+
+
+def test_while_a_fault_is_not_healed_nobody_waits(run: Run) -> None:
+    acks(run)
+    says(run, "member-0", lambda _: {"assigned": 0}, "g")
+    target = Target(expression="clients", nodes=("client-1",))
+    plan = Plan(effects=())
+    run.ledger.open(
+        OpenFault(fault_id=1, fault=FAULTS["pause-client"], target=target, plan=plan, hold_ms=0)
+    )
+    recovering.recover(run, deadline(run))
+    assert run.clock.monotonic() == pytest.approx(TAIL, abs=1.0)

@@ -41,7 +41,9 @@ class Limits(Section):
     """To prove that a fault bit, and again that it is healed. Without it: 30 s or, where that is
     longer, what it takes a session to expire and 15 s."""
     recover: Duration = 60_000
-    """After the last fault, until every partition is led and every ISR is full again."""
+    """After the last fault, until every partition is led and every ISR is full again. Consumer
+    groups then have as long once more, and their members' `session.timeout.ms` and
+    `max.poll.interval.ms` besides, to go on; who goes on is not waited for."""
     final_read: Duration = 60_000
     """To read everything back."""
     collect: Duration = 60_000

@@ -1,0 +1,255 @@
+"""Groups that go on when the cluster has recovered, and ones that do not: generated, and by hand
+what excuses them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from checked_cells import FAIL, PASS, run, told
+from checked_in_process import checked
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_consumers import Given, MadeConsumer, Seen, seen
+from made_consumers import given as assigned
+from made_histories import (
+    FINISHED,
+    KILL,
+    MadeRun,
+    at,
+    cell,
+    fault_rows,
+    history_of,
+    kept,
+    recovered,
+    write_campaign,
+)
+
+from checkers.verdict import CampaignResult, Guarantee
+from history.sessions import SHOWN_NOTHING
+
+GROUP = "t-g"
+PEACE = 65
+"""Seconds, from which on the cluster is seen to have recovered."""
+TIME = 60
+"""Seconds that a group has from then on."""
+ON_DISK = settings(max_examples=25, deadline=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reign:
+    """A member has the partition between two moments, in seconds."""
+
+    member: int
+    since: float
+    until: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """One partition, and the two members of the group that reads it; clients are asked to end at
+    ``end``. Whoever has the partition is shown each record ``lag`` seconds after it was acked, or
+    after it was given the partition; the last ones perhaps when it has been asked to end."""
+
+    acks: Sequence[float]
+    reigns: Sequence[Reign]
+    lag: float
+    end: float
+    mute_from: float = 10_000
+    """From when on nobody is shown anything."""
+
+    @property
+    def members(self) -> list[MadeConsumer]:
+        polls: tuple[list[Seen], list[Seen]] = ([], [])
+        events: tuple[list[Given], list[Given]] = ([], [])
+        due = 0
+        for reign in self.reigns:
+            mine, gone = polls[reign.member], min(reign.until, self.end + 5)
+            last = mine[-1].poll if mine else 0
+            events[reign.member].append(assigned(last, at(reign.since), due))
+            while due < len(self.acks):
+                time = max(self.acks[due], reign.since) + self.lag
+                if time >= min(gone, self.mute_from):
+                    break
+                last += 1
+                mine.append(seen(last, due, 1, due, at(time)))
+                due += 1
+            events[reign.member].append(assigned(last, at(gone), None, "revoked"))
+        return [
+            MadeConsumer(client=f"member-{n}", group=GROUP, polls=polls[n], assigned=events[n])
+            for n in (0, 1)
+        ]
+
+
+@st.composite
+def worlds(draw: st.DrawFn, shortest: int = 70) -> World:
+    """Members take turns whenever they like, and for a while nobody has the partition."""
+    end = draw(st.integers(shortest, 400))
+    step = draw(st.floats(1.5, 4))
+    acks = [1.5 + step * number for number in range(int((end + 3) / step))]
+    reigns: list[Reign] = []
+    since = 0.5
+    while since < end:
+        until = since + draw(st.integers(5, 200))
+        reigns.append(Reign(member=draw(st.integers(0, 1)), since=since, until=until))
+        since = until + draw(st.integers(1, 20))
+    return World(acks=acks, reigns=reigns, lag=draw(st.floats(0.001, 3)), end=end)
+
+
+def made(world: World, **changes: Any) -> MadeRun:
+    phases = [{**row, "time": at(world.end if row["phase"] == "flush" else 0)} for row in FINISHED]
+    given = {
+        "partitions": {("t", 0): kept(*world.acks)},
+        "cells": (timed(TIME),),
+        "consumers": world.members,
+        "phases": phases,
+        "recovery": [recovered(seconds=PEACE)],
+    }
+    return run(**{**given, **changes})
+
+
+def timed(seconds: int | None) -> Any:
+    """A cell whose group has so much time; None: as in a manifest of former days."""
+    planned = cell(groups={GROUP: "at-least-once"})
+    ms = None if seconds is None else seconds * 1000
+    (group,) = planned.groups
+    return planned.model_copy(update={"groups": (group.model_copy(update={"recovery_ms": ms}),)})
+
+
+def judged(world: World, **changes: Any) -> tuple[CampaignResult, Guarantee]:
+    with TemporaryDirectory() as directory:
+        result = checked(write_campaign(Path(directory), made(world, **changes)))
+    return result, of(result)
+
+
+def of(result: CampaignResult) -> Guarantee:
+    (found,) = [g for g in result.cells[0].guarantees if g.name == "groups-recover"]
+    return found
+
+
+@ON_DISK
+@given(worlds())
+def test_where_members_are_shown_what_is_acked_nothing_is_found(world: World) -> None:
+    result, found = judged(world)
+    assert result.verdict is PASS, told(result)
+    went_on = any(
+        row.time and world.acks[row.offset] > PEACE + 1.1
+        for member in world.members
+        for row in member.polls
+    )
+    assert found.promised
+    assert found.held is (True if went_on else None), found.reason
+
+
+@ON_DISK
+@given(worlds(), st.data())
+def test_a_partition_that_is_left_to_nobody_and_a_member_that_is_shown_nothing_are_found(
+    world: World, data: st.DataObject
+) -> None:
+    end = data.draw(st.integers(200, 400))
+    mute = data.draw(st.integers(PEACE - 40, end - TIME - 10))
+    world = replace(world, mute_from=mute, end=end, acks=[1.5 + 3 * n for n in range(end // 3)])
+    last = max((one for one in world.reigns if one.since < mute), key=lambda one: one.since)
+    before = [one for one in world.reigns if one.since < last.since]
+    taken = data.draw(st.booleans())
+    until = mute if taken else end + 5
+    world = replace(world, reigns=[*before, replace(last, until=until)])
+    result, found = judged(world)
+    assert result.verdict is FAIL
+    assert found.broken == 1
+    whose = "assigned to nobody" if taken else "assigned to 1 of its members"
+    assert f"groups-recover: {GROUP} on t-0: {whose}, shown nothing for" in told(result)
+    assert [g.name for g in result.cells[0].guarantees if g.broken] == ["groups-recover"]
+
+
+STUCK = World(
+    acks=[1.5 + 2 * number for number in range(100)],
+    reigns=[Reign(member=0, since=0.5, until=500)],
+    lag=0.1,
+    end=200,
+    mute_from=70,
+)
+"""A member that is shown nothing from 70 seconds on, for 130."""
+HAS_ENDED = {"exit_code": 70, "fault_id": None, "detail": "ended with status 70"}
+HAS_NOT_POLLED = {"detail": "was silent for 60 s: it has not polled"}
+SHOWN_NONE = {"detail": f"was silent for 60 s: {SHOWN_NOTHING}"}
+ANEW = {"detail": "its client library did not come back from a commit", "session": 1}
+
+
+def of_members(row: dict[str, Any], *numbers: int) -> list[dict[str, Any]]:
+    return [{"time": at(150), "client": f"member-{number}", **row} for number in numbers]
+
+
+def test_for_how_long_is_told() -> None:
+    result, _ = judged(STUCK)
+    # Owed since 71.5 s; of the clocks a second is allowed for.
+    assert "shown nothing for 127,500 ms" in told(result)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"clients": of_members(HAS_ENDED, 1)},
+        {"clients": of_members(HAS_NOT_POLLED, 1)},
+        {"clients": of_members(SHOWN_NONE, 0, 1)},
+        {"clients": of_members(ANEW, 0, 1)},
+    ],
+)
+def test_a_group_is_blamed_as_long_as_a_member_goes_on(changes: dict[str, Any]) -> None:
+    result, found = judged(STUCK, **changes)
+    assert found.broken == 1
+    assert result.verdict is FAIL
+
+
+UNHEALED = fault_rows(
+    *(("inject", 30, None), ("injected", 30, None), ("verified", 30, True)),
+    fault_id=2,
+    fault="pause-client",
+    target="clients",
+    servers=("client-1",),
+    partitions=(),
+)
+SEEN_AT_70 = [recovered(seconds=PEACE, whole=False, isr=(1, 2))]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"clients": of_members(HAS_ENDED, 0, 1)},
+        {"clients": of_members(HAS_NOT_POLLED, 0, 1)},
+        {"cells": (timed(None),)},
+        {"cells": (timed(128),)},
+        {"partitions": {("t", 0): kept(*(one for one in STUCK.acks if one < PEACE))}},
+        {"partitions": {("t", 0): kept(*(one for one in STUCK.acks if one < 70))}},
+        {"faults": [*KILL, *UNHEALED]},
+        {"recovery": SEEN_AT_70},
+        {"recovery": []},
+        {"phases": [row for row in FINISHED if row["phase"] != "flush"]},
+        {"bounds": (0, 900_000_000)},
+    ],
+)
+def test_what_excuses_it_or_leaves_it_open(changes: dict[str, Any]) -> None:
+    _, found = judged(STUCK, **changes)
+    assert found.broken == 0, found.reason
+    # Shown what was sent at 67.5 s it had gone on, and nobody knows better.
+    assert found.held is not False
+
+
+def test_a_group_that_nobody_saw_go_on_is_no_pass() -> None:
+    _, found = judged(replace(STUCK, mute_from=PEACE), cells=(timed(None),))
+    assert found.held is None
+
+
+Spoil = Callable[[Path], object]
+
+
+@pytest.mark.parametrize("table", ["polls", "assignments", "commits"])
+def test_of_a_member_whose_tables_are_missing_nobody_knows(tmp_path: Path, table: str) -> None:
+    directory = write_campaign(tmp_path, made(STUCK))
+    for path in history_of(directory).glob(f"closings.{table}*member-0*"):
+        path.unlink()
+    found = of(checked(directory))
+    assert found.broken == 0
+    assert found.held is None
