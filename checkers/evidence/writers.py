@@ -58,11 +58,11 @@ class Writers:
         by_themselves = [row for row in ends if row["fault_id"] is None]
         self._ends = [row for row in by_themselves if row["session"] is None]
         self._sessions = [row for row in by_themselves if row["session"] is not None]
-        self._stopped = {
-            row["client"]
+        self._stopped = [
+            (row["time"], row["client"])
             for row in ends
             if row["session"] is None and not str(row["detail"]).endswith(SHOWN_NOTHING)
-        }
+        ]
         self._files, self._misnamed = _files(history)
         self._rows = {_named(row): row["rows"] for row in closings}
         self._closed = {file[:2] for file in self._rows}
@@ -128,11 +128,11 @@ class Writers:
             if cell in theirs and row["detail"] not in LIBRARY:
                 yield _ended(row)
 
-    def went_on(self, client: str) -> bool:
-        """Whether a client ran, and polled, until it was asked to end, for all that is known: it
-        has not ended before, by a fault or by itself, and has not fallen silent but for what it was
-        to be shown."""
-        return client not in self._stopped
+    def went_on(self, client: str, until: int) -> bool:
+        """Whether a client ran, and polled, until then, for all that is known: it has not ended
+        before, by a fault or by itself, and has not fallen silent but for what it was to be
+        shown."""
+        return not any(who == client and time < until for time, who in self._stopped)
 
     def whole(self, table: str, partition: Partition) -> bool:
         """Whether everything that was planned to be written of a partition's table is there, but

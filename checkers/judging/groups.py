@@ -38,7 +38,8 @@ def groups_recover(
     broken: list[str] = []
     looked = True
     for group in planned.groups:
-        deserted = not any(map(run.writers.went_on, _members(group, found)))
+        members = _members(group, found)
+        deserted = not any(run.writers.went_on(one, peace.span.end) for one in members)
         for (topic, number), counts in zip(
             planned.cell.topic_partitions, _counted(group, found), strict=True
         ):

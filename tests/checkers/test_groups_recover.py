@@ -195,6 +195,8 @@ def test_for_how_long_is_told() -> None:
         {"clients": of_members(HAS_NOT_POLLED, 1)},
         {"clients": of_members(SHOWN_NONE, 0, 1)},
         {"clients": of_members(ANEW, 0, 1)},
+        # Killed, since it did not end in time when it was asked to.
+        {"clients": of_members({**HAS_ENDED, "exit_code": -9, "time": at(230)}, 0, 1)},
     ],
 )
 def test_a_group_is_blamed_as_long_as_a_member_goes_on(changes: dict[str, Any]) -> None:
