@@ -4,7 +4,8 @@
 - ``owed_since``: when the first record was acked, in peace, behind all that its members were shown:
   behind the last time that any of them was shown anything, to its very end. Such a record stands in
   the final log, and none of them was ever shown it. NONE where there is none.
-- ``holders``: how many members had the partition when clients were asked to end.
+- ``holders``: how many members that were not crashed had the partition when clients were asked to
+  end.
 
 All of them are None of a group of which not everything is known, but for what was never recorded of
 members that were crashed: that was before there was peace.

@@ -238,7 +238,9 @@ class _Looking:
 
     def _going_on(self, group: OfGroup, peace: Span, last_shown: int) -> Counts:
         whole = group.whole and group.shown_whole
-        events = [[(e.time, e.event) for e in one.events] for one in group.members]
+        # Who was crashed has no row that it lost anything.
+        alive = [one for one in group.members if not one.cut]
+        events = [[(e.time, e.event) for e in one.events] for one in alive]
         return {
             **going_on(self._history, group.shown, last_shown, peace, whole=whole),
             "holders": holders(events, peace.end) if whole else None,

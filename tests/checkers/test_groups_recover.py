@@ -164,6 +164,8 @@ def test_a_partition_that_is_left_to_nobody_and_a_member_that_is_shown_nothing_a
     assert [g.name for g in result.cells[0].guarantees if g.broken] == ["groups-recover"]
 
 
+NOTHING = assigned(0, at(0.5), 0, "revoked")
+"""What tells of which group a member is that never had the partition."""
 STUCK = World(
     acks=[1.5 + 2 * number for number in range(100)],
     reigns=[Reign(member=0, since=0.5, until=500)],
@@ -203,6 +205,30 @@ def test_a_group_is_blamed_as_long_as_a_member_goes_on(changes: dict[str, Any]) 
     result, found = judged(STUCK, **changes)
     assert found.broken == 1
     assert result.verdict is FAIL
+
+
+CRASH = fault_rows(
+    *(("inject", 30, None), ("injected", 30, None), ("verified", 30, True)),
+    *(("heal", 30, None), ("healed", 31, True)),
+    fault_id=2,
+    fault="crash-client",
+    target="clients",
+    servers=("client-1",),
+    partitions=(),
+)
+CRASHED = {"time": at(30), "client": "member-0", "exit_code": -9, "fault_id": 2}
+
+
+def test_the_partition_of_a_member_that_was_crashed_is_another_ones() -> None:
+    world = replace(STUCK, mute_from=30)
+    dead, alive = world.members
+    dead = dead.but(assigned=dead.assigned[:1], crashed=True)
+    changes = {"faults": [*KILL, *CRASH], "clients": [CRASHED]}
+    result, found = judged(world, consumers=[dead, alive.but(assigned=[NOTHING])], **changes)
+    assert found.broken == 1
+    assert f"{GROUP} on t-0: assigned to nobody, shown nothing" in told(result)
+    _, found = judged(world, consumers=[dead], **changes)
+    assert found.broken == 0, "nobody is left"
 
 
 UNHEALED = fault_rows(
