@@ -265,6 +265,16 @@ def test_what_excuses_it_or_leaves_it_open(changes: dict[str, Any]) -> None:
     assert found.held is not False
 
 
+def test_who_passes_over_a_record_goes_on() -> None:
+    """As a group may that commits before it processes: that is for other promises."""
+    reader, idle = replace(STUCK, mute_from=10_000).members
+    passed = next(n for n, acked in enumerate(STUCK.acks) if acked > PEACE + 2)
+    shown = [row for row in reader.polls if row.offset != passed]
+    _, found = judged(STUCK, consumers=[reader.but(polls=shown), idle])
+    assert found.broken == 0
+    assert found.held
+
+
 def test_a_group_that_nobody_saw_go_on_is_no_pass() -> None:
     _, found = judged(replace(STUCK, mute_from=PEACE), cells=(timed(None),))
     assert found.held is None
