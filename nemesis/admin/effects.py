@@ -20,6 +20,8 @@ from nemesis.proofs.proving import expiry_ms, shrink_ms
 PARTITION = "partition"
 TOPIC = "topic"
 _POLL_S = 0.1
+_COPIED_TIMES = 4
+"""So many times as long as one order may take all replicas of a broker may, which go elsewhere."""
 
 
 def patience_s(cluster: Cluster) -> float:
@@ -188,7 +190,9 @@ class Retire(Terminate):
         """Raises NotBegun, and leaves it running, when its replicas are not gone in time: it would
         be a broker that is stopped, not one that was removed."""
         number = cluster.server(self.server).id
-        if not await_view(cluster, lambda view: not holds(view, number)):
+        # All of them are copied at once, and none is there before all of it is.
+        copied_s = _COPIED_TIMES * patience_s(cluster)
+        if not await_view(cluster, lambda view: not holds(view, number), at_least_s=copied_s):
             raise NotBegun(f"{self.server} still has replicas")
         return Terminate.apply(self, cluster)
 
