@@ -360,7 +360,13 @@ def has_no_time() -> Swap:
 
 
 def answers_with_the_first() -> Swap:
-    def gather(first: Any, *_others: Any) -> Any:
+    def gather(first: Any, *others: Any) -> Any:
+        def is_over(_first: Any) -> None:
+            for other in others:
+                if not other.done():
+                    other.set_result(produce.refused(ErrorCode.request_timed_out))
+
+        first.add_done_callback(is_over)
         return asyncio.gather(first)
 
     return Swap(produce, "asyncio", SimpleNamespace(Future=asyncio.Future, gather=gather))
