@@ -16,8 +16,8 @@ from made_histories import (
     MadeRun,
     Send,
     at,
+    client_fault,
     entry,
-    fault_rows,
     history_of,
     kept,
     send,
@@ -28,15 +28,7 @@ from checkers.verdict import Verdict
 from history.manifest import PlannedFault
 
 CRASH_S = 30
-CRASH = fault_rows(
-    *(("inject", CRASH_S, None), ("injected", CRASH_S, None), ("verified", CRASH_S, True)),
-    *(("heal", CRASH_S, None), ("healed", CRASH_S + 1, True)),
-    fault_id=2,
-    fault="crash-client",
-    target="clients",
-    servers=("client-1",),
-    partitions=(),
-)
+CRASH = client_fault("crash-client", CRASH_S)
 UNPROVEN = [{**row, "proven": row["proven"] and row["event"] == "healed"} for row in CRASH]
 KILLED = {"time": at(CRASH_S), "client": "producer-2", "exit_code": -9, "fault_id": 2}
 

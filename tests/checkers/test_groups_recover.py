@@ -20,7 +20,7 @@ from made_histories import (
     MadeRun,
     at,
     cell,
-    fault_rows,
+    client_fault,
     history_of,
     kept,
     recovered,
@@ -207,15 +207,7 @@ def test_a_group_is_blamed_as_long_as_a_member_goes_on(changes: dict[str, Any]) 
     assert result.verdict is FAIL
 
 
-CRASH = fault_rows(
-    *(("inject", 30, None), ("injected", 30, None), ("verified", 30, True)),
-    *(("heal", 30, None), ("healed", 31, True)),
-    fault_id=2,
-    fault="crash-client",
-    target="clients",
-    servers=("client-1",),
-    partitions=(),
-)
+CRASH = client_fault("crash-client")
 CRASHED = {"time": at(30), "client": "member-0", "exit_code": -9, "fault_id": 2}
 
 
@@ -231,14 +223,7 @@ def test_the_partition_of_a_member_that_was_crashed_is_another_ones() -> None:
     assert found.broken == 0, "nobody is left"
 
 
-UNHEALED = fault_rows(
-    *(("inject", 30, None), ("injected", 30, None), ("verified", 30, True)),
-    fault_id=2,
-    fault="pause-client",
-    target="clients",
-    servers=("client-1",),
-    partitions=(),
-)
+UNHEALED = client_fault("pause-client", healed=False)
 SEEN_AT_70 = [recovered(seconds=PEACE, whole=False, isr=(1, 2))]
 
 

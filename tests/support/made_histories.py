@@ -255,6 +255,20 @@ def fault_rows(
     ]
 
 
+def client_fault(fault: str, since: float = 30, *, healed: bool = True) -> list[dict[str, Any]]:
+    """The second fault of a run, on a client alone."""
+    undone = (("heal", since, None), ("healed", since + 1, True))
+    return fault_rows(
+        *(("inject", since, None), ("injected", since, None), ("verified", since, True)),
+        *(undone if healed else ()),
+        fault_id=2,
+        fault=fault,
+        target="clients",
+        servers=("client-1",),
+        partitions=(),
+    )
+
+
 def a_fault(since: float = 10, until: float = 20, **changes: Any) -> list[dict[str, Any]]:
     """A fault that is proven to have bitten and to be healed."""
     return fault_rows(
