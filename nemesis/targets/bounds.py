@@ -52,9 +52,11 @@ def everybody(members: Members) -> Count:
 
 def most(expression: Expression, members: Members, replicas: Mapping[str, int]) -> Count:
     """How many servers ``expression`` befalls at the most in a cluster of ``members`` whose topics
-    have so many ``replicas``. Of links, both ends."""
+    have so many ``replicas``. Of links, both ends, which may be the same."""
     bound = _Bound(everybody(members), replicas, members)
     ends = [part for part in (expression.nodes, expression.to) if part is not None]
+    if expression.to == expression.nodes and _is_fixed(expression.nodes):
+        ends.pop()
     return sum(map(bound.of, ends), NOBODY).capped(bound.all)
 
 
@@ -104,6 +106,11 @@ class _Bound:
         """Of one server's role or name."""
         leads = name in (ZK_LEADER, QUORUM_LEADER) or (name == "controller" and self.members.kraft)
         return leads or name.startswith(("zookeeper-", "controller-"))
+
+
+def _is_fixed(part: Set) -> bool:
+    """Whether it is the same servers, wherever in a target it stands: a partition's, by number."""
+    return isinstance(part, Role) and part.name == "partition" and part.partition is not None
 
 
 def _certainly_less(taken: Combined) -> int:

@@ -76,6 +76,8 @@ def test_it_is_never_less(
         ("isr(orders, 0)", Count(3, 0)),
         ("isr(orders, any) - leader(orders, any)", Count(2, 0)),
         ("isr(orders, 0) - leader(orders, 1)", Count(3, 0)),
+        ("partition(orders, 0) <-> partition(orders, 0)", Count(3, 0)),
+        ("partition(orders, any) <-> partition(orders, any)", Count(5, 0)),
         ("all - broker-2", Count(4, 0)),
         ("all - controller", Count(5, 0)),
         ("one(all - controller)", Count(1, 0)),

@@ -323,6 +323,21 @@ def test_it_waits_for_the_isr(played, memory: Memory, name: str, last: str | Non
         assert at["takeover", "verified"] <= at["failover", "heal"]
 
 
+@pytest.mark.parametrize("name", ["last-replica-standing", "last-replica-loses-power"])
+def test_who_is_elected_while_the_isr_shrinks_is_alone_too(
+    played, memory: Memory, name: str
+) -> None:
+    """The preferred leader, which was back just before: with a follower in reach it would keep it,
+    and the others, which it does not hear, would be all that the ISR loses."""
+    _follow_the_links(memory, elected=3)
+    run = played(entry(name, partition=0))
+    rows = carry_out(run)
+    assert all(row["proven"] is not False for row in rows), rows
+    facts = [json.loads(row["facts"]) for row in rows if row["event"] == "inject"]
+    struck = [one["partitions"][f"{TOPIC}-0"] for one in facts[:2]]
+    assert [(one["leader"], one["isr"]) for one in struck] == [(1, [1, 2, 3]), (3, [3])]
+
+
 def test_a_leader_that_is_alone_in_sync_for_a_moment_is_no_isr_that_has_shrunk(
     played, memory: Memory
 ) -> None:
@@ -348,13 +363,17 @@ def test_it_begins_when_enough_are_in_sync(played, memory: Memory) -> None:
     assert len(facts["partitions"][f"{TOPIC}-0"]["isr"]) == 3
 
 
-def _follow_the_links(memory: Memory, alone: Callable[[], bool] = lambda: False) -> None:
+def _follow_the_links(
+    memory: Memory, alone: Callable[[], bool] = lambda: False, elected: int | None = None
+) -> None:
     """The ISR is those whom the leader hears, and comes back a look later; nobody but the leader
-    while it is ``alone``."""
+    while it is ``alone``. ``elected`` leads as soon as any link is cut."""
     system, plain = memory.system, type(memory.system).view
 
     def heard(view: PartitionView) -> PartitionView:
         cut = memory.backend.links_cut
+        if cut and elected is not None:
+            view = dataclasses.replace(view, leader=elected)
         if alone():
             return dataclasses.replace(view, isr=(view.leader,))
         isr = tuple(
