@@ -13,12 +13,15 @@ they are built anew. Kafka allocates them in full and trims them when a segment 
 they only ever have their entries, which Kafka reads as well.
 """
 
+import logging
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from broker.log.disk.files import Directory
+
+logger = logging.getLogger(__name__)
 
 
 class CorruptIndex(Exception):
@@ -52,6 +55,16 @@ class _SortedPairs:
         except CorruptIndex:
             self.close()
             raise
+
+    @classmethod
+    def opened(cls, directory: Directory, name: str) -> Self:
+        """The same; a file that is no index is removed, and an empty one is in its place."""
+        try:
+            return cls(directory, name)
+        except CorruptIndex as error:
+            logger.warning("%s/%s: built anew", directory.path, error)
+            directory.remove(name)
+            return cls(directory, name)
 
     def __len__(self) -> int:
         return len(self._keys)

@@ -7,7 +7,6 @@ object knows beside it (end, greatest timestamp, indexes) can always be had from
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 from broker.log.disk.files import Directory
 from broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
@@ -36,8 +35,6 @@ there. A broker may have thousands of logs."""
 _NO_TIMESTAMP = -1
 _RELATIVE_OFFSET_MAX = 2**31 - 1
 
-Index = TypeVar("Index", OffsetIndex, TimeIndex)
-
 
 class Segment:
     """Opened and checked by ``open``; see :class:`~broker.log.partition_log.PartitionLog`.
@@ -60,8 +57,8 @@ class Segment:
         self._log = directory.open(self.path.name)
         self.size = self._log.size
         self._tail: RecordBatch | None = None
-        self._offsets = _open_index(OffsetIndex, directory, stem + OFFSET_INDEX_SUFFIX)
-        self._times = _open_index(TimeIndex, directory, stem + TIME_INDEX_SUFFIX)
+        self._offsets = OffsetIndex.opened(directory, stem + OFFSET_INDEX_SUFFIX)
+        self._times = TimeIndex.opened(directory, stem + TIME_INDEX_SUFFIX)
         self._forget()
 
     def load(self, *, is_last: bool = True) -> None:
@@ -89,8 +86,8 @@ class Segment:
             elif is_last:
                 self._check_place(position, batch, self.next_offset)
             self._note(batch, position)
-        if latest is not None and latest.key != _NO_TIMESTAMP:
-            self._check_latest(*latest)
+        if latest is not None and not self._is_true(*latest):
+            raise CorruptIndex(f"{self.path}: no batch is where the time index has it: {latest}")
         if self.size:
             self.first_timestamp = self._batch_at(0).max_timestamp
 
@@ -166,8 +163,8 @@ class Segment:
         if first.size > max_bytes:
             return self._log.read_at(first.size, position) if at_least_one else b""
         data = self._log.read_at(min(max_bytes, self.size - position), position)
-        known = self._last_indexed(position + len(data), bound)
-        return memoryview(data)[: whole_batches_below(data, bound, max(0, known - position))]
+        known = self._last_indexed(position, position + len(data), bound)
+        return memoryview(data)[: whole_batches_below(data, bound, known - position)]
 
     def batches_from(self, offset: int) -> Iterator[RecordBatch]:
         """Every batch from the one that holds ``offset`` on."""
@@ -202,8 +199,10 @@ class Segment:
         if self.max_timestamp < timestamp:
             return None
         older = self._times.floor(timestamp)
-        known = self._offsets.floor(older.value) if older else None
-        for _, batch in self._walk(known.value if known else 0):
+        while older is not None and not self._is_true(*older):
+            older = self._times.floor(older.key - 1)
+        offset = self.base_offset + (older.value if older else 0)
+        for _, batch in self._walk(self._nearest_indexed(offset)[0]):
             if batch.max_timestamp < timestamp or batch.next_offset <= start_offset:
                 continue
             for record in records(batch):
@@ -293,17 +292,18 @@ class Segment:
         if latest is None or self.max_timestamp > latest.key:
             self._times.append(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
 
-    def _check_latest(self, timestamp: int, relative_offset: int) -> None:
-        """What the time index says in the end is true.
+    def _is_true(self, timestamp: int, relative_offset: int) -> bool:
+        """What the time index says: the batch that ends there is so young.
 
         All is flushed and noted to be, and a segment is full: its last entry is written just then
         (``finish``). A power failure may leave that garbled, and behind the next segment's name
         nobody walks this one; records of the year 169,930,742 never get too old.
         """
+        if timestamp == _NO_TIMESTAMP:
+            return relative_offset == 0
         offset = self.base_offset + relative_offset
         said = next(self.batches_from(offset), None)
-        if said is None or (said.last_offset, said.max_timestamp) != (offset, timestamp):
-            raise CorruptIndex(f"{self.path}: no batch ends with {offset} and is of {timestamp}")
+        return said is not None and (said.last_offset, said.max_timestamp) == (offset, timestamp)
 
     def _relative(self, batch: RecordBatch) -> int:
         return batch.last_offset - self.base_offset
@@ -368,12 +368,19 @@ class Segment:
         except CorruptBatch:
             return None
 
-    def _last_indexed(self, end: int, bound: int) -> int:
+    def _last_indexed(self, position: int, end: int, bound: int) -> int:
         """The greatest position that the index knows of a batch which begins before ``end`` and
-        has offsets below ``bound`` alone; 0 if it knows none."""
-        below = self._offsets.floor(bound - 1 - self.base_offset)
+        has offsets below ``bound`` alone; ``position`` if none is greater.
+
+        Here, too, an entry counts that a batch fits. By one that says byte 851 for 850 the data
+        would end within a batch, however often a follower asked for it; by one that says offset
+        268 for 300 a consumer would be shown what is above the high watermark.
+        """
         before = self._offsets.floor_by_value(end - 1)
-        return min(below.value, before.value) if below and before else 0
+        if before is None or before.value <= position:
+            return position
+        known, _, _ = self._nearest_indexed(min(bound - 1, self.base_offset + before.key))
+        return max(known, position)
 
     def _walk(self, position: int, verify_crc: bool = False) -> Iterator[tuple[int, RecordBatch]]:
         while position < self.size:
@@ -386,12 +393,3 @@ class Segment:
         if size is None or position + size > self.size:
             raise CorruptBatch(f"{self.path}: torn at byte {position}")
         return parse_batch(self._log.read_at(size, position), verify_crc=verify_crc)
-
-
-def _open_index(kind: type[Index], directory: Directory, name: str) -> Index:
-    try:
-        return kind(directory, name)
-    except CorruptIndex as error:
-        logger.warning("%s/%s: built anew", directory.path, error)
-        directory.remove(name)
-        return kind(directory, name)

@@ -1,0 +1,77 @@
+"""A bit of a closed segment's index is turned over: the log is the truth, and is read as before.
+
+Whatever entry is in its order is believed by who opens the log, which may have thousands.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from batches import NOW_MS, batch
+from damaged_files import overwrite
+
+from broker.log.config import LogConfig
+from broker.log.partition_log import PartitionLog
+from broker.wire.batch import parse_batches
+
+CONFIG = LogConfig(segment_bytes=1600, index_interval_bytes=150)
+COUNT = 28
+WHOLE = 10**9
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> Path:
+    """A log of three segments, of batches of one to three records, a second apart."""
+    made = tmp_path_factory.mktemp("log") / "a-0"
+    log = opened(made)
+    for number in range(COUNT):
+        times = [NOW_MS + 1000 * number] * (1 + number % 3)
+        log.append([batch([b"v" * 20] * len(times), timestamps=times)], log.log_end_offset, 0, NOW_MS)
+    assert log.log_end_offset == 55
+    log.close()
+    assert len(list(made.glob("*.log"))) == 3
+    return made
+
+
+def opened(directory: Path) -> PartitionLog:
+    return PartitionLog.open(directory, CONFIG, clean=True)
+
+
+def turned_over(path: Path) -> Iterator[str]:
+    """Each bit in turn, which is then as it was."""
+    content = path.read_bytes()
+    assert len(content) >= 3 * 8
+    for at, byte in enumerate(content):
+        for bit in range(8):
+            overwrite(path, at, bytes([byte ^ 1 << bit]))
+            yield f"bit {bit} of byte {at}"
+            path.write_bytes(content)
+
+
+def told(log: PartitionLog) -> dict[object, object]:
+    """What is read of it in pieces of several sizes, below several bounds, and by time."""
+    end = log.log_end_offset
+    reads: dict[object, object] = {
+        (offset, size, bound): bytes(log.read(offset, size, bound))
+        for offset in range(end)
+        for size in (400, WHOLE)
+        for bound in range(offset + 1, end + 1, 7)
+    }
+    times = range(NOW_MS - 500, NOW_MS + 1000 * COUNT, 500)
+    return reads | {at: log.offset_for_timestamp(at) for at in times}
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+@pytest.mark.parametrize("segment", [0, 1])
+def test_it_is_read_as_if_nothing_had_happened(directory: Path, segment: int, suffix: str) -> None:
+    intact = opened(directory)
+    expected = told(intact)
+    intact.close()
+    sizes = {len(parse_batches(data)) for data in expected.values() if isinstance(data, bytes)}
+    assert max(sizes) > 5, "reads go over entries of the index"
+    path = sorted(directory.glob(f"*.{suffix}"))[segment]
+    for which in turned_over(path):
+        log = opened(directory)
+        found = told(log)
+        log.close()
+        assert found == expected, which
