@@ -97,6 +97,12 @@ class MemoryDisk:
         there = [self._directory(each) for each in directories if self.is_directory(each)]
         self._garbled = frozenset(file for each in there for file in each.files())
 
+    def turn_over(self, path: Path, byte: int, bit: int) -> None:
+        """A bit of a file is another one, for good."""
+        node = self._find(path)
+        assert isinstance(node, MemoryFile)
+        node.data[byte] ^= 1 << bit
+
     @property
     def has_dropped(self) -> bool:
         """Whether something is seen to be there that a sync which failed has dropped."""

@@ -26,7 +26,9 @@ def directory(tmp_path_factory) -> Path:
     log = opened(made)
     for number in range(COUNT):
         times = [NOW_MS + 1000 * number] * (1 + number % 3)
-        log.append([batch([b"v" * 20] * len(times), timestamps=times)], log.log_end_offset, 0, NOW_MS)
+        log.append(
+            [batch([b"v" * 20] * len(times), timestamps=times)], log.log_end_offset, 0, NOW_MS
+        )
     assert log.log_end_offset == 55
     log.close()
     assert len(list(made.glob("*.log"))) == 3

@@ -18,7 +18,7 @@ from broker.types import Offset, TopicPartition
 from simulation.machines.disk import MemoryDisk
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.logs import retention
-from simulation.observer.twins import reopened
+from simulation.observer.twins import reopened, turned_over
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -122,7 +122,7 @@ def test_nor_a_time_that_is_none(disk: MemoryDisk, log: PartitionLog) -> None:
     note(disk, log.recovery_point)
     log.append([batch((b"v" * 100,), timestamps=(NOW_MS + 125,))], 6, 3, 0)
     look(disk, log)
-    unchecked = Swap(Segment, "_check_latest", lambda *_: None)
+    unchecked = Swap(Segment, "_is_true", lambda *_: True)
     with (
         Mutation(unchecked).active(),
         pytest.raises(Violation, match=r"TimesAreLog|ReopensAsItWas"),
@@ -205,3 +205,45 @@ def test_what_was_cut_does_not_come_back_with_its_flush(
         pytest.raises(Violation, match=rf"({invariant}): cut while it was flushed: "),
     ):
         look(disk, log)
+
+
+def believed(segment: Segment, position: int, end: int, bound: int) -> int:
+    """What an index says, whatever the log has there."""
+    below = segment._offsets.floor(bound - 1 - segment.base_offset)
+    before = segment._offsets.floor_by_value(end - 1)
+    return max(position, min(below.value, before.value)) if below and before else position
+
+
+@pytest.mark.parametrize(
+    ("broken", "tells"),
+    [
+        (Swap(Segment, "_last_indexed", believed), r"is torn|read\("),
+        (Swap(Segment, "_is_true", lambda *_: True), r"offset_for_timestamp\("),
+    ],
+    ids=["offsets", "times"],
+)
+def test_what_a_damaged_index_says_is_not_believed(
+    disk: MemoryDisk, broken: Swap, tells: str
+) -> None:
+    """Of segments of five batches: what is read goes over entries."""
+
+    def opened(disk: MemoryDisk) -> PartitionLog:
+        config = LogConfig(segment_bytes=500, index_interval_bytes=0)
+        return PartitionLog.open(LOGS / "t-0", config, clean=True, files=disk)
+
+    def look_closely() -> None:
+        for seed in range(100):
+            twin = disk.twin(log.directory, Random(seed))
+            turned_over.check(TP, twin, opened, Random(seed))
+
+    log = opened(disk)
+    for offset in range(20):
+        sent = batch((b"v" * 20,), timestamps=(NOW_MS + 10 * offset,))
+        log.append([sent], offset, 0, 0)
+    log.close()
+    look_closely()
+    with (
+        Mutation(broken).active(),
+        pytest.raises(Violation, match=rf"IndexesAreHints: t-0: bit .* of .*: .*({tells})"),
+    ):
+        look_closely()

@@ -6,6 +6,7 @@ a twin of the disk. What is found after a kill is all there was, to the last tim
 of whom the batches may be deleted long ago. What a power failure leaves is a log without a hole,
 which says of epochs, times and producers what its batches do, and has all that lies below the
 recovery point. Of segments that nobody would walk then, nothing may be torn (FlushedIsSynced).
+Nor does it matter that a bit of an index is turned over (IndexesAreHints).
 And if that life was to end in order, no power failure would make it another log for the next one,
 which believes what it finds.
 """
@@ -24,7 +25,7 @@ from broker.wire.batch import CorruptBatch
 from simulation.machines.disk import MemoryDisk
 from simulation.observer.logs import epochs, flushed, producers, times
 from simulation.observer.logs.on_disk import read_shadow
-from simulation.observer.twins import cut_meanwhile
+from simulation.observer.twins import cut_meanwhile, turned_over
 from simulation.observer.twins.cut_meanwhile import UnderWay
 from simulation.violation import Violation
 
@@ -56,6 +57,10 @@ def check(
         found = _opened(torn, log, noted)
         _is_whole(tp, broker, log, found)
         _is_over(tp, torn, found)
+    with _said_of("closed in order now"):
+        closed = disk.twin(log.directory, random)
+        which = Random(f"{tp} {log.log_end_offset}")
+        turned_over.check(tp, closed, lambda it: _opened(it, log, noted, clean=True), which)
     with _said_of("cut while it was flushed"):
         if random.random() < CUT:
             Context().run(cut_meanwhile.check, tp, broker, killed, goes_on, under_way, random)

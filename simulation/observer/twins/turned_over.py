@@ -1,0 +1,86 @@
+"""**IndexesAreHints**: a log of whose indexes a bit is turned over is read as it was.
+
+Whoever opens a log looks at the last entry of an index and at the order of all. Another one that
+is in its order, and no batch's, is met by reads alone: by its position they end within a batch, and
+a follower is sent a torn one for ever; by its offset they show what is above the high watermark; by
+its time others are the first of their time. No plan turns bits over: a log that was cut, or opened
+after a bad end, has its indexes built anew. So each twin of a log is read with one that is damaged.
+"""
+
+from collections.abc import Callable, Iterator
+from contextvars import Context
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from broker.log.partition_log import PartitionLog
+from broker.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from broker.types import TopicPartition
+from broker.wire.batch import CorruptBatch, parse_batches
+from simulation.machines.disk import MemoryDisk
+from simulation.violation import Violation
+
+FIELDS: Final = {OFFSET_INDEX_SUFFIX: (4, 8), TIME_INDEX_SUFFIX: (8, 12)}
+"""Where the parts of an entry end, bytes."""
+LOW_BITS: Final = 12
+"""Of those bits of a part one is turned over: a higher one puts the entry out of its order."""
+SIZES: Final = (300, 2**31 - 1)
+
+Opened = Callable[[MemoryDisk], PartitionLog]
+
+
+def check(tp: TopicPartition, disk: MemoryDisk, opened: Opened, random: Random) -> None:
+    """Of a log on a ``disk`` that nobody else uses, which is ``opened`` twice, as after a good end.
+    ``random``: which bit. Raises Violation, and CorruptBatch where nothing is damaged."""
+    log = opened(disk)
+    first, closed = log.log_start_offset, log.segment_base_offsets[-1]
+    expected, directory = list(_told(log, first, closed)), log.directory
+    Context().run(log.close, flush=False)
+    what = _turn_over(disk, directory, closed, random)
+    if what is None:
+        return
+    damaged = opened(disk)
+    try:
+        found = list(_told(damaged, first, closed))
+    except CorruptBatch as error:
+        raise Violation("IndexesAreHints", f"{tp}: {what}: {error}") from error
+    Context().run(damaged.close, flush=False)
+    for intact, told in zip(expected, found, strict=True):
+        if intact != told:
+            asked, was = intact
+            raise Violation("IndexesAreHints", f"{tp}: {what}: {asked} tells {told[1]!r}, {was!r}")
+
+
+def _turn_over(disk: MemoryDisk, directory: Path, closed: int, random: Random) -> str | None:
+    """A bit of an index of a segment that ends where the last one begins, or below. Which; None:
+    there are no entries."""
+    names = [
+        name
+        for name in sorted(disk.names(directory))
+        if Path(name).suffix in FIELDS and int(Path(name).stem) < closed
+    ]
+    entries = [
+        (name, end)
+        for name in names
+        for end in range(0, len(disk.read(directory / name)), FIELDS[Path(name).suffix][-1])
+    ]
+    if not entries:
+        return None
+    name, entry = random.choice(entries)
+    end = entry + random.choice(FIELDS[Path(name).suffix])
+    bit = random.randrange(LOW_BITS)
+    disk.turn_over(directory / name, end - 1 - bit // 8, bit % 8)
+    return f"bit {bit} of what ends at byte {end} of {name}"
+
+
+def _told(log: PartitionLog, first: int, end: int) -> Iterator[tuple[str, object]]:
+    """What is read of closed segments, in pieces, below several bounds, and by time."""
+    times = set()
+    for offset in range(first, end):
+        for bound in (end, (offset + end + 1) // 2):
+            for size in SIZES:
+                data = bytes(log.read(offset, size, bound))
+                yield f"read({offset}, {size}, {bound})", data
+                times |= {batch.max_timestamp for batch in parse_batches(data)[:1]}
+    for time in sorted(times):
+        yield f"offset_for_timestamp({time})", log.offset_for_timestamp(time)
