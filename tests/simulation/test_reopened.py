@@ -234,7 +234,7 @@ def test_what_a_damaged_index_says_is_not_believed(
     def look_closely() -> None:
         for seed in range(100):
             twin = disk.twin(log.directory, Random(seed))
-            turned_over.check(TP, twin, opened, Random(seed))
+            turned_over.check(TP, twin, log.directory, opened, Random(seed))
 
     log = opened(disk)
     for offset in range(20):

@@ -14,6 +14,7 @@ which believes what it finds.
 import contextlib
 from collections.abc import Iterator
 from contextvars import Context
+from functools import partial
 from random import Random
 from typing import Final, NamedTuple
 
@@ -60,7 +61,8 @@ def check(
     with _said_of("closed in order now"):
         closed = disk.twin(log.directory, random)
         which = Random(f"{tp} {log.log_end_offset}")
-        turned_over.check(tp, closed, lambda it: _opened(it, log, noted, clean=True), which)
+        opened = partial(_opened, log=log, noted=noted, clean=True)
+        turned_over.check(tp, closed, log.directory, opened, which)
     with _said_of("cut while it was flushed"):
         if random.random() < CUT:
             Context().run(cut_meanwhile.check, tp, broker, killed, goes_on, under_way, random)

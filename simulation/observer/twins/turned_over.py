@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextvars import Context
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.log.partition_log import PartitionLog
 from broker.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
@@ -29,48 +29,57 @@ SIZES: Final = (300, 2**31 - 1)
 Opened = Callable[[MemoryDisk], PartitionLog]
 
 
-def check(tp: TopicPartition, disk: MemoryDisk, opened: Opened, random: Random) -> None:
+class Bit(NamedTuple):
+    """Of a file."""
+
+    path: Path
+    byte: int
+    number: int
+
+
+def check(
+    tp: TopicPartition, disk: MemoryDisk, directory: Path, opened: Opened, random: Random
+) -> None:
     """Of a log on a ``disk`` that nobody else uses, which is ``opened`` twice, as after a good end.
     ``random``: which bit. Raises Violation, and CorruptBatch where nothing is damaged."""
+    if (bit := _drawn(disk, directory, random)) is None:
+        return
     log = opened(disk)
     first, closed = log.log_start_offset, log.segment_base_offsets[-1]
-    expected, directory = list(_told(log, first, closed)), log.directory
+    expected = list(_told(log, first, closed))
     Context().run(log.close, flush=False)
-    what = _turn_over(disk, directory, closed, random)
-    if what is None:
-        return
+    disk.turn_over(*bit)
+    what = f"{tp}: bit {bit.number} of byte {bit.byte} of {bit.path.name}"
     damaged = opened(disk)
     try:
         found = list(_told(damaged, first, closed))
     except CorruptBatch as error:
-        raise Violation("IndexesAreHints", f"{tp}: {what}: {error}") from error
+        raise Violation("IndexesAreHints", f"{what}: {error}") from error
     Context().run(damaged.close, flush=False)
-    for intact, told in zip(expected, found, strict=True):
-        if intact != told:
-            asked, was = intact
-            raise Violation("IndexesAreHints", f"{tp}: {what}: {asked} tells {told[1]!r}, {was!r}")
+    for (asked, told), (_, is_told) in zip(expected, found, strict=True):
+        if told != is_told:
+            raise Violation("IndexesAreHints", f"{what}: {asked} tells {is_told!r}, not {told!r}")
 
 
-def _turn_over(disk: MemoryDisk, directory: Path, closed: int, random: Random) -> str | None:
-    """A bit of an index of a segment that ends where the last one begins, or below. Which; None:
-    there are no entries."""
-    names = [
-        name
-        for name in sorted(disk.names(directory))
-        if Path(name).suffix in FIELDS and int(Path(name).stem) < closed
-    ]
+def _drawn(disk: MemoryDisk, directory: Path, random: Random) -> Bit | None:
+    """Of an entry that is not the last one of its segment, which is not the last one; None: there
+    is none."""
+    indexes = sorted(
+        path for name in disk.names(directory) if (path := Path(name)).suffix in FIELDS
+    )
+    last = max((path.stem for path in indexes), default="")
     entries = [
-        (name, end)
-        for name in names
-        for end in range(0, len(disk.read(directory / name)), FIELDS[Path(name).suffix][-1])
+        (directory / path, start)
+        for path in indexes
+        for size in [FIELDS[path.suffix][-1]]
+        for start in range(0, len(disk.read(directory / path)) - size, size)
+        if path.stem != last
     ]
     if not entries:
         return None
-    name, entry = random.choice(entries)
-    end = entry + random.choice(FIELDS[Path(name).suffix])
-    bit = random.randrange(LOW_BITS)
-    disk.turn_over(directory / name, end - 1 - bit // 8, bit % 8)
-    return f"bit {bit} of what ends at byte {end} of {name}"
+    path, start = random.choice(entries)
+    behind, bit = start + random.choice(FIELDS[path.suffix]), random.randrange(LOW_BITS)
+    return Bit(path, behind - 1 - bit // 8, bit % 8)
 
 
 def _told(log: PartitionLog, first: int, end: int) -> Iterator[tuple[str, object]]:
