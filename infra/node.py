@@ -139,6 +139,9 @@ class AgentNode:
     def flip_bit(self, directory: PurePosixPath, kind: str, draw: float) -> None:
         self.agent.ask("flip_bit", directory=str(directory), kind=kind, draw=draw)
 
+    def flip_bits(self, directory: PurePosixPath, kind: str, draw: float) -> None:
+        self.agent.ask("flip_bits", directory=str(directory), kind=kind, draw=draw)
+
     def remove_files(self, directory: PurePosixPath, name: str) -> None:
         self.agent.ask("remove_files", directory=str(directory), name=name)
 

@@ -97,6 +97,10 @@ class Storage(Protocol):
         ``active-segment``, ``index`` or ``timeindex``; ``draw``: from 0 to 1, exclusive, chooses.
         Raises InfraError where there is no such file."""
 
+    def flip_bits(self, directory: PurePosixPath, kind: str, draw: float) -> None:
+        """Flip one bit of every ``index`` or ``timeindex`` in a log directory, such that the entry
+        mostly stays in its order. Raises InfraError where there is none."""
+
     def remove_files(self, directory: PurePosixPath, name: str) -> None:
         """Remove the files of that name in a log directory and its partitions. Raises InfraError
         where there is none."""

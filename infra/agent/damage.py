@@ -5,10 +5,12 @@ damage is there is what the file says, not what was meant.
 """
 
 import os
+import random
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from infra.agent.wire import Refused
 
@@ -20,23 +22,33 @@ _LENGTH_AT = 8
 _BATCH_BEGINS_WITH = 12
 """Base offset (8 bytes) and length (4) of a record batch; the length counts what follows it."""
 
+_ENTRY_PARTS = {"index": (4, 8), "timeindex": (8, 12)}
+"""Where the parts of an index entry end, bytes."""
+_LOW_BITS = 12
+
 _SEGMENTS = ("closed-segment", "active-segment")
 _WINDOW = 1 << 20
 _ZEROS = 512
 
-_done: dict[str, list["Damage"]] = {}
+_done: dict[str, list["Done"]] = {}
 
 
+class Done(Protocol):
+    """What was done to a log directory."""
+
+    def told(self, directory: str) -> dict[str, Any]:
+        """``file``, ``what`` was done to it, and ``there``: whether it is so now, read again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Damage:
     """``now``: what was put at ``at`` in the file; None: the file was removed."""
 
-    def __init__(self, file: str, at: int, now: bytes | None) -> None:
-        self.file = file
-        self.at = at
-        self.now = now
+    file: str
+    at: int
+    now: bytes | None
 
     def told(self, directory: str) -> dict[str, Any]:
-        """``there``: whether it is in the file now, read again."""
         path = os.path.join(directory, self.file)
         if self.now is None:
             return {"file": self.file, "what": "gone", "there": not os.path.exists(path)}
@@ -44,6 +56,22 @@ class Damage:
             there = os.pread(file.fileno(), len(self.now), self.at) == self.now
             return {"file": self.file, "what": f"bytes at {self.at}", "there": there}
         return {"file": self.file, "what": f"bytes at {self.at}", "there": False}
+
+
+@dataclass(frozen=True, slots=True)
+class DamageOfEach:
+    """Of every file of a ``kind``."""
+
+    kind: str
+    of: Sequence[Damage]
+
+    def told(self, directory: str) -> dict[str, Any]:
+        there = all(damage.told(directory)["there"] for damage in self.of)
+        return {
+            "file": f"*.{self.kind}",
+            "what": f"a bit of each of {len(self.of)}",
+            "there": there,
+        }
 
 
 def flip_bit(directory: str, kind: str, draw: float) -> None:
@@ -61,14 +89,36 @@ def flip_bit(directory: str, kind: str, draw: float) -> None:
     if not found:
         raise Refused(f"no {kind} in {directory} has anything in it")
     path = found[int(draw * len(found))]
-    with open(path, "r+b", buffering=0) as file:
-        bits = os.fstat(file.fileno()).st_size * 8
-        # What the choice of the file has left of the draw.
-        at, bit = divmod(int(draw * len(found) % 1 * bits), 8)
-        flipped = bytes([os.pread(file.fileno(), 1, at)[0] ^ (1 << bit)])
-        os.pwrite(file.fileno(), flipped, at)
-        os.fsync(file.fileno())
-    _remember(directory, Damage(os.path.relpath(path, directory), at, flipped))
+    # What the choice of the file has left of the draw.
+    at, bit = divmod(int(draw * len(found) % 1 * os.path.getsize(path) * 8), 8)
+    _remember(directory, _flip(directory, path, at, bit))
+
+
+def flip_bits(directory: str, kind: str, draw: float) -> None:
+    """Flip one bit of every index of a log directory, and sync them.
+
+    It is one of the low bits of a part of an entry: mostly the entry stays in its order, and who
+    opens the index sees nothing.
+
+    Args:
+        directory: A log directory.
+        kind: ``index`` or ``timeindex``.
+        draw: From 0 to 1, exclusive: which entry, part and bit of each.
+
+    Raises Refused where there is no such file with something in it.
+    """
+    drawn, parts = random.Random(draw), _ENTRY_PARTS[kind]
+    done = []
+    for path in _files(directory, kind):
+        if not (entries := os.path.getsize(path) // parts[-1]):
+            continue
+        entry = drawn.randrange(entries)
+        behind = entry * parts[-1] + drawn.choice(parts)
+        byte, bit = divmod(drawn.randrange(_LOW_BITS), 8)
+        done.append(_flip(directory, path, behind - 1 - byte, bit))
+    if not done:
+        raise Refused(f"no {kind} in {directory} has anything in it")
+    _remember(directory, DamageOfEach(kind, done))
 
 
 def remove(directory: str, name: str) -> None:
@@ -160,6 +210,14 @@ def _length(batch: bytes) -> int:
     return _BATCH_BEGINS_WITH + max(0, length)
 
 
+def _flip(directory: str, path: str, at: int, bit: int) -> Damage:
+    with open(path, "r+b", buffering=0) as file:
+        flipped = bytes([os.pread(file.fileno(), 1, at)[0] ^ (1 << bit)])
+        os.pwrite(file.fileno(), flipped, at)
+        os.fsync(file.fileno())
+    return Damage(os.path.relpath(path, directory), at, flipped)
+
+
 def _files(directory: str, kind: str) -> Sequence[str]:
     """Sorted; those with nothing in them are left out."""
     suffix = _LOG if kind in _SEGMENTS else f".{kind}"
@@ -179,5 +237,5 @@ def _partitions(directory: str) -> Sequence[str]:
     return [path for name in names if os.path.isdir(path := os.path.join(directory, name))]
 
 
-def _remember(directory: str, damage: Damage) -> None:
+def _remember(directory: str, damage: Done) -> None:
     _done.setdefault(directory, []).append(damage)

@@ -63,6 +63,7 @@ VERBS: Verbs = {
     "unslow_disk": throttle.unslow,
     "bytes_per_s": throttle.bytes_per_s,
     "flip_bit": damage.flip_bit,
+    "flip_bits": damage.flip_bits,
     "remove_files": damage.remove,
     "damage": damage.seen,
     "can_fake_clocks": clocks.obstacle,

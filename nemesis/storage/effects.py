@@ -135,6 +135,25 @@ class FlipBit(OnDisk):
 
 
 @dataclass(frozen=True, slots=True)
+class FlipBits(OnDisk):
+    """One bit of every index of a server. ``file``: ``index`` or ``timeindex``; ``draw``: from 0 to
+    1, which bits."""
+
+    file: str
+    draw: float
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Raises InfraError where a log directory has no such file."""
+        server = cluster.server(self.server)
+        for directory in cluster.system.log_directories(server):
+            server.node.flip_bits(directory, self.file, self.draw)
+        return True
+
+    def __str__(self) -> str:
+        return f"flip a bit of every {self.file} of {self.server}"
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveFiles(OnDisk):
     """The files of that name in a server's log directories. The server must be down: one that runs
     would write them anew."""

@@ -29,6 +29,7 @@ from nemesis.storage.effects import (
     FailDisk,
     Failure,
     FlipBit,
+    FlipBits,
     LosePower,
     RemoveFiles,
     Slow,
@@ -84,6 +85,11 @@ class IndexCorrupted(Parameters):
 
     file: Literal["index", "timeindex"] = Field(
         default="index", description="by offset, or by timestamp"
+    )
+    of: Literal["one", "each"] = Field(
+        default="one",
+        description="any bit of one index; or one of each that the broker has, a low one, with "
+        "which an entry mostly stays in its order",
     )
     broker: Literal["runs", "down"] = Field(
         default="down", description="whether the broker goes on, or is killed first"
@@ -170,7 +176,8 @@ def _failing(how: Failure) -> Callable[[str, Failing, random.Random], _Pair]:
 
 def _flipping(server: str, own: Flipped | IndexCorrupted, rng: random.Random) -> _Pair:
     process = Kill(server) if own.broker == "down" else StandBy(server)
-    return process, FlipBit(server, own.file, rng.random())
+    each = isinstance(own, IndexCorrupted) and own.of == "each"
+    return process, (FlipBits if each else FlipBit)(server, own.file, rng.random())
 
 
 POWER_FAILURE = StorageFault(
@@ -232,7 +239,7 @@ BIT_FLIP = StorageFault(
 # one with the above, a broker that loses records for a bad index would be excused.
 CORRUPT_INDEX = StorageFault(
     name="corrupt-index",
-    summary="one bit of an index is another, for good; the broker is down, or runs",
+    summary="one bit of an index, or of each, is another, for good; the broker is down, or runs",
     parameters=IndexCorrupted,
     makes=_flipping,
     bite=[disks_seen.damaged],

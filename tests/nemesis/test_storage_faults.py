@@ -15,6 +15,7 @@ from nemesis.storage.faults import STORAGE
 FOR_GOOD = [
     ("bit-flip", {}),
     ("corrupt-index", {}),
+    ("corrupt-index", {"of": "each"}),
     ("lose-checkpoint", {}),
     ("lose-epochs", {}),
 ]

@@ -161,14 +161,23 @@ def files_are_damaged(backend: Backend, _scratch: Path) -> None:
     assert sum(_bits(before[path], after[path]) for path in changed) == 3
     with pytest.raises(InfraError, match="no timeindex"):
         node.flip_bit(logs, "timeindex", 0.5)
+    node.flip_bits(logs, "index", 0.5)
+    indexes = [path for path in after if path.suffix == ".index" and "orders" in path.parent.name]
+    each = _contents(node, logs)
+    assert [_bits(after[path], each[path]) for path in indexes] == [1, 1]
+    assert sum(_bits(after[path], each[path]) for path in after) == 2
+    damage = node.damage(logs)[-1]
+    assert (damage.file, damage.what) == ("*.index", "a bit of each of 2")
+    with pytest.raises(InfraError, match="no timeindex"):
+        node.flip_bits(logs, "timeindex", 0.5)
     for name in ("recovery-point-offset-checkpoint", "leader-epoch-checkpoint"):
         node.remove_files(logs, name)
         with pytest.raises(InfraError, match=f"no {name}"):
             node.remove_files(logs, name)
-    assert [damage.there for damage in node.damage(logs)] == [True] * 5
+    assert [damage.there for damage in node.damage(logs)] == [True] * 6
     for path, content in before.items():
         node.write(path, content)
-    assert [damage.there for damage in node.damage(logs)] == [False] * 5
+    assert [damage.there for damage in node.damage(logs)] == [False] * 6
 
 
 CASES = (

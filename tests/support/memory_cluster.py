@@ -156,6 +156,9 @@ class MemoryNode:
     def flip_bit(self, directory: PurePosixPath, kind: str, draw: float) -> None:  # noqa: ARG002
         self.logs.flip_bit(kind)
 
+    def flip_bits(self, directory: PurePosixPath, kind: str, draw: float) -> None:  # noqa: ARG002
+        self.logs.flip_bit(kind)
+
     def remove_files(self, directory: PurePosixPath, name: str) -> None:  # noqa: ARG002
         self.logs.remove_files(name)
 

@@ -97,6 +97,7 @@ def files_are_damaged_under_brokers(backend: Backend, scratch: Path) -> None:
         for name, own in (
             ("bit-flip", {}),
             ("corrupt-index", {}),
+            ("corrupt-index", {"of": "each"}),
             ("corrupt-index", {"file": "timeindex", "broker": "runs"}),
             ("lose-checkpoint", {"file": HIGH_WATERMARKS}),
             ("lose-epochs", {}),
