@@ -92,7 +92,9 @@ class IndexCorrupted(Parameters):
         "which an entry mostly stays in its order",
     )
     broker: Literal["runs", "down"] = Field(
-        default="down", description="whether the broker goes on, or is killed first"
+        default="down",
+        description="whether the broker goes on, or is killed first; it then builds anew the "
+        "indexes of what lies above its recovery point (log.flush.offset.checkpoint.interval.ms)",
     )
 
 
