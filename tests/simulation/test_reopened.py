@@ -98,6 +98,23 @@ def test_what_is_flushed_no_power_failure_takes(disk: MemoryDisk, log: Partition
         look(disk, log)
 
 
+def test_nor_does_what_was_given_up_come_back(disk: MemoryDisk, log: PartitionLog) -> None:
+    """Up to 6, as is noted; of what lies there the power takes all but the first few."""
+    note(disk, 0, log_start=6)
+    look(disk, log)
+
+    def begun_lower(self: PartitionLog, log_start_offset: int) -> None:
+        end = max((each.next_offset for each in self._segments), default=0)
+        begin(self, min(log_start_offset, end))
+
+    begin = PartitionLog._begin
+    with (
+        Mutation(Swap(PartitionLog, "_begin", begun_lower)).active(),
+        pytest.raises(Violation, match=r"ReopensAsItWas: without power now: .* it began at 6, and"),
+    ):
+        look(disk, log)
+
+
 @pytest.mark.parametrize("hasty", [True, False])
 def test_nobody_walks_what_is_flushed(disk: MemoryDisk, log: PartitionLog, hasty: bool) -> None:
     """Up to 6, as is noted; then it is cut to 1, and grows again."""

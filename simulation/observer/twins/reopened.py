@@ -57,6 +57,7 @@ def check(
         torn.lose_power()
         found = _opened(torn, log, noted)
         _is_whole(tp, broker, log, found)
+        _has_given_up(tp, found, noted.log_start)
         _is_over(tp, torn, found)
     with _said_of("closed in order now"):
         closed = disk.twin(log.directory, random)
@@ -120,6 +121,13 @@ def _opened(
         files=twin,
         later=later,
     )
+
+
+def _has_given_up(tp: TopicPartition, found: PartitionLog, start: int) -> None:
+    """What lay below where the log began: not even its offsets are given again."""
+    if found.log_start_offset < start:
+        what = f"it began at {start}, and begins at {found.log_start_offset} now"
+        raise Violation("ReopensAsItWas", f"{tp}: {what}")
 
 
 def _is_over(tp: TopicPartition, twin: MemoryDisk, log: PartitionLog) -> None:
