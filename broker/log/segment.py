@@ -233,7 +233,12 @@ class Segment:
         self.size = position
         self._offsets.truncate_to(end - self.base_offset)
         self._times.truncate_to(end - self.base_offset)
-        self.load()
+        try:
+            self.load()
+        except (CorruptBatch, CorruptIndex) as error:  # an entry that is the last one only now
+            logger.warning("%s: recovering: %s", self.path, error)
+            if self.recover(lambda _: None):
+                return self.next_offset
         return end
 
     def duplicates(self) -> tuple[int, ...]:

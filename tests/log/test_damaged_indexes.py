@@ -3,6 +3,7 @@
 Whatever entry is in its order is believed by who opens the log, which may have thousands.
 """
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,3 +78,27 @@ def test_it_is_read_as_if_nothing_had_happened(directory: Path, segment: int, su
         found = told(log)
         log.close()
         assert found == expected, which
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_it_is_cut_and_goes_on(directory: Path, tmp_path: Path, suffix: str) -> None:
+    """By a cut an entry becomes the last one that nobody has looked at when the log was opened: a
+    follower that could not cut its log would halt."""
+
+    def cut(offset: int) -> object:
+        copy = tmp_path / "copy" / "a-0"
+        shutil.copytree(directory, copy)
+        log = opened(copy)
+        log.truncate_to(offset)
+        log.append([batch([b"another"])], log.log_end_offset, 0, NOW_MS)
+        found = told(log)
+        log.close()
+        shutil.rmtree(copy)
+        return found
+
+    path = sorted(directory.glob(f"*.{suffix}"))[1]
+    base = int(path.stem)
+    expected = {offset: cut(offset) for offset in (base + 5, base + 14)}
+    for which in turned_over(path):
+        for offset, intact in expected.items():
+            assert cut(offset) == intact, f"{which}, cut to {offset}"

@@ -1,10 +1,11 @@
-"""**IndexesAreHints**: a log of whose indexes a bit is turned over is read as it was.
+"""**IndexesAreHints**: a log of whose indexes a bit is turned over is read, and cut, as it was.
 
 Whoever opens a log looks at the last entry of an index and at the order of all. Another one that
 is in its order, and no batch's, is met by reads alone: by its position they end within a batch, and
 a follower is sent a torn one for ever; by its offset they show what is above the high watermark; by
-its time others are the first of their time. No plan turns bits over: a log that was cut, or opened
-after a bad end, has its indexes built anew. So each twin of a log is read with one that is damaged.
+its time others are the first of their time. By a cut it becomes the last one. No plan turns bits
+over: a log that was cut, or opened after a bad end, has its indexes built anew. So a twin of each
+log has one that is damaged.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,11 +14,13 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
+from broker.log.index import CorruptIndex
 from broker.log.partition_log import PartitionLog
 from broker.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from broker.types import TopicPartition
 from broker.wire.batch import CorruptBatch, parse_batches
 from simulation.machines.disk import MemoryDisk
+from simulation.observer.logs.on_disk import batches_of
 from simulation.violation import Violation
 
 FIELDS: Final = {OFFSET_INDEX_SUFFIX: (4, 8), TIME_INDEX_SUFFIX: (8, 12)}
@@ -46,16 +49,21 @@ def check(
         return
     log = opened(disk)
     first, closed = log.log_start_offset, log.segment_base_offsets[-1]
-    expected = list(_told(log, first, closed))
+    begin = [at for batch in batches_of(log) if first <= (at := batch.base_offset) <= closed]
+    end = random.choice(begin or [closed])
+    expected, expected_below = list(_told(log, first, closed)), list(_told(log, first, end))
     Context().run(log.close, flush=False)
     disk.turn_over(*bit)
     what = f"{tp}: bit {bit.number} of byte {bit.byte} of {bit.path.name}"
     damaged = opened(disk)
     try:
         found = list(_told(damaged, first, closed))
-    except CorruptBatch as error:
-        raise Violation("IndexesAreHints", f"{what}: {error}") from error
+        Context().run(damaged.truncate_to, end)
+        found_below = list(_told(damaged, first, end))
+    except (CorruptBatch, CorruptIndex) as error:
+        raise Violation("IndexesAreHints", f"{what}, cut to {end}: {error}") from error
     Context().run(damaged.close, flush=False)
+    expected, found = [*expected, *expected_below], [*found, *found_below]
     for (asked, told), (_, is_told) in zip(expected, found, strict=True):
         if told != is_told:
             raise Violation("IndexesAreHints", f"{what}: {asked} tells {is_told!r}, not {told!r}")
