@@ -9,7 +9,6 @@ import random
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from infra.agent.wire import Refused
@@ -40,13 +39,13 @@ class Done(Protocol):
         """``file``, ``what`` was done to it, and ``there``: whether it is so now, read again."""
 
 
-@dataclass(frozen=True, slots=True)
 class Damage:
     """``now``: what was put at ``at`` in the file; None: the file was removed."""
 
-    file: str
-    at: int
-    now: bytes | None
+    def __init__(self, file: str, at: int, now: bytes | None) -> None:
+        self.file = file
+        self.at = at
+        self.now = now
 
     def told(self, directory: str) -> dict[str, Any]:
         path = os.path.join(directory, self.file)
@@ -58,12 +57,12 @@ class Damage:
         return {"file": self.file, "what": f"bytes at {self.at}", "there": False}
 
 
-@dataclass(frozen=True, slots=True)
 class DamageOfEach:
     """Of every file of a ``kind``."""
 
-    kind: str
-    of: Sequence[Damage]
+    def __init__(self, kind: str, of: Sequence[Damage]) -> None:
+        self.kind = kind
+        self.of = of
 
     def told(self, directory: str) -> dict[str, Any]:
         there = all(damage.told(directory)["there"] for damage in self.of)

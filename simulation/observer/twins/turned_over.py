@@ -23,11 +23,13 @@ from simulation.machines.disk import MemoryDisk
 from simulation.observer.logs.on_disk import batches_of
 from simulation.violation import Violation
 
-FIELDS: Final = {OFFSET_INDEX_SUFFIX: (4, 8), TIME_INDEX_SUFFIX: (8, 12)}
-"""Where the parts of an entry end, bytes."""
+SIZES_OF_ENTRIES: Final = {OFFSET_INDEX_SUFFIX: 8, TIME_INDEX_SUFFIX: 12}
+FIELDS: Final = {OFFSET_INDEX_SUFFIX: (4, 8), TIME_INDEX_SUFFIX: (8,)}
+"""Where the parts of an entry end, bytes; not the offset of a time, by which an entry may come to
+tell the truth of another batch: nobody could know it from one that was written so."""
 LOW_BITS: Final = 12
 """Of those bits of a part one is turned over: a higher one puts the entry out of its order."""
-SIZES: Final = (300, 2**31 - 1)
+READ_BYTES: Final = (300, 2**31 - 1)
 
 Opened = Callable[[MemoryDisk], PartitionLog]
 
@@ -79,7 +81,7 @@ def _drawn(disk: MemoryDisk, directory: Path, random: Random) -> Bit | None:
     entries = [
         (directory / path, start)
         for path in indexes
-        for size in [FIELDS[path.suffix][-1]]
+        for size in [SIZES_OF_ENTRIES[path.suffix]]
         for start in range(0, len(disk.read(directory / path)) - size, size)
         if path.stem != last
     ]
@@ -95,7 +97,7 @@ def _told(log: PartitionLog, first: int, end: int) -> Iterator[tuple[str, object
     times = set()
     for offset in range(first, end):
         for bound in (end, (offset + end + 1) // 2):
-            for size in SIZES:
+            for size in READ_BYTES:
                 data = bytes(log.read(offset, size, bound))
                 yield f"read({offset}, {size}, {bound})", data
                 times |= {batch.max_timestamp for batch in parse_batches(data)[:1]}
