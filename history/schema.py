@@ -262,8 +262,9 @@ POLLS = pa.schema(
 )
 """What consumers were shown while producers wrote: one row a record, in the order in which
 ``client`` was shown them. ``poll``: which of the client's polls returned it, counted from 1 over
-all partitions, empty polls not counted. ``time``: when that poll returned. cell, producer and
-sequence are null where the payload is none of ours or was damaged."""
+all partitions, empty polls not counted. ``time``: when the record reached the client: records of
+one poll of a tail reader have different ones. cell, producer and sequence are null where the
+payload is none of ours or was damaged."""
 
 ASSIGNMENTS = pa.schema(
     [

@@ -4,9 +4,12 @@ one, of librdkafka's own cluster."""
 import ctypes
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from itertools import count
+from threading import Event
 
+import numpy as np
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from mock_cluster import MockCluster
@@ -123,7 +126,7 @@ def one_by_one(cluster: MockCluster, topic: str, many: int) -> list[Row]:
         found: list[Row] = []
 
         def holds() -> bool:
-            found.extend(rows_of(polled(consumer.consume(MOST, 0.02))))
+            found.extend(rows_of(polled(consumer.consume(MOST, 0.02), time.time_ns())))
             return len(found) >= many
 
         wait_until(holds, PATIENCE_S, "what was to be read", interval=0)
@@ -221,7 +224,7 @@ def test_all_are_let_go_though_they_cannot_be_told_of(
     send(mock_cluster, topic, [b"x"] * 30)
     mine = reader()
 
-    def fails(_pointers: object) -> Polled:
+    def fails(*_messages: object) -> Polled:
         raise MemoryError
 
     with monkeypatch.context() as patched:
@@ -244,6 +247,33 @@ def test_the_rest_of_what_came_fast_is_not_waited_for(
         one = mine.client.consume(PATIENCE_S)
         taken = len(one.records) + len(one.failures)
     assert time.monotonic() - began < PATIENCE_S
+
+
+def test_each_record_has_the_time_at_which_it_reached_the_client(
+    reader, mock_cluster: MockCluster, topic: str
+) -> None:
+    """A poll collects records for a while. With the time of its return, records at 100 a second
+    were late by half of that on average, whatever the broker did."""
+    # The mock cluster does not wake a fetch for new records, so each waits for one millisecond.
+    mine = reader(0, most=1_000, **{"fetch.wait.max.ms": 1})
+    mine.read(lambda: 0 in mine.ends)
+    producer = Producer({"bootstrap.servers": mock_cluster.bootstrap_servers, "linger.ms": 0})
+    returned = Event()
+
+    def send_until_returned() -> None:
+        while not returned.is_set():
+            producer.produce(topic, str(time.time_ns()).encode(), partition=0)
+            assert producer.flush(PATIENCE_S) == 0
+
+    with ThreadPoolExecutor(1) as sender:
+        sending = sender.submit(send_until_returned)
+        records = mine.client.consume(1.0).records
+        returned.set()
+        sending.result()
+    sent = np.array([int(bytes(value)) for value in records.values])
+    assert len(sent) > 1
+    assert (records.times >= sent).all()
+    assert records.times[0] < sent[-1] < records.times[-1]
 
 
 def test_it_is_closed_whatever_has_come(reader, mock_cluster: MockCluster, topic: str) -> None:

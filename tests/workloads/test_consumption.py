@@ -19,13 +19,13 @@ from workloads.spec import ConsumerSpec, GroupMemberSpec
 VALUE = Encoder("c", 4, 100).encode(7)
 
 
-def shown(*records: tuple[int, int, int | None, bytes | None]) -> Records:
-    """Of each the partition, offset, leader epoch and value."""
+def shown(*records: tuple[int, int, int | None, bytes | None], time: int = 99) -> Records:
+    """Return records of these partitions, offsets, leader epochs and values, and of this time."""
     messages = [
         Message(partition=partition, offset=offset, value=value, **of_epoch(epoch))
         for partition, offset, epoch, value in records
     ]
-    return polled(messages).records
+    return polled(messages, time).records
 
 
 def of_epoch(epoch: int | None) -> dict[str, int]:
@@ -64,11 +64,11 @@ def rows(table: str, directory: Path, *columns: str) -> list[tuple]:
     return [tuple(row.values()) for row in read(directory, table, columns).to_pylist()]
 
 
-def test_a_poll_is_one_time_and_one_number_over_all_partitions(record, tmp_path: Path) -> None:
+def test_a_poll_has_one_number_over_all_partitions_and_keeps_times(record, tmp_path: Path) -> None:
     def polls(recorder: ConsumptionRecorder) -> None:
-        recorder.shown(shown((0, 5, 1, VALUE), (1, 3, None, b"x"), (0, 6, 1, VALUE)))
+        recorder.shown(shown((0, 5, 1, VALUE), (1, 3, None, b"x"), (0, 6, 1, VALUE), time=100))
         recorder.shown(shown())
-        recorder.shown(shown((0, 7, 2, None)))
+        recorder.shown(shown((0, 7, 2, None), time=101))
 
     recorder = record(polls)
     files = partitions(tmp_path)

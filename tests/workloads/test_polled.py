@@ -15,5 +15,7 @@ def test_the_last_of_each_partition_is_that_of_its_last_run(
 ) -> None:
     partitions = np.array([partition for partition, _ in places], np.int32)
     offsets = np.array([offset for _, offset in places], np.int64)
-    records = Records(partitions, offsets, np.zeros(len(places), np.int32), [b""] * len(places))
+    many = len(places)
+    epochs, times = np.zeros(many, np.int32), np.zeros(many, np.int64)
+    records = Records(partitions, offsets, epochs, times, [b""] * many)
     assert records.last(begin, end) == dict(places[begin:end])

@@ -45,7 +45,7 @@ def poller(directory: Path, polls: list[list[Message]]) -> Iterator[tuple[Poller
     for partition in range(2):
         positions.begin(partition, 0)
     recorder = ConsumptionRecorder(spec, tables, count(100).__next__)
-    returned = map(polled, polls)
+    returned = map(polled, polls, count(100))
     yield Poller(lambda: next(returned), recorder, positions), positions
     tables.close()
 

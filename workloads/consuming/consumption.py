@@ -81,7 +81,6 @@ class ConsumptionRecorder:
         """A poll has just returned these; an empty one is none."""
         if not len(records):
             return
-        now = self._clock()
         self._counts["polls"] += 1
         self._counts["shown"] += len(records)
         cells, producers, sequences = self._decoder.decode(records.values)
@@ -90,7 +89,7 @@ class ConsumptionRecorder:
             len(records),
             partition=records.partitions,
             poll=self._counts["polls"],
-            time=now,
+            time=records.times,
             offset=records.offsets,
             leader_epoch=np.ma.masked_array(records.epochs, unknown)
             if unknown.any()

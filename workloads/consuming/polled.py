@@ -20,11 +20,13 @@ class Records:
 
     Attributes:
         epochs: Leader epochs, :data:`NO_EPOCH` where none is known.
+        times: When each reached the client, nanoseconds of the Unix epoch.
     """
 
     partitions: NDArray[np.int32]
     offsets: NDArray[np.int64]
     epochs: NDArray[np.int32]
+    times: NDArray[np.int64]
     values: Given
 
     def __len__(self) -> int:
@@ -63,12 +65,20 @@ class Polled:
 
 
 NOTHING = Polled(
-    Records(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), ()), ()
+    Records(
+        np.empty(0, np.int32),
+        np.empty(0, np.int64),
+        np.empty(0, np.int32),
+        np.empty(0, np.int64),
+        (),
+    ),
+    (),
 )
 
 
-def polled(messages: Sequence[Message]) -> Polled:
-    """What a consumer of confluent-kafka returned."""
+def polled(messages: Sequence[Message], time: int) -> Polled:
+    """Return what a consumer of confluent-kafka returned at ``time`` (nanoseconds of the Unix
+    epoch)."""
     records: list[Message] = []
     failures = []
     for one in messages:
@@ -81,6 +91,7 @@ def polled(messages: Sequence[Message]) -> Polled:
         np.array([one.partition() for one in records], np.int32),
         np.array([one.offset() for one in records], np.int64),
         np.array([NO_EPOCH if epoch is None else epoch for epoch in epochs], np.int32),
+        np.full(len(records), time, np.int64),
         [one.value() for one in records],
     )
     return Polled(told, failures)

@@ -73,13 +73,14 @@ def consume(consumer: Consumer) -> Polled:
     """What a consumer of confluent-kafka returns. A fatal error is raised here, or comes as a
     message, whichever is first."""
     try:
-        return polled(consumer.consume(BATCH, WAIT_SECONDS))
+        messages = consumer.consume(BATCH, WAIT_SECONDS)
     except KafkaException as refusal:
         error = refusal.args[0]
         if _is_fatal(error):
             raise ClientFailed(f"the consumer failed for good: {error.str()}") from None
         note_error(error)
         return NOTHING
+    return polled(messages, time.time_ns())
 
 
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int] | None:

@@ -1,17 +1,21 @@
 """A consumer of one topic that assigns itself partitions, and takes many messages at once."""
 
 import ctypes
+import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 from confluent_kafka import KafkaError
+from numpy.typing import NDArray
 
 from workloads.consuming.polled import NOTHING, Polled
 from workloads.librdkafka import library as lib
 from workloads.librdkafka.client import Client
 from workloads.librdkafka.destroying import destroy
 from workloads.librdkafka.library import library
+from workloads.librdkafka.memory import Pointers
 from workloads.librdkafka.messages import polled_of
 from workloads.process import ClientFailed, note_error
 from workloads.spec import Config, SpecificationError
@@ -55,22 +59,42 @@ class BatchConsumer:
         self._change(self._calls.rd_kafka_incremental_unassign, partition, None)
 
     def consume(self, seconds: float) -> Polled:
-        """What has come, when it is as much as can be taken at once, or when so long has passed,
-        behind so much :data:`REST_S`."""
+        """Return the messages that came within ``seconds`` (after a full batch:
+        :data:`REST_S`), or a full batch as soon as there is one. Each has the time at which it
+        came, and not the time of this return: at 100 records a second, the latter is 50 ms late on
+        average."""
         self._client.serve(0)
-        pointers = self._pointers
-        wait_ms = round(min(seconds, REST_S if self._is_rest else seconds) * 1000)
-        taken = self._calls.rd_kafka_consume_batch_queue(
-            self._queue, wait_ms, pointers.ctypes.data, len(pointers)
-        )
-        self._is_rest = taken == len(pointers)
-        if taken <= 0:
+        within = min(seconds, REST_S) if self._is_rest else seconds
+        came, times = self._collect(time.monotonic() + within)
+        self._is_rest = len(came) == len(self._pointers)
+        if not len(came):
             return NOTHING
         try:
-            return polled_of(pointers[:taken])
+            return polled_of(came, times)
         finally:
             # Whatever is left would never be let go, and closing would wait for it.
-            destroy(self._client.handle, pointers[:taken])
+            destroy(self._client.handle, came)
+
+    def _collect(self, deadline: float) -> tuple[Pointers, NDArray[np.int64]]:
+        """Return the messages that came until ``deadline`` (of the monotonic clock), and when each
+        did (nanoseconds of the Unix epoch)."""
+        times = np.empty(len(self._pointers), np.int64)
+        taken = 0
+        while taken < len(times) and (left := deadline - time.monotonic()) > 0:
+            first = self._take(taken, taken + 1, math.ceil(left * 1000))
+            # The rest of what is there: the library is given a fetch response as a whole.
+            end = self._take(first, len(times), 0) if first > taken else taken
+            times[taken:end] = time.time_ns()
+            taken = end
+        return self._pointers[:taken], times[:taken].copy()
+
+    def _take(self, begin: int, end: int, wait_ms: int) -> int:
+        """Put messages to the places from ``begin``. Return the place behind the last one."""
+        places = self._pointers[begin:end]
+        taken: int = self._calls.rd_kafka_consume_batch_queue(
+            self._queue, wait_ms, places.ctypes.data, len(places)
+        )
+        return begin + max(taken, 0)
 
     def bounds(self, partition: int, seconds: float) -> tuple[int, int] | None:
         """Log start and high watermark; None where nobody tells within so many seconds, which goes

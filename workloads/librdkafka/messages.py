@@ -45,9 +45,9 @@ def reports_of(event: int) -> Reports:
     return Reports(told["private"].astype(np.int64), told["offset"].copy(), told["err"].copy())
 
 
-def polled_of(pointers: Pointers) -> Polled:
-    """One or more messages that were consumed. All that they say is copied: they may be destroyed
-    then."""
+def polled_of(pointers: Pointers, times: Integers) -> Polled:
+    """Return what one or more consumed messages say, each with the time at which it came
+    (nanoseconds of the Unix epoch). Everything is copied: they may be destroyed then."""
     told = gathered(pointers, with_epoch(int(pointers[0])))
     failures = [
         # Those before it, but for the failures among them.
@@ -56,12 +56,13 @@ def polled_of(pointers: Pointers) -> Polled:
     ]
     if failures:
         good = told["err"] == 0
-        told, pointers = told[good], pointers[good]
+        told, pointers, times = told[good], pointers[good], times[good]
     return Polled(
         Records(
             told["partition"].copy(),
             told["offset"].copy(),
             epochs_of(told, pointers),
+            times,
             _values(told["payload"], told["len"]),
         ),
         failures,
