@@ -1,18 +1,18 @@
 """Whether a cell lived through the faults: its acks before, during and after each.
 
-A cell that was acked something only before the first fault, or only on partitions that no fault
-touched, shows nothing about faults, whatever became of its records. So, for each fault of the run
-that is proven and touched a partition of the cell, acks are wanted
+A partition that was acked something only before the first fault, or that no fault touched, shows
+nothing about faults, whatever became of its records and whatever its neighbours were acked. So, for
+each proven fault and each partition of the cell that it touched, acks of that partition are wanted
 
 - before it was about to be injected,
 - while it was in full strength, where it allowed acks (below),
 - after it was proven healed.
 
-A fault that touched none of its partitions takes and gives nothing. Times are compared with the
+A fault takes and gives nothing to a partition that it did not touch. Times are compared with the
 clock bound on the strict side: an ack that may have been given at another time does not count.
 
-**Where a fault allows acks.** For at least two seconds on end, while it was in full strength, some
-partition of the cell was seen to be led by a broker that no fault befell which was on then; and
+**Where a fault allows acks.** For at least two seconds on end, while it was in full strength, the
+partition was seen to be led by a broker that no fault befell which was on then; and
 with acks=all its whole ISR was such brokers, min.insync.replicas of them at least (the highest
 value, where a fault sets another). Nor did that leader keep the cell's producer waiting for another
 partition meanwhile, nor any other leader while the producer had to hear of this one; and where the
@@ -25,8 +25,9 @@ led. Nor while a fault befell the clients themselves.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from checkers.cluster.faults import FOREVER, FaultFacts
+from checkers.cluster.faults import FOREVER, FaultFacts, Partition
 from checkers.cluster.observed import (
+    NEVER,
     OBSERVATION_LAG_NS,
     Observation,
     Observed,
@@ -105,47 +106,75 @@ def lacking(
     cell: Cell,
     faults: Iterable[FaultFacts],
     observation: Observation,
-    counts: Mapping[str, int],
+    counts: Mapping[Partition, Mapping[str, int]],
 ) -> Iterator[str]:
-    """What the acks of a cell lack, a sentence each.
+    """Describe the acks that a cell lacks, a sentence for each fault and moment.
 
     Args:
         faults: Of the run.
-        counts: The cell's acks by :attr:`Moment.name`.
+        counts: The acks of each partition by :attr:`Moment.name`. A partition that was not
+            reconciled is left out: that is reported elsewhere.
     """
     faults = tuple(faults)
     for fault in touching(faults, cell):
         if not fault.bit:
             continue
         for when in MOMENTS:
-            if counts.get(f"acked {when} {fault.fault_id}"):
-                continue
-            if when != "during" or _allowed(cell, fault, faults, observation):
-                yield f"no ack {when} {fault.label} on {fault.target}, which touched this cell"
+            touched = (partition for partition in counts if fault.touches(partition))
+            silent = [one for one in touched if not _acked(fault, when, counts[one])]
+            if when == "during" and silent:
+                allowed = _allowed(cell, fault, faults, observation)
+                silent = [partition for partition in silent if partition in allowed]
+            if silent:
+                names = ", ".join(f"{topic}-{number}" for topic, number in silent)
+                yield f"no ack {when} {fault.label} on {fault.target}, which touched {names}"
+
+
+def silent_since_heal(
+    cell: Cell, faults: Iterable[FaultFacts], counts: Mapping[Partition, Mapping[str, int]]
+) -> Iterator[Partition]:
+    """Yield the partitions that acknowledged nothing after the last fault on them was healed.
+
+    ``counts``: as in :func:`lacking`.
+    """
+    healed = [fault for fault in touching(faults, cell) if fault.bit and fault.end < FOREVER]
+    for partition, acks in counts.items():
+        own = [fault for fault in healed if fault.touches(partition)]
+        if own and not _acked(max(own, key=lambda one: one.end), "after", acks):
+            yield partition
+
+
+def _acked(fault: FaultFacts, when: str, acks: Mapping[str, int]) -> bool:
+    """Return whether a partition acknowledged anything at a moment of a fault."""
+    return bool(acks.get(Moment(fault_id=fault.fault_id, when=when, span=NEVER).name))
 
 
 def _allowed(
     cell: Cell, fault: FaultFacts, faults: Iterable[FaultFacts], observation: Observation
-) -> bool:
+) -> set[Partition]:
+    """Return the partitions of a cell that a fault allowed acks while it was in full strength."""
     strength = full_strength(fault)
     on = [other for other in faults if Span(other.start, other.end).meets(strength)]
     # A client that is paused or cut off is acked nothing, whatever the cluster would give.
     if any(other.brokers is None or other.on_clients for other in on):
-        return False
+        return set()
     befallen = {broker for other in on for broker in other.brokers or ()}
     # While its topic's min.insync.replicas is being set, any value may be in force: acks are asked
     # for where the highest of them would give them.
     set_to = [other.min_isr for other in touching(on, cell) if other.min_isr is not None]
     in_sync = max([cell.min_insync_replicas, *set_to])
-    observed = [observation.of(partition) for partition in cell.topic_partitions]
+    observed = {partition: observation.of(partition) for partition in cell.topic_partitions}
     waiting = [
         (span, state.leader)
-        for one in observed
+        for one in observed.values()
         for span, state in one.spans()
         if _waits(cell, state, befallen, in_sync)
     ]
-    return any(
-        _longest(
+    return {
+        partition
+        for partition, one in observed.items()
+        if not one.blind(strength)
+        and _longest(
             strength,
             [
                 *_silent(cell, one, befallen, in_sync),
@@ -156,9 +185,7 @@ def _allowed(
             ],
         )
         >= ALLOWED_FOR_NS
-        for one in observed
-        if not one.blind(strength)
-    )
+    }
 
 
 def _silent(cell: Cell, one: Observed, befallen: set[int], in_sync: int) -> Iterator[Span]:

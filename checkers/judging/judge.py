@@ -11,6 +11,7 @@ from typing import Any
 from checkers.autopsy.causes import in_order
 from checkers.catalogue import CATALOGUE
 from checkers.cluster import coverage
+from checkers.cluster.faults import Partition
 from checkers.evidence import costs, gaps
 from checkers.evidence.promised import agreement_of, committed_terms_of, shown_terms_of, terms_of
 from checkers.evidence.run import RunEvidence
@@ -116,7 +117,14 @@ def _cell(
         undecided=told.why,
         crashed=frozenset((*_crashed(found), *told.crashed)),
         gaps=tuple(dict.fromkeys([*_cell_gaps(run, planned, found, counts), *told.gaps])),
-        recovers=liveness.recovers(run.planned, cell, run.faults, run.recovery, run.observation),
+        recovers=liveness.recovers(
+            run.planned,
+            cell,
+            run.faults,
+            run.recovery,
+            run.observation,
+            silent=tuple(coverage.silent_since_heal(cell, run.faults, _by_partition(cell, found))),
+        ),
         groups_recover=groups_recover(run, planned, found),
         stays_up=_stays_up(run, cell),
         baseline=run.baseline,
@@ -271,14 +279,25 @@ def _cell_gaps(
     acked, needed = counts["acked"], max(1, planned.acked_min)
     if acked < needed:
         yield f"{acked} acked records, at least {needed} are needed"
+    for (topic, number), own in _by_partition(cell, found).items():
+        if acked and not own["acked"]:
+            yield f"{topic}-{number}: nothing was acknowledged"
     if not run.baseline:
         yield from _untouched(run, cell)
     # A log that has lost no acked record knows its producers' sessions, too.
     if counts[name("partitions", Standing.PROMISED)] == len(found):
         yield from run.writers.fatal(cell.name)
-    yield from coverage.lacking(cell, run.faults, run.observation, counts)
+    yield from coverage.lacking(cell, run.faults, run.observation, _by_partition(cell, found))
     for strange in sorted(set(planned.expect) - set(_expected(planned))):
         yield f"expect: {strange!r} is no verdict, there are {', '.join(Verdict)}"
+
+
+def _by_partition(
+    cell: Cell, found: Sequence[PartitionTotals | None]
+) -> Mapping[Partition, Mapping[str, int]]:
+    """Return the counts of the partitions that were reconciled."""
+    partitions = zip(cell.topic_partitions, found, strict=True)
+    return {partition: totals.counts for partition, totals in partitions if totals}
 
 
 def _untouched(run: RunEvidence, cell: Cell) -> Iterator[str]:

@@ -41,9 +41,17 @@ def recovers(
     faults: Iterable[FaultFacts],
     rows: Sequence[Row],
     observation: Observation,
+    silent: Iterable[Partition] = (),
 ) -> Living:
-    """Whether every partition of a cell was led, with a full ISR, within ``recovery_ms`` after the
-    last heal. ``rows``: of the table ``recovery``.
+    """Judge whether every partition of a cell was led, with a full ISR, within ``recovery_ms``
+    after the last heal.
+
+    What metadata say is not enough to say that it did: a partition that has acknowledged nothing
+    since then was not seen to serve.
+
+    Args:
+        rows: Of the table ``recovery``.
+        silent: The partitions that acknowledged nothing after the last fault on them was healed.
 
     A fault of which nothing is left is over, whatever the system made of that: a broker that was
     killed, runs again and never registers is no excuse for a partition that waits for it.
@@ -55,7 +63,7 @@ def recovers(
     due = FOREVER if healed is None else healed + run.recovery_ms * _NS_PER_MS
     by_partition = {(row["topic"], row["partition"]): row for row in rows}
     broken: list[str] = []
-    untold: list[str] = []
+    untold = [f"{topic}-{n}: nothing was acknowledged after the last heal" for topic, n in silent]
     for partition in cell.topic_partitions:
         name = f"{partition[0]}-{partition[1]}"
         row = by_partition.get(partition)

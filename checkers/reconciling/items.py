@@ -28,8 +28,9 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     topic, number = partition
     read = run.reads.get(partition)
     bound = run.clock_bound_ns(partition) or 0
-    reached = windows([f for f in run.faults if f.touches(partition)], run.planned, bound)
-    counted = list(moments(run.faults, bound))
+    touching = [fault for fault in run.faults if fault.touches(partition)]
+    reached = windows(touching, run.planned, bound)
+    counted = list(moments(touching, bound))
     promise = terms_of(run, cell, partition)
     shown = shown_terms_of(run, cell, partition)
     compared = copies(run, cell, partition)

@@ -48,6 +48,64 @@ def test_acks_are_wanted_before_during_and_after_each_fault(
     assert lacking in told(result)
 
 
+BOTH = ("t-0", "t-1")
+
+
+@pytest.mark.parametrize(
+    ("stuck", "touched", "lacking"),
+    [
+        ((BEFORE,), BOTH, "after"),
+        ((BEFORE,), ("t-0",), "after"),
+        ((BEFORE, DURING), ("t-0",), "after"),
+        ((DURING, AFTER), BOTH, "before"),
+        ((BEFORE, AFTER), BOTH, "during"),
+        ((), BOTH, "before"),
+    ],
+)
+def test_partition_without_acks_lacks_evidence_though_its_neighbour_is_acked(
+    tmp_path: Path, stuck: tuple[float, ...], touched: tuple[str, ...], lacking: str
+) -> None:
+    """The kill of broker 1 touches t-0, which 2 leads from 13 s on with an ISR of 2 and 3."""
+    elected = [state(-5, 1, 0, (1, 2, 3)), state(13, 2, 1, (2, 3)), state(21, 2, 1, (2, 3, 1))]
+    made = run(
+        partitions={("t", 0): kept(*stuck), ("t", 1): kept(BEFORE, DURING, AFTER)},
+        cells=(cell(partitions=2),),
+        cluster=[*elected, *({**row, "partition": 1} for row in elected)],
+        faults=a_fault(partitions=touched),
+    )
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is INCONCLUSIVE
+    assert f"no ack {lacking} kill#1 on leader(t, 0), which touched t-0" in told(result)
+    silent = "recovers: t-0: nothing was acknowledged after the last heal" in told(result)
+    assert silent == (AFTER not in stuck)
+    (recovers,) = [one for one in result.cells[0].guarantees if one.name == "recovers"]
+    assert recovers.held is None
+
+
+def test_partition_that_acks_only_between_two_heals_lacks_evidence_of_the_second(
+    tmp_path: Path,
+) -> None:
+    second = a_fault(50, 60, fault_id=2, partitions=BOTH)
+    made = run(
+        partitions={("t", 0): kept(BEFORE, AFTER), ("t", 1): kept(BEFORE, AFTER, 100)},
+        cells=(cell(partitions=2),),
+        faults=[*a_fault(partitions=BOTH), *second],
+    )
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is INCONCLUSIVE
+    assert "no ack after kill#2 on leader(t, 0), which touched t-0" in told(result)
+    assert "t-1" not in told(result)
+
+
+def test_partition_that_no_fault_touched_needs_an_ack_and_no_more(tmp_path: Path) -> None:
+    for name, moments, verdict in (("once", (1,), PASS), ("never", (), INCONCLUSIVE)):
+        partitions = {("t", 0): kept(BEFORE, DURING, AFTER), ("t", 1): kept(*moments)}
+        made = run(partitions=partitions, cells=(cell(partitions=2),), faults=KILL)
+        result = checked(write_campaign(tmp_path / name, made))
+        assert result.verdict is verdict
+        assert ("t-1: nothing was acknowledged" in told(result)) == (not moments)
+
+
 @pytest.mark.parametrize(
     "cluster",
     [
