@@ -21,9 +21,9 @@ setup: $(CLASSES)  ## virtual environment, packages, Java, nft, tc, libfaketime
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "ackproof needs Python 3.11 or newer; try: make PYTHON=/path/to/python3.11" >&2; exit 3; }
+		{ echo "ackproof needs Python 3.11 or newer; try: make PYTHON=/path/to/python3.11" >&2; exit 5; }
 	@$(PYTHON) -m venv $(VENV) || \
-		{ echo "cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 3; }
+		{ echo "cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 5; }
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--editable '.[dev]'
 	@touch $@
@@ -72,7 +72,7 @@ test-kills: setup  ## kill -9 of the harness at KILLS=100 moments ON="local dock
 
 test-jepsen: setup  ## our checkers beside Jepsen's; JEPSEN_CLASSPATH=... names Jepsen and what it needs
 	@test -n "$(JEPSEN_CLASSPATH)" || \
-		{ echo "JEPSEN_CLASSPATH is empty; docs/checkers.md says what it takes" >&2; exit 3; }
+		{ echo "JEPSEN_CLASSPATH is empty; docs/checkers.md says what it takes" >&2; exit 5; }
 	JEPSEN_CLASSPATH="$(JEPSEN_CLASSPATH)" $(BIN)/pytest -m jepsen
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them; as root, on every backend
@@ -95,7 +95,7 @@ test-clients: setup clients  ## the tests of client libraries that are compiled 
 	$(ENGINE) --or-without $(MAKE) --no-print-directory libraries-tests
 
 test-ssh: setup  ## the tests on hosts of their own, made on this machine; as root
-	@test "$$(id -u)" = 0 || { echo "test-ssh makes hosts, and needs root for that" >&2; exit 3; }
+	@test "$$(id -u)" = 0 || { echo "test-ssh makes hosts, and needs root for that" >&2; exit 5; }
 	$(BIN)/pytest -m "ssh and not kafka and not libraries"
 
 test-docker: setup  ## the tests that need a Docker Engine; installs and starts one if need be

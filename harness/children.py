@@ -84,7 +84,7 @@ class Children:
         # Nobody is there to be asked: what is run like this, however large, is meant.
         command = [sys.executable, "-m", "harness", "run", *arguments, "--yes"]
         status = self.run(command, output)
-        return ExitStatus(status) if status in set(ExitStatus) else ExitStatus.INCONCLUSIVE
+        return ExitStatus(status) if status in set(ExitStatus) else ExitStatus.INFRASTRUCTURE
 
     def _started(
         self,

@@ -1,8 +1,4 @@
-"""The command line: ``ackproof``.
-
-Exit status: 0 every guarantee held; 1 a guarantee broken; 2 bad usage or campaign file; 3
-inconclusive, or the infrastructure failed.
-"""
+"""The command line: ``ackproof``. Its exit statuses are :class:`harness.exit_status.ExitStatus`."""
 
 import sys
 import traceback
@@ -29,9 +25,11 @@ Examples:
   ackproof known-losses --runs 3                what releases of Apache Kafka are known to lose
 
 \b
-Exit status: 0 every guarantee held, 1 a guarantee broken, 2 bad usage or campaign file,
-3 inconclusive or the infrastructure failed.
 """
+_STATUSES = "".join(
+    f"{'Exit status: ' if status is ExitStatus.HELD else '':13}{status.value}  {status.meaning}\n"
+    for status in ExitStatus
+)
 
 
 _COMMANDS = {
@@ -58,7 +56,7 @@ _COMMANDS = {
         name: f"harness.commands.{module}" for module, names in _COMMANDS.items() for name in names
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=_EXAMPLES,
+    epilog=_EXAMPLES + _STATUSES,
 )
 @click.version_option(package_name="ackproof")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
@@ -82,9 +80,10 @@ def main() -> None:
         sys.exit(ExitStatus.USAGE)
     except click.Abort:
         click.echo("ackproof: interrupted", err=True)
+        sys.exit(ExitStatus.INCONCLUSIVE)
     except Exception as error:  # noqa: BLE001 - the last resort of the program
         if "--debug" in sys.argv:
             traceback.print_exc()
         told = f"internal error: {type(error).__name__}: {error} (where: ackproof --debug ...)"
         click.echo(f"ackproof: {told}", err=True)
-    sys.exit(ExitStatus.INCONCLUSIVE)
+    sys.exit(ExitStatus.INFRASTRUCTURE)

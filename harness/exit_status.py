@@ -1,4 +1,4 @@
-"""The exit status, from what was found.
+"""The exit status of a command, from what a campaign came to.
 
 A broken guarantee wins over everything: a crash in one run never hides a loss in another.
 """
@@ -10,30 +10,56 @@ from checkers.verdict import CampaignResult, Verdict
 
 
 class ExitStatus(IntEnum):
-    """What scripts depend on."""
+    """The numbers that scripts depend on."""
 
     HELD = 0
-    """Every guarantee held."""
     BROKEN = 1
-    """A guarantee was broken."""
     USAGE = 2
-    """Bad usage or campaign file."""
     INCONCLUSIVE = 3
-    """Too little evidence, or the infrastructure failed."""
+    UNMET = 4
+    INFRASTRUCTURE = 5
+
+    @property
+    def meaning(self) -> str:
+        """The status in words, as ``--help`` and the README have it."""
+        return _MEANINGS[self]
 
 
-_SEVERITY = (ExitStatus.HELD, ExitStatus.INCONCLUSIVE, ExitStatus.USAGE, ExitStatus.BROKEN)
+_MEANINGS = {
+    ExitStatus.HELD: "no promised guarantee was broken, and every expectation was met",
+    ExitStatus.BROKEN: "a guarantee was broken",
+    ExitStatus.USAGE: "bad usage or campaign file",
+    ExitStatus.INCONCLUSIVE: "inconclusive: too little evidence",
+    ExitStatus.UNMET: "an expectation of the campaign was not met",
+    ExitStatus.INFRASTRUCTURE: "the infrastructure failed, or a run did not come to its end",
+}
+
+_SEVERITY = (
+    ExitStatus.HELD,
+    ExitStatus.INCONCLUSIVE,
+    ExitStatus.INFRASTRUCTURE,
+    ExitStatus.UNMET,
+    ExitStatus.USAGE,
+    ExitStatus.BROKEN,
+)
 
 
 def exit_status(result: CampaignResult) -> ExitStatus:
-    """The exit status of a campaign that was checked."""
+    """Return the exit status of a campaign that was checked.
+
+    A cell that failed broke a guarantee, and no expectation excuses it. Any other cell that counts
+    as failed did not come out as expected.
+    """
     if result.verdict is Verdict.FAIL:
-        return ExitStatus.BROKEN
-    if result.infrastructure_failed or result.verdict is Verdict.INCONCLUSIVE:
+        failed = [cell.verdict for cell in result.cells if cell.counts_as is Verdict.FAIL]
+        return ExitStatus.UNMET if failed and Verdict.FAIL not in failed else ExitStatus.BROKEN
+    if any(run.infrastructure_failed for run in result.runs):
+        return ExitStatus.INFRASTRUCTURE
+    if result.verdict is Verdict.INCONCLUSIVE:
         return ExitStatus.INCONCLUSIVE
     return ExitStatus.HELD
 
 
 def worst(statuses: Iterable[ExitStatus]) -> ExitStatus:
-    """The one that counts of several campaigns; HELD of none."""
+    """Return the status that counts of several campaigns; HELD of none."""
     return max(statuses, key=_SEVERITY.index, default=ExitStatus.HELD)

@@ -153,6 +153,9 @@ PHASES = pa.schema(
 """The steps of the run, ``start`` and ``end`` or ``failed`` of each: deploy, ready, workload,
 faults, heal, recover, flush, final-read, failover, collect, teardown."""
 
+INTERRUPTED = "interrupted"
+"""The ``detail`` of a step that failed because the user asked to stop."""
+
 SERVERS = pa.schema(
     [
         pa.field("time", pa.int64(), nullable=False),

@@ -5,7 +5,7 @@ in ``go.mod``, and kept in the user's cache, in a directory that is named after 
 What else the Java client needs is among the jars of PySpark. They run on any node as they are: the
 one on every Java that we take, with all it needs in one directory, the other without a C library.
 
-As a program: ``python -m infra.client_builds [LIBRARY...]``, by default all; exit status 3 where
+As a program: ``python -m infra.client_builds [LIBRARY...]``, by default all; exit status 5 where
 one cannot be made, with the reason.
 """
 
@@ -180,7 +180,7 @@ def main(clients: Sequence[str]) -> int:
         try:
             told = str(build(client)) if client in LIBRARIES else "there is nothing to make"
         except InfraError as error:
-            told, status = str(error), 3
+            told, status = str(error), 5
         sys.stdout.write(f"{client}: {told}\n")
     return status
 

@@ -17,4 +17,4 @@ Install one, for example:
     macOS:           brew install openjdk@17
 or point JAVA_HOME at one.
 END
-exit 3
+exit 5

@@ -12,7 +12,7 @@ if why=$("$@" 2>&1 >/dev/null); then
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
     echo "${why:-ackproof needs $package: install it (Debian: apt-get install $package)}" >&2
-    exit 3
+    exit 5
 fi
 echo "installing Debian's $package"
 apt-get update -qq

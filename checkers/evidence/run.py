@@ -65,7 +65,8 @@ class RunEvidence:
         asked_to_end: When clients were about to be, at the end of the workload; None where that is
             not known.
         flushed: Whether the clients are known to have closed their histories.
-        infrastructure_failed: See :func:`checkers.evidence.steps.infrastructure_failed`.
+        infrastructure_failed: See :func:`checkers.evidence.steps.infrastructure_failures`.
+        stopped: Whether the user asked the run to stop.
         gaps: What the evidence lacks, and of which cells.
         findings: What else a reader must know.
     """
@@ -91,6 +92,7 @@ class RunEvidence:
     asked_to_end: int | None
     flushed: bool
     infrastructure_failed: bool
+    stopped: bool
     gaps: tuple[Gap, ...]
     findings: tuple[str, ...]
 
@@ -139,6 +141,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     faults = told_apart(faults, crashes, planned)
     writers = Writers(planned, listed, tables["closings"], crashes, tables["clients"])
     reads = _reads(tables["reads"])
+    broke_down = tuple(steps.infrastructure_failures(tables["phases"]))
     found = (
         *damaged,
         *writers.gaps(),
@@ -153,6 +156,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     findings = (
         *(gap.words for gap in found),
         *steps.failures(tables["phases"]),
+        *broke_down,
         *writers.findings(),
         *_unplanned_faults(planned, faults),
         *_ends_not_met(reads),
@@ -182,7 +186,8 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         collected=collected,
         asked_to_end=steps.begun(tables["phases"], "flush"),
         flushed="flush" in steps.ended(tables["phases"]),
-        infrastructure_failed=steps.infrastructure_failed(tables["phases"]),
+        infrastructure_failed=bool(broke_down),
+        stopped=steps.stopped(tables["phases"]),
         gaps=found,
         findings=tuple(dict.fromkeys(findings)),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.cluster.observed import Span
+from history.schema import INTERRUPTED
 
 Row = Mapping[str, Any]
 
@@ -60,11 +61,18 @@ def gaps(rows: Sequence[Row]) -> Iterator[str]:
             yield f"the step {step} did not end"
 
 
-def infrastructure_failed(rows: Sequence[Row]) -> bool:
-    """Whether the run did not come to its end, or a step that is ours alone failed."""
-    return any(row["event"] == "failed" and _meaning(row).ours for row in rows) or not all(
-        step in ended(rows) for step, meaning in STEPS.items() if meaning.last
-    )
+def infrastructure_failures(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield why the infrastructure failed: a step of ours failed, or the run did not come to its
+    end. A run that the user stopped is incomplete, but nothing failed."""
+    yield from failures([r for r in rows if _meaning(r).ours and r["detail"] != INTERRUPTED])
+    for step, meaning in STEPS.items():
+        if meaning.last and not stopped(rows) and step not in ended(rows):
+            yield f"the run did not come to its end: the step {step} did not end"
+
+
+def stopped(rows: Sequence[Row]) -> bool:
+    """Return whether the user asked the run to stop."""
+    return any(row["event"] == "failed" and row["detail"] == INTERRUPTED for row in rows)
 
 
 def span(rows: Sequence[Row], step: str) -> Span | None:

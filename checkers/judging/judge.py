@@ -66,18 +66,28 @@ def campaign_result(
         findings=gaps + findings + tuple(_findings(runs, totals)),
         baseline=bool(runs) and all(run.baseline for run in runs),
         skipped=tuple(dict.fromkeys(one for run in runs for one in run.planned.skipped)),
-        runs=tuple(_run(run) for run in runs),
+        runs=tuple(_runs(runs)),
         consumption=consumption(runs, totals),
         causes=tuple(in_order(c for one in totals.partitions.values() for c in one.causes)),
     )
 
 
-def _run(run: RunEvidence) -> RunResult:
+def _runs(runs: Sequence[RunEvidence]) -> Iterator[RunResult]:
+    """Yield the result of each run. A run that was not begun because the user had stopped the
+    campaign did not fail."""
+    stopped = False
+    for run in runs:
+        begun = run.history.is_dir()
+        yield _run(run, failed=run.infrastructure_failed and (begun or not stopped))
+        stopped = stopped or run.stopped
+
+
+def _run(run: RunEvidence, *, failed: bool) -> RunResult:
     senders = {writer.node for writer in run.planned.writers if writer.table == "sends"}
     return RunResult(
         number=run.number,
         clock_bound_ns=run.clocks.bound(senders),
-        infrastructure_failed=run.infrastructure_failed,
+        infrastructure_failed=failed,
         cluster=run.planned.cluster,
         zookeeper=costs.zookeeper_work(run.zookeeper),
         failovers=costs.failovers(run.planned.failovers, run.failovers, run.zookeeper),

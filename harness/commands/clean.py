@@ -73,4 +73,4 @@ def clean(
         standing_cluster.remove_log()
     if not said:
         click.echo("nothing to remove")
-    context.exit(ExitStatus.HELD if removed else ExitStatus.INCONCLUSIVE)
+    context.exit(ExitStatus.HELD if removed else ExitStatus.INFRASTRUCTURE)

@@ -84,15 +84,15 @@ def up(
 @cluster.command()
 @click.pass_context
 def status(context: click.Context) -> None:
-    """Say whether there is one, and where. Exits with 0 when it serves, else with 3."""
+    """Say whether there is one, and where. Exits with 0 when it serves, else with 5."""
     with told():
         entry = standing_cluster.entry()
         if entry is None:
             click.echo("no standing cluster")
-            context.exit(ExitStatus.INCONCLUSIVE)
+            context.exit(ExitStatus.INFRASTRUCTURE)
         if not entry.alive:
             click.echo("the standing cluster died; ackproof clean removes what it left")
-            context.exit(ExitStatus.INCONCLUSIVE)
+            context.exit(ExitStatus.INFRASTRUCTURE)
         click.echo(f"up, process {entry.outer.pid}")
         _print(standing_cluster.addresses())
 

@@ -53,7 +53,7 @@ class Finding:
 def doctor(context: click.Context) -> None:
     """Say what this machine can do, what each missing thing costs, and how to get it.
 
-    Exits with 0 when `ackproof run` works here with the backend local, else with 3.
+    Exits with 0 when `ackproof run` works here with the backend local, else with 5.
     """
     found = list(findings(Path.cwd()))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -66,7 +66,7 @@ def doctor(context: click.Context) -> None:
     console().print(table)
     ready = all(finding.works for finding in found if finding.needed)
     click.echo("ackproof run works here" if ready else "ackproof run does not work here yet")
-    context.exit(ExitStatus.HELD if ready else ExitStatus.INCONCLUSIVE)
+    context.exit(ExitStatus.HELD if ready else ExitStatus.INFRASTRUCTURE)
 
 
 def findings(directory: Path) -> Iterator[Finding]:

@@ -28,7 +28,8 @@ def told() -> Iterator[None]:
     except (InfraError, HistoryError, OSError) as failure:
         if debugging():
             traceback.print_exc()
-        fail(str(failure), ExitStatus.INCONCLUSIVE)
+        damaged = isinstance(failure, HistoryError)
+        fail(str(failure), ExitStatus.INCONCLUSIVE if damaged else ExitStatus.INFRASTRUCTURE)
 
 
 def debugging() -> bool:

@@ -143,9 +143,10 @@ def _show(found: Sequence[Member]) -> None:
 
 
 def _status(found: Sequence[Member]) -> ExitStatus:
-    """The worst of those that were to be run; one without a verdict is inconclusive."""
+    """Return the worst status of the systems that did not refuse the campaign. A system without a
+    verdict counts as an infrastructure that failed."""
     return worst(
-        ExitStatus.INCONCLUSIVE if member.result is None else exit_status(member.result)
+        ExitStatus.INFRASTRUCTURE if member.result is None else exit_status(member.result)
         for member in found
         if not member.refused
     )

@@ -21,6 +21,7 @@ from harness.running.deadline import Clock
 from harness.running.interruption import Interruption
 from harness.running.progress import Progress, progress
 from harness.running.recorder import RunRecorder
+from history.schema import INTERRUPTED
 from history.storage import AnyPath
 from infra.interface import Backend, System
 from infra.systems.racks import racks_of
@@ -166,7 +167,7 @@ def _one_run(
                 run = _prepare(campaign, plan, run_directory, backend, recorder, display, clock)
                 orchestrator.carry_out(run, interruption, begins=begins)
         except KeyboardInterrupt:
-            recorder.phase("deploy", "failed", "interrupted")
+            recorder.phase("deploy", "failed", INTERRUPTED)
             raise
         except Exception as error:
             log.exception("run %d", plan.number)

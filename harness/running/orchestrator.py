@@ -16,6 +16,7 @@ from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline
 from harness.running.interruption import Interruption
 from harness.running.steps.catalogue import STEPS, Step
+from history.schema import INTERRUPTED
 
 LEFT_BEHIND_AFTER_S = 5.0
 """How long a step that is late, or cancelled, has to come to its end before it is left behind."""
@@ -106,7 +107,7 @@ class _Attempt:
             self._tick()
             if self._interruption.asked and not self._step.cleans_up:
                 self._cancel()
-                return "interrupted"
+                return INTERRUPTED
             if self._deadline.remaining() == 0:
                 return self._give_up()
         return None

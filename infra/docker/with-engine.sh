@@ -22,7 +22,7 @@ none() {
     if [ -n "$optional" ]; then
         exec "$@"
     fi
-    exit 3
+    exit 5
 }
 
 if usable /dev/null; then

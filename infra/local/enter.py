@@ -63,7 +63,7 @@ def enter(
     scratch: Path | None = None,
 ) -> NoReturn:
     """Replace this process by one that runs ``argv`` inside fresh namespaces and exits with its
-    status (128 + n when signal n ended it, 3 for its 1: ``infra.local.status``). Terminal, signals
+    status (128 + n when signal n ended it, 5 for its 1: ``infra.local.status``). Terminal, signals
     and descriptors are passed through.
 
     Args:

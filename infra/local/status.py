@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-_INFRASTRUCTURE_FAILED = 3
+_INFRASTRUCTURE_FAILED = 5
 _FAILURE = 1
 
 MEANT_AS_1 = 101

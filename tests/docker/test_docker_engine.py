@@ -67,7 +67,7 @@ def test_a_campaign_is_refused_before_anything_is_made(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert refused.returncode == 3
+    assert refused.returncode == 5
     assert "192.0.2.1:2375 is not this machine" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert list(tmp_path.iterdir()) == []

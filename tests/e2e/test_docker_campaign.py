@@ -57,7 +57,7 @@ def test_killed_in_the_middle_on_containers(ackproof) -> None:
     assert not (ackproof.directory / "results" / "scratch").exists()
 
     checked = ackproof("check", "results")
-    assert checked.returncode == 3, checked.stdout + checked.stderr
+    assert checked.returncode == 5, checked.stdout + checked.stderr
     assert all(cell["acked"] > 0 for cell in verdict_of(ackproof.directory / "results")["cells"])
 
 

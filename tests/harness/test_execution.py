@@ -68,7 +68,7 @@ def test_a_backend_that_does_not_open_skips_neither_the_next_run_nor_the_check(
 ) -> None:
     status, said = carry_out(refuses)
     out = tmp_path / "out"
-    assert status is ExitStatus.INCONCLUSIVE
+    assert status is ExitStatus.INFRASTRUCTURE
     for number in (1, 2):
         why = "the run did not begin: there is no room for a cluster"
         assert phases(out, number) == [("deploy", "failed", why)]
@@ -83,7 +83,7 @@ def test_a_fault_of_our_own_does_not_either(carry_out, tmp_path: Path) -> None:
         raise ZeroDivisionError("a slip of ours")
 
     status, said = carry_out(breaks)
-    assert status is ExitStatus.INCONCLUSIVE
+    assert status is ExitStatus.INFRASTRUCTURE
     assert "ZeroDivisionError: a slip of ours" in said
     assert "Traceback" in (tmp_path / "out/runs/2/logs/harness.log").read_text()
     assert (tmp_path / "out" / "report.html").exists()

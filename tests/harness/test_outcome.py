@@ -1,15 +1,31 @@
-"""A broken guarantee wins over all others."""
+"""The exit status follows from the result, and is documented once. A broken guarantee wins."""
+
+import re
+from itertools import permutations
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from made_results import cell_result, guarantee
 
-from checkers.verdict import CampaignResult, RunResult, Verdict
+from checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
+from harness.cli import cli
 from harness.exit_status import ExitStatus, exit_status, worst
 from harness.nightly import seeds_of
 
 
-def result(verdict: Verdict, *, failed: bool = False) -> CampaignResult:
+def result(verdict: Verdict, *cells: CellResult, failed: bool = False) -> CampaignResult:
     run = RunResult(number=1, clock_bound_ns=None, infrastructure_failed=failed)
-    return CampaignResult(verdict=verdict, cells=(), anomalies={}, findings=(), runs=(run,))
+    return CampaignResult(verdict=verdict, cells=cells, anomalies={}, findings=(), runs=(run,))
+
+
+BROKEN = cell_result(verdict=Verdict.FAIL, guarantees=[guarantee(held=False, broken=1)])
+UNMET = cell_result(verdict=Verdict.NOT_GUARANTEED, expected=(Verdict.PASS,))
+MET = cell_result(
+    verdict=Verdict.FAIL,
+    expected=(Verdict.FAIL,),
+    guarantees=[guarantee(held=False, broken=1)],
+)
 
 
 @pytest.mark.parametrize(
@@ -18,22 +34,47 @@ def result(verdict: Verdict, *, failed: bool = False) -> CampaignResult:
         (Verdict.PASS, False, ExitStatus.HELD),
         (Verdict.NOT_GUARANTEED, False, ExitStatus.HELD),
         (Verdict.INCONCLUSIVE, False, ExitStatus.INCONCLUSIVE),
-        (Verdict.PASS, True, ExitStatus.INCONCLUSIVE),
-        (Verdict.NOT_GUARANTEED, True, ExitStatus.INCONCLUSIVE),
-        (Verdict.FAIL, False, ExitStatus.BROKEN),
-        (Verdict.FAIL, True, ExitStatus.BROKEN),
+        (Verdict.PASS, True, ExitStatus.INFRASTRUCTURE),
+        (Verdict.NOT_GUARANTEED, True, ExitStatus.INFRASTRUCTURE),
+        (Verdict.INCONCLUSIVE, True, ExitStatus.INFRASTRUCTURE),
     ],
 )
-def test_exit_status(verdict: Verdict, infrastructure_failed: bool, expected: ExitStatus) -> None:
+def test_exit_status_without_a_failing_cell(
+    verdict: Verdict, infrastructure_failed: bool, expected: ExitStatus
+) -> None:
     assert exit_status(result(verdict, failed=infrastructure_failed)) is expected
 
 
-def test_the_worst_of_several() -> None:
-    held, broken, usage, inconclusive = (ExitStatus(n) for n in range(4))
-    assert worst([held, inconclusive, broken, usage]) is broken
-    assert worst([held, inconclusive, usage]) is usage
-    assert worst([held, inconclusive]) is inconclusive
-    assert worst([held]) is held
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([BROKEN], ExitStatus.BROKEN),
+        ([UNMET], ExitStatus.UNMET),
+        ([UNMET, BROKEN], ExitStatus.BROKEN),
+        ([MET, UNMET], ExitStatus.UNMET),
+    ],
+)
+def test_exit_status_with_a_failing_cell(
+    cells: list[CellResult], expected: ExitStatus, failed: bool
+) -> None:
+    assert exit_status(result(Verdict.FAIL, *cells, failed=failed)) is expected
+
+
+def test_worst_status_is_the_same_in_any_order() -> None:
+    rising = [ExitStatus(number) for number in (0, 3, 5, 4, 2, 1)]
+    assert set(rising) == set(ExitStatus)
+    for count in range(1, len(rising) + 1):
+        for some in permutations(rising[:count]):
+            assert worst(some) is rising[count - 1]
+
+
+def test_help_and_readme_document_every_status() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    said = CliRunner().invoke(cli, ["--help"]).output
+    for status in ExitStatus:
+        assert f"| {status.value} | {status.meaning} |" in readme
+        assert re.search(rf"^.* {status.value}  {re.escape(status.meaning)}$", said, re.MULTILINE)
 
 
 def test_a_night_can_be_repeated() -> None:

@@ -101,12 +101,12 @@ def test_a_hang_up_that_was_ignored_stays_so(inside, wait_for) -> None:
 def test_a_crash_of_the_outer_process_breaks_no_guarantee(inside) -> None:
     """It is told of a run that the registry does not know."""
     crashed = _python(inside, "-P", "-m", "infra.local.outer", "unknown", "--", "true")
-    assert crashed.returncode == 3
+    assert crashed.returncode == 5
     assert "there is no run unknown on this machine" in crashed.stderr
 
 
 @pytest.mark.parametrize(
-    ("case", "status"), [("breaks_a_guarantee", 1), ("fails_as_python_does", 3)]
+    ("case", "status"), [("breaks_a_guarantee", 1), ("fails_as_python_does", 5)]
 )
 def test_only_a_broken_guarantee_is_1(inside, case: str, status: int) -> None:
     assert inside.start(CASES, case, stderr=subprocess.DEVNULL).wait(PATIENCE_S) == status

@@ -41,10 +41,17 @@ def guarantee(
     *,
     promised: bool = True,
     held: bool | None = True,
+    broken: int = 0,
     anomaly: str | None = "lost",
     reason: str = "so",
 ) -> Guarantee:
     """A guarantee, held as promised."""
     return Guarantee(
-        name=name, promise="p", promised=promised, held=held, anomaly=anomaly, reason=reason
+        name=name,
+        promise="p",
+        promised=promised,
+        held=held,
+        broken=broken,
+        anomaly=anomaly,
+        reason=reason,
     )

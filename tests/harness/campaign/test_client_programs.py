@@ -204,7 +204,7 @@ def test_what_lacks_a_compiler_says_so(
     nothing_built: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
-    assert client_builds.main(["java"]) == 3
+    assert client_builds.main(["java"]) == 5
     assert capsys.readouterr().out == (
         "java: no javac in PATH: install a JDK (Debian: apt-get install default-jdk-headless)\n"
     )
