@@ -158,6 +158,9 @@ class BrokerConfig(_Properties):
     """Whether the controller, where all of the ISR that is online has bounced, waits for the rest
     of it (in the spirit of KIP-966). If not, as in seed 002 and in Kafka 3.9, whoever of the ISR
     is back first leads."""
+    ackproof_leader_by_isr_order: Bool = False
+    """Whether the controller elects the first online replica in the order of the ISR, as Kafka did
+    before 0.8.2 (KAFKA-1502). If not, the first in assignment order that is in the ISR."""
     inter_broker_protocol_version: Version = (3, 4)
     """Before 0.11 followers truncate to their high watermark, since then by leader epochs
     (KIP-101). Nothing else depends on it here."""

@@ -1,8 +1,8 @@
 """``python docs/generate.py``: writes what is made of the code.
 
-- ``infra/systems/bundled.json``: the bundled broker's properties, of its configuration, with their
-  meanings from ``docs/broker-properties.md``. Nobody may import the broker, which is deployed; this
-  is how the harness knows its properties.
+- ``infra/systems/bundled.json``: the bundled broker's properties and its generations, of its
+  configuration, with their meanings from ``docs/broker-properties.md``. Nobody may import the
+  broker, which is deployed; this is how the harness knows its properties.
 - ``docs/checkers.md``: the table in it, of the catalogue of checkers.
 - ``docs/verdict.schema.json``, ``docs/matrix.schema.json``: of the names in ``verdict.json`` and in
   ``matrix.json``.
@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from broker.config import BrokerConfig, TopicConfig  # noqa: E402
 from broker.dynamic_config import text  # noqa: E402
+from broker.generations import PRESETS  # noqa: E402
 from checkers.catalogue import CATALOGUE  # noqa: E402
 from harness.campaign.docs import reference, schema  # noqa: E402
 from harness.report import document  # noqa: E402
@@ -42,6 +43,7 @@ def bundled() -> str:
     known = {
         "broker": _properties(BrokerConfig, meanings),
         "topic": _properties(TopicConfig, {}),
+        "generations": PRESETS,
     }
     return json.dumps(known, indent=1, ensure_ascii=False) + "\n"
 

@@ -32,9 +32,12 @@ class TopicDeletion(enum.Enum):
 class Context:
     """The state of one controller epoch; its modules change it, nobody else."""
 
-    def __init__(self, epoch: ControllerEpoch, *, waits_for_isr: bool) -> None:
+    def __init__(
+        self, epoch: ControllerEpoch, *, waits_for_isr: bool, by_isr_order: bool = False
+    ) -> None:
         self.epoch = epoch
         self.waits_for_isr = waits_for_isr
+        self.by_isr_order = by_isr_order
         self.live: dict[BrokerId, LiveBroker] = {}
         self.stopping: set[BrokerId] = set()
         """Live brokers in controlled shutdown."""

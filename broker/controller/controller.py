@@ -70,7 +70,9 @@ class _Epoch:
 
     def __init__(self, event: events.Elected, outbox: Outbox) -> None:
         """Nothing is known before ``event`` is taken."""
-        self.context = Context(event.epoch, waits_for_isr=event.waits_for_isr)
+        self.context = Context(
+            event.epoch, waits_for_isr=event.waits_for_isr, by_isr_order=event.by_isr_order
+        )
         self._outbox = outbox
         self._pendings = Pendings()
         self._partitions = Partitions(self.context, outbox)

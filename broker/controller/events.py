@@ -35,6 +35,8 @@ class Elected:
     """Topics with ``unclean.leader.election.enable``, by topic or broker default."""
     waits_for_isr: bool
     """Whether nobody of a bounced ISR may lead before all of it is back."""
+    by_isr_order: bool = False
+    """Whether a leader is succeeded by the first in the ISR."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

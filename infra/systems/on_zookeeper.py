@@ -36,8 +36,9 @@ from infra.systems.deployment import (
     server_properties,
 )
 from infra.systems.ensemble import ZooKeeperEnsemble
+from infra.systems.metadata_quorum import MetadataQuorum
 from infra.systems.observer import ClusterObserver
-from infra.systems.properties import RESERVED
+from infra.systems.properties import RESERVED, TIMINGS, known, timing_ms
 from infra.systems.racks import own_rack
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect, topic_config
@@ -45,8 +46,6 @@ from infra.systems.zookeeper import counters, expired, serves, zookeeper_server
 from infra.together import on_all
 from infra.waiting import wait_until
 
-_DEFAULTS = {"zookeeper.session.timeout.ms": "18000", "replica.lag.time.max.ms": "30000"}
-"""Kafka's, for what is derived from them here."""
 _LEADING = ("leader", "standalone")
 _VIEW_TIMEOUT_S = 2.0
 _ZOOKEEPER_UP_S = 60.0
@@ -200,7 +199,8 @@ class SystemOnZooKeeper(DeployedSystem):
         return topic_config(self._zookeeper(), topic, _VIEW_TIMEOUT_S)
 
     def _number(self, name: str) -> int:
-        return int(self._properties.get(name, _DEFAULTS[name]))
+        system = known(self.name, MetadataQuorum.ZOOKEEPER)
+        return timing_ms(name, self._properties, system)
 
     def _broker(self, node: Node, number: int) -> NodeServer:
         config = node.directory / "server.properties"
@@ -246,6 +246,6 @@ def _check(brokers: int, zookeepers: int, properties: Mapping[str, str]) -> None
         raise ValueError(f"{brokers} brokers and {zookeepers} ZooKeeper servers: 0, 1 or more")
     if taken := sorted(RESERVED.keys() & properties.keys()):
         raise ValueError(f"broker properties {', '.join(taken)}: set for each broker, not by you")
-    for name in _DEFAULTS.keys() & properties.keys():
+    for name in TIMINGS.keys() & properties.keys():
         if not properties[name].isdecimal():
             raise ValueError(f"broker property {name}={properties[name]!r}: not a number")

@@ -8,7 +8,7 @@ of a release of Apache Kafka in ``kafka/<version>.json``, made of that release.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
 from pathlib import Path
@@ -34,8 +34,18 @@ RESERVED: Mapping[str, str] = dict.fromkeys(
 )  # fmt: skip
 """Broker properties that a campaign may not set, and why."""
 
+TIMINGS: Mapping[str, str] = {
+    "zookeeper.session.timeout.ms": "18000",
+    "replica.lag.time.max.ms": "30000",
+}
+"""The properties from which waits are derived, with the defaults of Kafka 3.x."""
+
 _LONG_MAX = 2**63 - 1
 _OURS = "ackproof."
+_GENERATION = "ackproof.generation"
+_COORDINATION = "ackproof.coordination"
+UNCLEAN = "unclean.leader.election.enable"
+NO_UNCLEAN = f"has no effect with {_COORDINATION}=leader, by which only the ISR may lead"
 _OF_ZOOKEEPER = "zookeeper."
 
 
@@ -46,6 +56,7 @@ class Known:
     Attributes:
         kraft: Whether it keeps its metadata with KRaft.
         page: What is said of a name that looks like none of them.
+        generations: What each value of ``ackproof.generation`` sets.
     """
 
     system: str
@@ -53,6 +64,7 @@ class Known:
     page: str
     broker: Mapping[str, Schema]
     topic: Mapping[str, Schema]
+    generations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def unknown(self, kind: str, name: str) -> str | None:
         """That there is no property ``name`` of a ``kind``, broker or topic, if so."""
@@ -69,20 +81,34 @@ class Known:
         """What is wrong with the value of a property that there is."""
         return _wrong(value, self._of(kind)[name])
 
+    def in_force(self, properties: Mapping[str, Value]) -> Mapping[str, Any]:
+        """Return what brokers with ``properties`` go by: these, then what their generation sets,
+        then the defaults (None where there is none)."""
+        defaults = {name: one.get("default") for name, one in self.broker.items()}
+        generation = self.generations.get(str(properties.get(_GENERATION)), {})
+        return {**defaults, **generation, **properties}
+
+    def led_by_leaders(self, properties: Mapping[str, Value]) -> bool:
+        """Return whether there is no controller: each partition's leader coordinates it."""
+        return self.in_force(properties).get(_COORDINATION) == "leader"
+
     def contradictions(self, properties: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
         """What brokers with ``properties`` would not start with, though each value is right: names,
         and reasons."""
-        defaults = {name: one.get("default") for name, one in self.broker.items()}
-        values: Mapping[str, Any] = {**defaults, **properties}
+        values = self.in_force(properties)
         limit = "replica.lag.time.max.ms"
         keep = "ackproof.keep.in.sync.ms"
-        if values.get("ackproof.coordination") == "leader" and values[keep]:
+        if self.led_by_leaders(properties) and values[keep]:
             limit = keep
         wait_ms, limit_ms = int(values["replica.fetch.wait.max.ms"]), int(values[limit])
         if wait_ms > limit_ms:
             name = "replica.fetch.wait.max.ms"
             told = limit if limit in properties else name
             yield told, f"{name} ({wait_ms}) is above {limit} ({limit_ms})"
+        if self.led_by_leaders(properties) and str(values[UNCLEAN]).lower() == "true":
+            generation = f"{UNCLEAN}=true, which this sets, {NO_UNCLEAN}; say {UNCLEAN}: false, too"
+            given = UNCLEAN in properties
+            yield (UNCLEAN, NO_UNCLEAN) if given else (_GENERATION, generation)
 
     def _of(self, kind: str) -> Mapping[str, Schema]:
         return self.broker if kind == "broker" else self.topic
@@ -114,7 +140,17 @@ def known(system: str, asked: str | None = None) -> Known | None:
         page=f"those that there are: {where}",
         broker=found["broker"],
         topic=found["topic"],
+        generations=found.get("generations", {}),
     )
+
+
+def timing_ms(name: str, properties: Mapping[str, Value], one: Known | None) -> int:
+    """Return the milliseconds of one of :data:`TIMINGS` that brokers with ``properties`` go by.
+
+    ``one``: the properties of their system; None where nobody can tell its defaults.
+    """
+    values = properties if one is None else one.in_force(properties)
+    return int(values.get(name) or TIMINGS[name])
 
 
 def _with_kraft(broker: Mapping[str, Schema]) -> Mapping[str, Schema]:

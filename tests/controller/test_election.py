@@ -1,5 +1,8 @@
 """Leader election rules, and the assignment of replicas."""
 
+from collections import Counter
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +15,7 @@ from broker.controller.rules.assignment import (
     assign_replicas,
 )
 from broker.controller.rules.election import Choice, choose, first_leader
+from broker.server.admin.java_hash import java_hash
 from broker.types import NO_LEADER, ControllerEpoch, LeaderEpoch, ZkVersion
 
 
@@ -101,6 +105,31 @@ def test_a_leader_is_always_in_the_isr_and_live(
     assert again == chosen
 
 
+@pytest.mark.parametrize(
+    ("by_isr_order", "leader"),
+    [(True, 3), (False, 2)],
+    ids=["as before Kafka 0.8.2", "as since"],
+)
+def test_leader_that_dies_is_succeeded_by_the_first_in_the_isr_before_0_8_2(by_isr_order, leader):
+    """*Data reliability in depth*, 3.5: by "the order in the ISR"."""
+    before = state(1, 1, 3, 2)
+    chosen = choose(before, (1, 2, 3), online={2, 3}, by_isr_order=by_isr_order)
+    assert chosen == Choice(leader, (3, 2))
+
+
+@pytest.mark.parametrize(
+    ("before", "online", "leader"),
+    [
+        (state(3, 3, 2, 1), {1, 2, 3}, 1),  # the preferred one is in the ISR
+        (state(3, 3, 2), {1, 2, 3}, 3),  # it is not: nothing changes
+        (state(1, 1, 3, 2), {2, 3}, 3),  # it is dead
+    ],
+)
+def test_order_of_the_isr_does_not_concern_who_is_preferred(before, online, leader):
+    chosen = choose(before, (1, 2, 3), online=online, preferred=True, by_isr_order=True)
+    assert chosen.leader == leader
+
+
 def test_seed_000s_assignment():
     brokers = {0: None, 1: None, 2: None, 3: None}
     assert assign_replicas(brokers, 4, 2) == {0: (0, 1), 1: (1, 2), 2: (2, 3), 3: (3, 0)}
@@ -108,7 +137,7 @@ def test_seed_000s_assignment():
 
 def test_added_partitions_go_on_where_the_others_ended():
     brokers = {0: None, 1: None, 2: None}
-    assert assign_replicas(brokers, 1, 2, first_partition=4) == {4: (1, 2)}
+    assert assign_replicas(brokers, 1, 2, first_partition=4) == {4: (1, 0)}
 
 
 def test_racks_alternate():
@@ -146,12 +175,46 @@ def test_assignments_are_even_and_spread(racks, partitions, start, data):
     assert max(leads.values()) - min(leads.values()) <= 1
 
 
-@pytest.mark.parametrize("racks", [dict.fromkeys(range(4)), {0: "a", 1: "a", 2: "b", 3: "b"}])
-@pytest.mark.parametrize("start", range(4))
-def test_partitions_added_later_lie_as_if_they_had_been_there_from_the_start(racks, start):
-    whole = assign_replicas(racks, 6, 2, start=start)
-    first = {number: whole[number] for number in range(2)}
-    assert assign_more(racks, first, 4) == {number: whole[number] for number in range(2, 6)}
+def heirs(assigned: Iterable[tuple[int, ...]], dead: int) -> Counter[int]:
+    """Who takes over how many of the leaderships of a broker that fails."""
+    return Counter(replicas[1] for replicas in assigned if replicas[0] == dead)
+
+
+@given(st.integers(2, 7), st.integers(-(2**31), 2**31 - 1), st.integers(0, 6))
+def test_leaderships_of_a_failed_broker_spread_over_all_others(size, start, dead):
+    brokers, dead = dict.fromkeys(range(size)), dead % size
+    assigned = assign_replicas(brokers, size * (size - 1), 2, start=start)
+    assert heirs(assigned.values(), dead) == dict.fromkeys(brokers.keys() - {dead}, 1)
+
+
+def test_ten_leaderships_of_one_of_five_brokers_go_to_all_four_others():
+    assigned = assign_replicas(dict.fromkeys(range(5)), 50, 3)
+    for dead in range(5):
+        assert sorted(heirs(assigned.values(), dead).values()) == [2, 2, 3, 3]
+
+
+def test_topics_of_one_partition_spread_over_all_others_too():
+    starts = (java_hash(f"topic-{number}") for number in range(1000))
+    brokers = dict.fromkeys(range(5))
+    assigned = [assign_replicas(brokers, 1, 3, start=start)[0] for start in starts]
+    for dead in range(5):
+        assert heirs(assigned, dead).keys() == set(brokers) - {dead}
+        assert max(heirs(assigned, dead).values()) < 100  # of 200; to one neighbour all would go
+
+
+@pytest.mark.parametrize(
+    ("racks", "start"),
+    [
+        *((dict.fromkeys(range(4)), start) for start in (*range(12), -1, java_hash("a topic"))),
+        # With these racks, shifts of 1 and of 2 are the same in the first round, and not later.
+        *(({0: "a", 1: "a", 2: "b", 3: "b"}, start) for start in range(8)),
+    ],
+)
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_partitions_added_later_lie_as_if_they_had_been_there_from_the_start(racks, start, factor):
+    whole = assign_replicas(racks, 14, factor, start=start)
+    first = {number: whole[number] for number in range(4)}
+    assert assign_more(racks, first, 10) == {number: whole[number] for number in range(4, 14)}
 
 
 def test_partitions_added_when_the_first_leader_is_gone_lie_somewhere():

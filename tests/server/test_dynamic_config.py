@@ -20,19 +20,23 @@ def config(**given: object) -> BrokerConfig:
 
 
 @pytest.mark.parametrize(
-    ("generation", "truncation", "unclean", "lag_max_messages"),
+    ("generation", "truncation", "unclean", "lag_max_messages", "lag_time_ms", "by_isr_order"),
     [
-        ("0.8", Truncation.HIGH_WATERMARK, True, 4000),
-        ("0.10", Truncation.HIGH_WATERMARK, True, None),
-        ("0.11", Truncation.LEADER_EPOCH, False, None),
+        ("0.8", Truncation.HIGH_WATERMARK, True, 4000, 10_000, True),
+        ("0.10", Truncation.HIGH_WATERMARK, True, None, 10_000, False),
+        ("0.11", Truncation.LEADER_EPOCH, False, None, 30_000, False),
     ],
 )
-def test_a_generation_is_a_preset(generation, truncation, unclean, lag_max_messages) -> None:
+def test_a_generation_is_a_preset(
+    generation, truncation, unclean, lag_max_messages, lag_time_ms, by_isr_order
+) -> None:
     made = config(ackproof_generation=generation)
     assert made.truncation is truncation
     assert made.unclean_leader_election_enable is unclean
     assert made.topic_defaults().unclean_leader_election_enable is unclean
     assert made.replica_lag_max_messages == lag_max_messages
+    assert made.replica_lag_time_max_ms == lag_time_ms
+    assert made.ackproof_leader_by_isr_order is by_isr_order
 
 
 def test_what_is_given_wins_over_the_generation() -> None:

@@ -1,9 +1,12 @@
 """Which brokers get the replicas of a new topic.
 
-Without racks the seeds' algorithm (seed 000, "How to distribute all replica evenly across the
-cluster"): of n sorted brokers, partition i goes first to broker i mod n, its j-th replica to
-broker (i + j) mod n. With racks the brokers are first put into an order that alternates between
-racks, and replicas avoid racks and brokers already used (KIP-36, ``AdminUtils``).
+Partition i of n sorted brokers goes first to broker i mod n (*HA design*, "How to distribute all
+replicas evenly across the cluster"). The document puts replica j on broker (i + j) mod n. Then all
+leaderships of a broker that fails go to its neighbour, although the document wants its load spread
+over all others. So the followers lie as in Kafka (``AdminUtils.assignReplicasToBrokers``): they are
+shifted by one more broker after each round over the brokers. Without a shift a round is the
+document's. With racks the brokers are first put into an order that alternates between racks, and
+replicas avoid racks and brokers already used (KIP-36). Without racks each broker counts as one.
 """
 
 from collections import Counter
@@ -29,8 +32,9 @@ def assign_replicas(
     Args:
         brokers: the live brokers with their racks.
         partitions: how many, from ``first_partition`` on (not 0 when a topic is extended).
-        start: where in the order of brokers partition 0 begins; another for each topic, or all
-            topics of one partition would be led by the same broker. Kafka draws it at random.
+        start: where partition 0 begins, in the order of brokers, plus n for each broker by which
+            its followers are shifted. It must differ between topics: else topics of one partition
+            are all led by the same broker. Kafka draws both at random.
 
     Raises:
         InvalidReplicationFactor: not between 1 and the number of brokers.
@@ -40,16 +44,18 @@ def assign_replicas(
             f"replication factor {replication_factor}: must be between 1 and the number of live "
             f"brokers, {len(brokers)}"
         )
-    racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
-    numbers = range(first_partition, first_partition + partitions)
-    if len(racks) < len(brokers):
-        ordered = sorted(brokers)
-        return {
-            i: tuple(ordered[(start + i + j) % len(ordered)] for j in range(replication_factor))
-            for i in numbers
-        }
-    ordered = alternating(racks)
-    return {i: _across_racks(start + i, ordered, racks, replication_factor) for i in numbers}
+    ordered, racks = _order(brokers)
+    size = len(ordered)
+    return {
+        number: _across_racks(
+            ordered,
+            racks,
+            replication_factor,
+            first=(start + number) % size,
+            shift=start // size + number // size,
+        )
+        for number in range(first_partition, first_partition + partitions)
+    }
 
 
 def assign_more(
@@ -66,16 +72,42 @@ def assign_more(
     Raises:
         InvalidReplicationFactor: the topic has more replicas than there are brokers now.
     """
-    racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
-    ordered = sorted(brokers) if len(racks) < len(brokers) else alternating(racks)
-    first = existing[0][0]
     return assign_replicas(
         brokers,
         added,
         replication_factor=len(existing[0]),
         first_partition=len(existing),
-        start=ordered.index(first) if first in ordered else 0,
+        start=_start_of(brokers, existing),
     )
+
+
+def _start_of(
+    brokers: Mapping[BrokerId, str | None], existing: Mapping[int, Sequence[BrokerId]]
+) -> int:
+    """Return the ``start`` by which the first partitions lie where they do, as far as any does:
+    other brokers may have been alive when they were assigned, or somebody has moved them."""
+    ordered, _ = _order(brokers)
+    size, factor, first = len(ordered), len(existing[0]), existing[0][0]
+    if first not in ordered or factor > size:
+        return 0
+    looked_at = range(min(size, len(existing)))
+
+    def lie_so(start: int) -> int:
+        assigned = assign_replicas(brokers, len(looked_at), factor, start=start)
+        return sum(assigned[number] == tuple(existing[number]) for number in looked_at)
+
+    unshifted = ordered.index(first)
+    return max(range(unshifted, unshifted + size * max(1, size - 1), size), key=lie_so)
+
+
+def _order(
+    brokers: Mapping[BrokerId, str | None],
+) -> tuple[list[BrokerId], Mapping[BrokerId, str | BrokerId]]:
+    """Return the brokers in the order in which they are assigned, and the rack of each."""
+    racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
+    if len(racks) < len(brokers):
+        return sorted(brokers), {broker: broker for broker in brokers}
+    return alternating(racks), racks
 
 
 def alternating(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
@@ -91,18 +123,18 @@ def alternating(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
 
 
 def _across_racks(
-    partition: int,
     ordered: Sequence[BrokerId],
-    racks: Mapping[BrokerId, str],
+    racks: Mapping[BrokerId, str | BrokerId],
     replication_factor: int,
+    *,
+    first: int,
+    shift: int,
 ) -> tuple[BrokerId, ...]:
-    """Take brokers in order from the partition's own start. A rack is used again only when every
-    rack has been used as often. Partitions of later rounds skip further, so that followers of one
-    leader are not always the same brokers."""
+    """Take the ``first`` broker, then the others in order, beginning ``shift`` + 1 brokers after it.
+    A rack is used again only when every rack has been used as often."""
     size = len(ordered)
-    start, lap = partition % size, partition // size
-    others = [ordered[(start + 1 + (j + lap) % (size - 1)) % size] for j in range(size - 1)]
-    chosen = [ordered[start]]
+    others = [ordered[(first + 1 + (j + shift) % (size - 1)) % size] for j in range(size - 1)]
+    chosen = [ordered[first]]
     while len(chosen) < replication_factor:
         used = Counter(racks[broker] for broker in chosen)
         free = {broker: used[racks[broker]] for broker in others if broker not in chosen}

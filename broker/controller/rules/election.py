@@ -4,7 +4,9 @@ Pure rules, Kafka's own (``PartitionLeaderElectionAlgorithms``, ``ReplicaStateMa
 
 1. Replicas that are not online leave the ISR.
 2. A leader that is still in the ISR stays, unless the preferred leader was asked for.
-3. Else the first replica in assignment order that is in the ISR leads.
+3. Else the first replica in assignment order that is in the ISR leads. Before Kafka 0.8.2
+   (KAFKA-1502) the first in the order of the ISR leads instead: with ISR (1, 3, 2) and 1 dead, 3
+   (*Data reliability in depth*, 3.5).
 4. Else, with ``unclean.leader.election.enable``, the first online replica leads, alone in the ISR:
    what only the others had is lost.
 5. Else nobody leads (-1) and the ISR stays as it was: it is the last set that is known to hold
@@ -45,6 +47,7 @@ def choose(
     stopping: Collection[BrokerId] = (),
     unclean: bool = False,
     preferred: bool = False,
+    by_isr_order: bool = False,
 ) -> Choice:
     """Apply the rules to one partition.
 
@@ -55,10 +58,14 @@ def choose(
         stopping: live brokers in controlled shutdown. A stopping leader without a successor in
             the ISR goes on leading, however unclean elections are set.
         preferred: the first candidate is to lead if it is in sync.
+        by_isr_order: whether the first in the ISR, not the first candidate, succeeds a leader.
     """
     isr = tuple(r for r in state.isr if r in online and r in candidates)
     if isr:
-        return Choice(_leader_in_isr(state.leader, candidates, isr, preferred), isr)
+        order = candidates
+        if by_isr_order:
+            order = (candidates[0], *isr) if preferred else isr
+        return Choice(_leader_in_isr(state.leader, order, isr, preferred), isr)
     if state.leader in stopping and state.leader in state.isr:
         return Choice(state.leader, tuple(r for r in state.isr if r in stopping))
     if unclean:

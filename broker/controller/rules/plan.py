@@ -46,6 +46,7 @@ def plan(context: Context, tp: TopicPartition) -> Plan:
         stopping=context.stopping - suspected,
         unclean=unclean,
         preferred=intent.preferred,
+        by_isr_order=context.by_isr_order,
     )
     if intent.begun_anew and choice.leader != NO_LEADER:
         choice = Choice(choice.leader, (choice.leader,))

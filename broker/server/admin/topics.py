@@ -254,7 +254,7 @@ class Topics:
             )
         # Not all from the same broker: it would lead every topic of one partition. Kafka draws
         # where to begin; by the name it is the same in every run, and takes turns for t-1, t-2.
-        return assign_replicas(alive, partitions, factor, start=java_hash(spec.name) % len(alive))
+        return assign_replicas(alive, partitions, factor, start=java_hash(spec.name))
 
     def _check_assignment(self, spec: TopicSpec) -> Assignment:
         if spec.partitions is not None or spec.replication_factor is not None:

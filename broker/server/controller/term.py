@@ -119,6 +119,7 @@ class Term:
                 states=await self._states(self._topics),
                 unclean=await self._unclean(self._topics),
                 waits_for_isr=self._config.ackproof_wait_for_isr,
+                by_isr_order=self._config.ackproof_leader_by_isr_order,
             )
         )
 

@@ -13,9 +13,6 @@ from harness.campaign.model.values.sweep import AsWritten, OneOrSeveral, Scalar,
 from history.cell import Value
 from infra.systems.metadata_quorum import MetadataQuorum, quorum_of
 
-TIMING_DEFAULTS_MS = {"zookeeper.session.timeout.ms": 18_000, "replica.lag.time.max.ms": 30_000}
-"""The settings that waits are derived from, with Apache Kafka's defaults."""
-
 RUNS_MAX = 500
 """Of one campaign: at a few minutes each, more than a day."""
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.campaign.model.campaign import Limits
-from harness.campaign.model.clusters import TIMING_DEFAULTS_MS, ClusterSpec
+from harness.campaign.model.clusters import ClusterSpec
 from infra.interface import Timings
 from infra.systems.kraft.properties import SESSION, SESSION_DEFAULT_MS, session_as_here
 from infra.systems.names import external
+from infra.systems.properties import known, timing_ms
 from nemesis.proofs.proving import expiry_ms
 from workloads.configuration import rejoin_s
 
@@ -27,7 +28,7 @@ def fault_limit_ms(limits: Limits, timings: Timings) -> int:
 @dataclass(frozen=True, slots=True)
 class CampaignTimings:
     """:class:`infra.interface.Timings` of a cluster that is not deployed yet: what the campaign
-    sets, and Apache Kafka's defaults for what it does not."""
+    sets, and for what it does not the defaults of the system and its generation."""
 
     cluster: ClusterSpec
 
@@ -44,7 +45,8 @@ class CampaignTimings:
         return self._milliseconds("replica.lag.time.max.ms")
 
     def _milliseconds(self, name: str) -> int:
-        return int(self.cluster.properties.get(name, TIMING_DEFAULTS_MS[name]))
+        system = known(self.cluster.system, self.cluster.metadata_quorum)
+        return timing_ms(name, self.cluster.properties, system)
 
 
 def group_recovery_ms(recover_ms: int, config: Mapping[str, object]) -> int:

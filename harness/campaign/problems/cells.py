@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from harness.campaign.clients import producers
 from harness.campaign.model import expectations
 from harness.campaign.model.cells import combinations, expand
+from harness.campaign.model.clusters import ClusterSweep
 from harness.campaign.model.values.where import where_problems
 from harness.campaign.problems.draft import Draft
 from history.cell import Cell
 from infra.documents import Problem
+from infra.systems import properties
 from workloads.spec import SpecificationError
 
 NAME_MAX = 200
@@ -33,6 +35,7 @@ def cell_problems(draft: Draft) -> Iterator[Problem]:
         yield from _producer_problems(cells, draft.workload.record_bytes)
     if draft.cluster is not None:
         yield from _replica_problems(cells, min(draft.cluster.brokers))
+        yield from _unclean_problems(cells, draft.cluster)
         points = [swept for _, swept in draft.cluster.points()]
         settings = [{**swept, **cell.settings} for swept in points for cell in cells]
         yield from expectations.problems(draft.expect or (), settings)
@@ -43,6 +46,16 @@ def _replica_problems(cells: Sequence[Cell], fewest: int) -> Iterator[Problem]:
         if factor > fewest:
             reason = f"{factor} replicas need as many brokers; there are {fewest}"
             yield Problem(field="cells.replication.factor", reason=reason)
+
+
+def _unclean_problems(cells: Sequence[Cell], clusters: ClusterSweep) -> Iterator[Problem]:
+    """Yield a problem where cells allow unclean elections that cannot happen: they would be judged
+    by what such elections excuse."""
+    known = properties.known(clusters.system, clusters.metadata_quorum)
+    if known is None or not any(cell.unclean_leader_election for cell in cells):
+        return
+    if any(known.led_by_leaders(cluster.properties) for cluster, _ in clusters.points()):
+        yield Problem(field=f"cells.{properties.UNCLEAN}", reason=properties.NO_UNCLEAN)
 
 
 def _floor_problems(cells: Sequence[Cell]) -> Iterator[Problem]:

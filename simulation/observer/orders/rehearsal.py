@@ -194,6 +194,7 @@ def _begun(context: Context) -> events.Elected:
         states={},
         unclean=frozenset(),
         waits_for_isr=context.waits_for_isr,
+        by_isr_order=context.by_isr_order,
     )
 
 

@@ -170,6 +170,32 @@ def test_with_kraft_a_session_is_the_brokers_with_the_controller(
     assert timings.zookeeper_session_timeout_ms == session_ms
 
 
+@pytest.mark.parametrize(
+    ("system", "properties", "session_ms", "lag_ms"),
+    [
+        ("bundled", {}, 18_000, 30_000),
+        ("bundled", {"ackproof.generation": "0.8"}, 18_000, 10_000),
+        ("bundled", {"ackproof.generation": "0.10"}, 18_000, 10_000),
+        (
+            "bundled",
+            {"ackproof.generation": "0.8", "replica.lag.time.max.ms": 4000},
+            18_000,
+            4_000,
+        ),
+        ("kafka:2.0.1", {}, 6_000, 10_000),
+        ("kafka:3.9.1", {}, 18_000, 30_000),
+        ("external", {}, 18_000, 30_000),
+    ],
+)
+def test_timings_that_no_file_sets_are_those_of_the_system_and_its_generation(
+    system: str, properties: dict[str, str | int], session_ms: int, lag_ms: int
+) -> None:
+    """Kafka had 6 s and 10 s before 2.5 (KIP-537): a lag that is assumed too long excuses more."""
+    timings = CampaignTimings(ClusterSpec(system=system, properties=properties))
+    assert timings.zookeeper_session_timeout_ms == session_ms
+    assert timings.replica_lag_time_max_ms == lag_ms
+
+
 @pytest.mark.parametrize("width", [80, 130])
 def test_what_is_printed_fits(campaign: Campaign, width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())

@@ -303,6 +303,52 @@ REFUSALS = [
         "replica.fetch.wait.max.ms (500) is above replica.lag.time.max.ms (400)",
     ),
     (
+        {
+            "cluster.properties": {"ackproof.coordination": "leader"},
+            "cells.unclean~leader~election~enable": [False, True],
+        },
+        "cells.unclean.leader.election.enable",
+        "has no effect with ackproof.coordination=leader",
+    ),
+    (
+        {
+            "cluster.compare": {"a": {"ackproof.coordination": "leader"}, "b": {}},
+            "cells.unclean~leader~election~enable": True,
+        },
+        "cells.unclean.leader.election.enable",
+        "has no effect with ackproof.coordination=leader",
+    ),
+    (
+        {
+            "cluster.properties": {
+                "ackproof.coordination": "leader",
+                "unclean.leader.election.enable": True,
+            }
+        },
+        "cluster.properties.unclean.leader.election.enable",
+        "has no effect with ackproof.coordination=leader",
+    ),
+    (
+        {
+            "cluster.compare": {
+                "a": {"ackproof.coordination": "leader", "ackproof.generation": "0.8"},
+                "b": {},
+            }
+        },
+        "cluster.compare.a.ackproof.generation",
+        "unclean.leader.election.enable=true, which this sets, has no effect",
+    ),
+    (
+        {
+            "cluster.properties": {
+                "ackproof.generation": "0.10",
+                "replica.fetch.wait.max.ms": 20_000,
+            }
+        },
+        "cluster.properties.replica.fetch.wait.max.ms",
+        "replica.fetch.wait.max.ms (20000) is above replica.lag.time.max.ms (10000)",
+    ),
+    (
         {"cluster.properties": {"ackproof.generation": 0.8}},
         "cluster.properties.ackproof.generation",
         "put it in quotes",
