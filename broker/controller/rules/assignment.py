@@ -130,7 +130,7 @@ def _across_racks(
     first: int,
     shift: int,
 ) -> tuple[BrokerId, ...]:
-    """Take the ``first`` broker, then the others in order, beginning ``shift`` + 1 brokers after it.
+    """Take the ``first`` broker, then the others in order, from ``shift`` + 1 brokers after it on.
     A rack is used again only when every rack has been used as often."""
     size = len(ordered)
     others = [ordered[(first + 1 + (j + shift) % (size - 1)) % size] for j in range(size - 1)]
