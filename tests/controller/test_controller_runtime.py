@@ -11,7 +11,7 @@ from processes import free_port
 
 from broker.controller.cluster import BrokerInfo, Endpoint, ReplicaAssignment
 from broker.controller.events import StateWrite
-from broker.server.zk import znodes
+from broker.server.zk import registrations, znodes
 from broker.server.zk.config_zk import ConfigZk, of_topic
 from broker.server.zk.controller_zk import ControllerMoved, ControllerZk
 from broker.server.zk.session import SessionExpired
@@ -89,7 +89,10 @@ def test_topic_is_created_and_survives_its_leader(zookeeper, admin, caplog):
     ]
 
 
-def test_returning_broker_gets_its_partition_back(zookeeper):
+def test_returning_broker_gets_its_partition_back(zookeeper, caplog):
+    """The controller logs its failure and its startup as *Failover* prints it."""
+    caplog.set_level(logging.INFO, logger="broker.server.controller.broker_changes")
+
     async def main():
         async with cluster(zookeeper, 1, 2) as made:
             await made.brokers[1].zk.create_topic("orders", {0: [2]}, {})
@@ -98,12 +101,22 @@ def test_returning_broker_gets_its_partition_back(zookeeper):
             assert (await made.state(TP, lambda s: s.leader == NO_LEADER)).isr == (2,)
             await made.add(2)
             assert (await made.state(TP, lambda s: s.leader == 2)).leader_epoch == 2
+            logged = [r.message for r in caplog.records if r.name.endswith("broker_changes")]
+            listener = "[BrokerChangeListener on Controller 1]: Newly added brokers: "
+            assert logged[-4:] == [
+                f"{listener}, deleted brokers: 2, all live brokers: 1",
+                "[Controller 1]: Broker failure callback for 2",
+                f"{listener}2, deleted brokers: , all live brokers: 1,2",
+                "[Controller 1]: New broker startup callback for 2",
+            ]
             await until(lambda: made.brokers[2].roles.get(TP, None) is not None)
 
     run(main())
 
 
-def test_expired_controller_resigns_and_writes_nothing_more(zookeeper, way):
+def test_expired_controller_resigns_and_writes_nothing_more(zookeeper, way, caplog):
+    caplog.set_level(logging.INFO, logger="broker.server.controller.runtime")
+
     async def main():
         async with cluster(zookeeper) as made:
             await made.add(1, way.connect, SHORT_SESSION_MS)
@@ -132,6 +145,8 @@ def test_expired_controller_resigns_and_writes_nothing_more(zookeeper, way):
             await until(lambda: made.active() == [2])
             with pytest.raises(SessionExpired):
                 await writing
+            expired = "[SessionExpirationListener on 1], ZK expired; shut down all controller"
+            assert any(expired in record.message for record in caplog.records)
             forged = type(old)(old.epoch, old.epoch_version, made.brokers[2].zk.session.number)
             with pytest.raises(ControllerMoved, match="controller epoch 1 is over"):
                 await ControllerZk(made.brokers[2].zk).write_states(forged, [late])
@@ -251,7 +266,7 @@ async def bounced(broker):
     def submit(client):
         transaction = client.transaction()
         transaction.delete(path)
-        transaction.create(path, znodes.encode_broker(info, 0), ephemeral=True)
+        transaction.create(path, registrations.encode_broker(info, 0), ephemeral=True)
         return transaction.commit_async()
 
     await broker.zk.session.request(submit, broker.zk.session.number)

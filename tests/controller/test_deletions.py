@@ -1,5 +1,7 @@
 """A topic's node, its settings and the order to delete it go together, whoever dies in between."""
 
+import asyncio
+
 import pytest
 from controller_cluster import run
 from partition_writes import TP, write
@@ -130,5 +132,59 @@ def test_a_deletion_whose_answer_is_lost_does_not_take_the_next_topic(zookeeper)
             assert zk.lost is None
             assert await there(other) == NODES - {ORDER}
             assert await id_of(other) != topic_id
+
+    run(main())
+
+
+async def listed(zk, *topics):
+    """Somebody writes the node as *HA design* prints it."""
+    data = znodes.encode({"version": 1, "topics": list(topics)})
+    await zk.session.put(znodes.DELETE_TOPICS, data, zk.session.number)
+
+
+def test_a_list_of_topics_becomes_an_order_for_each(zookeeper):
+    async def main():
+        async with connected(zookeeper, KafkaZk, KafkaZk) as (zk, person):
+            orders = ControllerZk(zk)
+            tenure = await orders.elect(BrokerId(1))
+            looked = []
+            assert not await orders.topics_to_delete(tenure, lambda: looked.append(1))
+            await person.session.create(
+                f"{znodes.DELETE_TOPICS}/topic4", b"", person.session.number
+            )
+            await listed(person, "topic4", "topic5")
+            while not looked:
+                await asyncio.sleep(0.01)
+            asked = await orders.topics_to_delete(tenure, lambda: None)
+            assert asked == {"topic4", "topic5"}
+            assert (await zk.session.get(znodes.DELETE_TOPICS))[0] == b""
+            for nonsense in (b"nonsense", b'{"topics": ["a/b"]}'):
+                await person.session.put(znodes.DELETE_TOPICS, nonsense, person.session.number)
+                assert await orders.topics_to_delete(tenure, lambda: None) == asked
+                assert (await zk.session.get(znodes.DELETE_TOPICS))[0] == b""
+
+    run(main())
+
+
+def test_a_controller_that_dies_leaves_the_list_or_its_orders(zookeeper):
+    """A list that outlived its orders would delete the next topics of these names."""
+
+    async def main():
+        async with connected(zookeeper, Interrupted, KafkaZk) as (zk, person):
+            orders = ControllerZk(zk)
+            tenure = await orders.elect(BrokerId(1))
+            for requests in range(100):
+                await listed(person, "topic4", "topic5")
+                zk.requests_left = requests
+                try:
+                    await orders.topics_to_delete(tenure, lambda: None)
+                    return
+                except Died:
+                    data, _ = await person.session.get(znodes.DELETE_TOPICS)
+                    children = await person.session.children(znodes.DELETE_TOPICS)
+                    assert bool(data) != bool(children)
+                zk.requests_left = 10**9
+                for child in children:
+                    await removed(person, f"{znodes.DELETE_TOPICS}/{child}")
 
     run(main())

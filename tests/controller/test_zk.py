@@ -64,7 +64,7 @@ def test_registration_is_kafkas(zookeeper, other_client):
     run(main())
 
 
-def test_conflicted_ephemeral_node_is_waited_for(zookeeper, other_client):
+def test_conflicted_ephemeral_node_is_waited_for(zookeeper, other_client, caplog):
     async def main():
         async with connected(zookeeper, KafkaZk, KafkaZk) as (former, zk):
             old = await former.register_broker(info())
@@ -76,6 +76,11 @@ def test_conflicted_ephemeral_node_is_waited_for(zookeeper, other_client):
             assert epoch > old
             _, stat = await asyncio.to_thread(other_client.get, "/brokers/ids/1")
             assert stat.ephemeralOwner == zk.session.session_id
+            assert any(
+                record.message.startswith('I wrote this conflicted ephemeral node [{"features"')
+                and "at /brokers/ids/1 a while back in a different session" in record.message
+                for record in caplog.records
+            )
 
     run(main())
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.controller.cluster import PartitionState, ReplicaAssignment
+from broker.controller.cluster import BrokerInfo, Endpoint, PartitionState, ReplicaAssignment
 from broker.server.topic_names import is_legal
-from broker.server.zk import znodes
+from broker.server.zk import registrations, znodes
 from broker.server.zk.znodes import MalformedNode
 from broker.types import BrokerId, TopicPartition
 
@@ -17,11 +17,12 @@ TP = TopicPartition("orders", 0)
 PATH = "/isr_change_notification/isr_change_0000000000"
 
 DECODERS = {
-    "broker": lambda data: znodes.decode_broker(BrokerId(1), data),
+    "broker": lambda data: registrations.decode_broker(BrokerId(1), data),
     "topic": lambda data: znodes.decode_topic("orders", data),
     "state": lambda data: znodes.decode_state(TP, data, 0),
     "partitions": lambda data: znodes.decode_partitions(PATH, data),
     "reassignment": znodes.decode_reassignment,
+    "deletions": znodes.decode_deletions,
     "controller": znodes.decode_controller,
     "controller epoch": znodes.decode_controller_epoch,
     "config": lambda data: znodes.decode_config("/config/topics/orders", data),
@@ -41,6 +42,9 @@ KEYS = [
     "config",
     "entity_path",
     "endpoints",
+    "host",
+    "port",
+    "topics",
     "listener_security_protocol_map",
     "rack",
     "topic_id",
@@ -120,15 +124,38 @@ def test_a_partition_has_replicas() -> None:
         {"endpoints": ["BOGUS://h:1"]},
         {"endpoints": ["PLAINTEXT://h:70000"]},
         {"endpoints": ["PLAINTEXT://h:1"], "rack": 5},
+        {},
+        {"host": "h"},
+        {"host": "", "port": 1},
+        {"host": "h", "port": 0},
+        {"host": "h", "port": 65536},
+        {"host": "h", "port": "1"},
         {"endpoints": ["PLAINTEXT://h:1"], "listener_security_protocol_map": []},
     ],
 )
 def test_a_broker_can_be_reached(node) -> None:
     with pytest.raises(MalformedNode, match="/brokers/ids/1"):
-        znodes.decode_broker(BrokerId(1), json.dumps(node).encode())
+        registrations.decode_broker(BrokerId(1), json.dumps(node).encode())
+
+
+def test_a_broker_of_version_1_is_read_as_the_document_prints_it() -> None:
+    """*HA design*, "Broker": it has no endpoints, which came with 0.9."""
+    node = b'{"jmx_port": -1, "host": "node1", "version": 1, "port": 9092}'
+    assert registrations.decode_broker(BrokerId(1), node) == BrokerInfo(
+        broker_id=1, endpoints=(Endpoint(host="node1", port=9092, listener="PLAINTEXT"),)
+    )
+
+
+def test_topics_to_delete_are_read_as_the_document_prints_them() -> None:
+    """*HA design*, "/admin/delete_topics"."""
+    node = b'{"version": 1, "topics": ["topic4", "topic5", "topic4"]}'
+    assert znodes.decode_deletions(node) == ("topic4", "topic5")
+    for wrong in (b'{"version": 1}', b'{"topics": ["../ids"]}', b'{"topics": [5]}'):
+        with pytest.raises(MalformedNode, match="/admin/delete_topics"):
+            znodes.decode_deletions(wrong)
 
 
 @pytest.mark.parametrize("name", ["", "x", "1.0", "99999999999"])
 def test_a_registration_is_named_after_a_broker(name) -> None:
     with pytest.raises(MalformedNode, match="/brokers/ids/"):
-        znodes.decode_broker_id(name)
+        registrations.decode_broker_id(name)

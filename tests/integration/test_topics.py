@@ -1,5 +1,7 @@
 """Topics come, grow, move and go, at the word of an administrator."""
 
+import json
+
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import NewTopic
@@ -110,6 +112,21 @@ def test_a_deleted_topic_leaves_nothing_behind_and_its_name_is_free(cluster: Clu
     assert delete_topic(cluster, "gone") == KafkaError.UNKNOWN_TOPIC_OR_PART
     create_topic(cluster, "gone")
     assert read_all(cluster, "gone") == []
+
+
+def test_topics_are_deleted_by_a_list_in_zookeeper(cluster: Cluster) -> None:
+    """As *HA design* prints "/admin/delete_topics"; a name that no topic has is passed over."""
+    for topic in ("listed-1", "listed-2"):
+        create_topic(cluster, topic)
+    with zookeeper(cluster) as client:
+        wanted = {"version": 1, "topics": ["listed-1", "no-such", "listed-2"]}
+        client.set("/admin/delete_topics", json.dumps(wanted).encode())
+        until(
+            "they are gone",
+            lambda: not {"listed-1", "listed-2"} & set(client.get_children("/brokers/topics")),
+        )
+        until("nothing is ordered", lambda: client.get_children("/admin/delete_topics") == [])
+        assert client.get("/admin/delete_topics")[0] == b""
 
 
 # --- reassignment ---------------------------------------------------------------------------

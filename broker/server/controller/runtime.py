@@ -69,7 +69,7 @@ class ControllerRuntime:
         self._registered = registered
         self._questions: dict[int, asyncio.Future[Any]] = {}
         """Answers that are waited for, by token; None when the term ends first."""
-        zk.on_session_expired(self._resign)
+        zk.on_session_expired(self._session_expired)
         zk.on_session_established(self._contest_soon)
 
     @property
@@ -247,6 +247,15 @@ class ControllerRuntime:
         if path not in term.looking:
             term.looking.add(path)
             self._jobs.put_nowait((term, path, lambda _group: term.look(path)))
+
+    def _session_expired(self) -> None:
+        if self._term is not None:
+            logger.info(
+                "[SessionExpirationListener on %d], ZK expired; shut down all controller "
+                "components and try to re-elect",
+                self._config.id,
+            )
+        self._resign()
 
     def _resign(self) -> None:
         """End the term, at once."""

@@ -21,6 +21,7 @@ from broker.controller.cluster import LiveBroker, PartitionState, TopicAssignmen
 from broker.controller.context import Context
 from broker.controller.controller import Controller
 from broker.server.admin.topic_configs import TopicConfigs
+from broker.server.controller.broker_changes import log_broker_changes
 from broker.server.controller.channel import Channel, Response
 from broker.server.controller.state_changes import log_tenure, log_write
 from broker.server.metrics import meters
@@ -137,6 +138,8 @@ class Term:
 
     async def _brokers_changed(self) -> None:
         live = await self._zk.live_brokers(self._looks[znodes.BROKER_IDS])
+        if self.context is not None:
+            log_broker_changes(self._config.id, self.context.live, live)
         await self.feed(events.BrokersChanged(live=live))
 
     async def _topics_changed(self) -> None:
@@ -168,7 +171,7 @@ class Term:
             await self.feed(events.IsrChanged(notifications=tuple(changes), states=states))
 
     async def _deletion_asked(self) -> None:
-        topics = await self._orders.topics_to_delete(self._looks[znodes.DELETE_TOPICS])
+        topics = await self._orders.topics_to_delete(self.tenure, self._looks[znodes.DELETE_TOPICS])
         if self._config.delete_topic_enable:
             if topics:
                 await self.feed(events.DeletionAsked(topics=topics))

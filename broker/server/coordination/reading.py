@@ -23,7 +23,7 @@ from broker.coordination.nodes import (
 )
 from broker.server.coordination import nodes
 from broker.server.topic_names import is_legal
-from broker.server.zk import znodes
+from broker.server.zk import registrations, znodes
 from broker.server.zk.session import Callback, ZkSession
 from broker.server.zk.understood import understood
 from broker.types import BrokerId, TopicPartition, ZkVersion
@@ -156,7 +156,7 @@ class Reader:
     async def live(self, watch: Callback | None = None) -> frozenset[BrokerId]:
         """Who is registered; ``watch`` is called when some come or go."""
         names = await self._session.children(znodes.BROKER_IDS, watch)
-        ids = (understood(znodes.decode_broker_id, name) for name in names)
+        ids = (understood(registrations.decode_broker_id, name) for name in names)
         return frozenset(broker for broker in ids if broker is not None)
 
     async def queue(

@@ -311,9 +311,36 @@ class ControllerZk:
             if node is not None
         }
 
-    async def topics_to_delete(self, watch: Callback) -> frozenset[str]:
-        """The topics named in ``/admin/delete_topics``."""
+    async def topics_to_delete(self, tenure: Tenure, watch: Callback) -> frozenset[str]:
+        """The topics named in ``/admin/delete_topics``, by its children or in the node itself.
+        ``watch`` is called when there are others."""
+        if await self._order(znodes.DELETE_TOPICS, watch):
+            await self._split_deletions(tenure)
         return frozenset(await self._session.children(znodes.DELETE_TOPICS, watch))
+
+    async def _split_deletions(self, tenure: Tenure) -> None:
+        """Make each topic that the node lists a child of it, and empty the node, all at once.
+
+        If the list stayed beside the children until all are deleted, a controller that dies before
+        it has emptied the node would leave it to the next one. That one would delete topics which
+        somebody has made again in the meantime.
+        """
+        path = znodes.DELETE_TOPICS
+        node = await self._session.get(path)
+        if node is None or not node[0]:
+            return
+        asked = understood(znodes.decode_deletions, node[0]) or ()
+        there = await self._session.children(path)
+
+        def operations(transaction: Any) -> None:
+            for topic in asked:
+                if topic not in there:
+                    transaction.create(f"{path}/{topic}", b"")
+            transaction.set_data(path, b"", version=node[1].version)
+
+        results = await self._all_or_nothing(tenure, operations)
+        if any(isinstance(result, NodeExistsError | BadVersionError) for result in results):
+            await self._split_deletions(tenure)
 
     async def preferred_election(self, watch: Callback) -> tuple[TopicPartition, ...] | None:
         """What ``/admin/preferred_replica_election`` asks for; None when nobody asks."""

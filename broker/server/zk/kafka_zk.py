@@ -23,7 +23,7 @@ from broker.controller.cluster import (
     TopicAssignment,
 )
 from broker.server.clock import Clock
-from broker.server.zk import isr_write, znodes
+from broker.server.zk import isr_write, registrations, znodes
 from broker.server.zk.isr_write import IsrWriteResult
 from broker.server.zk.session import (
     Callback,
@@ -139,7 +139,7 @@ class KafkaZk:
         session = self.session.number
         epoch = None
         while epoch is None:
-            data = znodes.encode_broker(info, self.now_ms())
+            data = registrations.encode_broker(info, self.now_ms())
             try:
                 epoch = await self.session.create(path, data, session, ephemeral=True)
             except NodeExistsError:
@@ -159,14 +159,16 @@ class KafkaZk:
             return None
         if stat.ephemeralOwner == self.session.session_id:
             return int(stat.czxid)
-        other = znodes.decode_broker(info.broker_id, data)
+        other = registrations.decode_broker(info.broker_id, data)
         if other.endpoints != info.endpoints:
             raise BrokerIdInUse(
                 f"broker.id={info.broker_id} is registered by a broker at {other.endpoints}; "
                 f"give this one (at {info.endpoints}) another broker.id"
             )
         logger.warning(
-            "%s was written in another session, 0x%x; waiting for ZooKeeper to delete it",
+            "I wrote this conflicted ephemeral node [%s] at %s a while back in a different session "
+            "(0x%x), hence I will backoff for this node to be deleted by Zookeeper and retry",
+            data.decode(errors="replace"),
             path,
             stat.ephemeralOwner,
         )
@@ -176,7 +178,7 @@ class KafkaZk:
     async def live_brokers(self, watch: Callback | None = None) -> dict[BrokerId, LiveBroker]:
         """The registered brokers; ``watch`` is called when some come or go."""
         names = await self.session.children(znodes.BROKER_IDS, watch)
-        ids = [understood(znodes.decode_broker_id, name) for name in sorted(names)]
+        ids = [understood(registrations.decode_broker_id, name) for name in sorted(names)]
         found = await asyncio.gather(*(self._live_broker(i) for i in ids if i is not None))
         return {broker.info.broker_id: broker for broker in found if broker is not None}
 
@@ -185,7 +187,7 @@ class KafkaZk:
         if node is None:
             return None
         data, stat = node
-        info = understood(znodes.decode_broker, broker, data)
+        info = understood(registrations.decode_broker, broker, data)
         return None if info is None else LiveBroker(info=info, epoch=stat.czxid)
 
     async def controller(self, watch: Callback | None = None) -> BrokerId | None:

@@ -1,7 +1,7 @@
 """Kafka's znodes: where they are and what is in them.
 
-Paths and JSON are those of Kafka 3.x (``kafka.zk.ZkData``); the older shapes that seed 000 prints
-("HA-related ZooKeeper structure") are their ancestors, and decoding stands additional and missing
+Paths and JSON are those of Kafka 3.x (``kafka.zk.ZkData``). The older shapes that *HA design*
+prints ("HA-related ZooKeeper structure") are read, too, and decoding stands additional and missing
 optional fields. Anybody may have written what is there. Decoders raise :class:`MalformedNode`
 naming the path, for a number that no request could carry and a topic's name that must not get
 into a path as well as for no JSON at all.
@@ -11,13 +11,9 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from broker.controller.cluster import (
     NEVER_READ,
-    SECURITY_PROTOCOLS,
-    BrokerInfo,
-    Endpoint,
     PartitionState,
     ReplicaAssignment,
     TopicAssignment,
@@ -111,7 +107,7 @@ def decode(path: str, data: bytes) -> dict[str, Any]:
     return value
 
 
-def _number(value: Any) -> int:
+def number(value: Any) -> int:
     """A number as JSON has it, in Kafka's 32 bits even when 1 is added; raises ValueError."""
     if type(value) is not int or not -(2**31) <= value < 2**31 - 1:
         raise ValueError(f"{value!r:.80} where a 32-bit number should be")
@@ -127,67 +123,14 @@ def _broker_epoch(value: Any) -> int:
 
 def _partition_of(value: Mapping[str, Any]) -> TopicPartition:
     """What ``{"topic": T, "partition": P}`` names; raises KeyError, TypeError, ValueError."""
-    name = value["topic"]
+    return TopicPartition(_topic_name(value["topic"]), number(value["partition"]))
+
+
+def _topic_name(name: Any) -> str:
+    """A topic's name; raises ValueError."""
     if not isinstance(name, str) or not is_legal(name):
         raise ValueError(f"{name!r:.80} where a topic's name should be")
-    return TopicPartition(name, _number(value["partition"]))
-
-
-# --- brokers --------------------------------------------------------------------------------
-
-
-def encode_broker(info: BrokerInfo, timestamp_ms: int) -> bytes:
-    """Version 5; ``host`` and ``port`` are the first endpoint's, for old readers."""
-    first = info.endpoints[0]
-    node: dict[str, Any] = {
-        "features": {},
-        "listener_security_protocol_map": {e.listener: e.security_protocol for e in info.endpoints},
-        "endpoints": [f"{e.listener}://{e.host}:{e.port}" for e in info.endpoints],
-        "jmx_port": -1,
-        "port": first.port,
-        "host": first.host,
-        "version": 5,
-        "timestamp": str(timestamp_ms),
-    }
-    if info.rack is not None:
-        node["rack"] = info.rack
-    return encode(node)
-
-
-def decode_broker_id(name: str) -> BrokerId:
-    """The broker that ``/brokers/ids/<name>`` is about."""
-    try:
-        return BrokerId(_number(int(name)))
-    except ValueError as error:
-        raise MalformedNode(f"{BROKER_IDS}/{name} is named after no broker") from error
-
-
-def decode_broker(broker: BrokerId, data: bytes) -> BrokerInfo:
-    """The broker that ``/brokers/ids/<broker>`` describes."""
-    path = broker_id(broker)
-    node = decode(path, data)
-    protocols = node.get("listener_security_protocol_map", {})
-    try:
-        endpoints = tuple(_endpoint(text, protocols) for text in node["endpoints"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MalformedNode(f"{path} has no usable endpoints: {error}") from error
-    rack = node.get("rack")
-    if not endpoints or not (rack is None or isinstance(rack, str)):
-        raise MalformedNode(f"{path} has no endpoints, or {rack!r} for a rack")
-    return BrokerInfo(broker_id=broker, endpoints=endpoints, rack=rack)
-
-
-def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
-    parts = urlsplit(text)
-    listener = text.partition("://")[0]
-    if parts.hostname is None or parts.port is None:
-        raise ValueError(f"{text!r} is not LISTENER://host:port")
-    protocol = protocols.get(listener, listener)
-    if protocol not in SECURITY_PROTOCOLS:
-        raise ValueError(f"{protocol!r} is no security protocol")
-    return Endpoint(
-        host=parts.hostname, port=parts.port, listener=listener, security_protocol=protocol
-    )
+    return name
 
 
 # --- topics ---------------------------------------------------------------------------------
@@ -219,7 +162,7 @@ def decode_topic(name: str, data: bytes) -> TopicAssignment:
     removing = node.get("removing_replicas", {})
     try:
         parts = {
-            _number(int(p)): ReplicaAssignment(
+            number(int(p)): ReplicaAssignment(
                 replicas=_replicas(ids),
                 adding=_brokers(adding.get(p, ())),
                 removing=_brokers(removing.get(p, ())),
@@ -242,7 +185,7 @@ def decode_topic_id(path: str, node: Mapping[str, Any]) -> uuid.UUID | None:
 
 
 def _brokers(ids: Iterable[Any]) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(_number(i)) for i in ids)
+    return tuple(BrokerId(number(i)) for i in ids)
 
 
 def _replicas(ids: Iterable[Any]) -> tuple[BrokerId, ...]:
@@ -284,11 +227,11 @@ def decode_state(
         isr = _brokers(node["isr"])
         epochs = [_broker_epoch(epoch) for epoch in node.get("isr_broker_epochs", ())]
         return PartitionState(
-            leader=BrokerId(_number(node["leader"])),
-            leader_epoch=LeaderEpoch(_number(node["leader_epoch"])),
+            leader=BrokerId(number(node["leader"])),
+            leader_epoch=LeaderEpoch(number(node["leader_epoch"])),
             isr=isr,
             broker_epochs=dict(zip(isr, epochs, strict=True)) if epochs else {},
-            controller_epoch=ControllerEpoch(_number(node["controller_epoch"])),
+            controller_epoch=ControllerEpoch(number(node["controller_epoch"])),
             zk_version=ZkVersion(version),
             mzxid=mzxid,
         )
@@ -312,6 +255,16 @@ def decode_partitions(path: str, data: bytes) -> tuple[TopicPartition, ...]:
         return tuple(_partition_of(each) for each in node["partitions"])
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedNode(f"{path} lists no partitions: {error!r}") from error
+
+
+def decode_deletions(data: bytes) -> tuple[str, ...]:
+    """Return the topics that ``/admin/delete_topics`` itself lists (*HA design*). Since 0.8.1 each
+    is a child of that node."""
+    node = decode(DELETE_TOPICS, data)
+    try:
+        return tuple(dict.fromkeys(_topic_name(each) for each in node["topics"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedNode(f"{DELETE_TOPICS} lists no topics: {error!r}") from error
 
 
 def decode_reassignment(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...]]:
@@ -340,7 +293,7 @@ def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
 def decode_controller(data: bytes) -> BrokerId:
     """The broker that holds ``/controller``."""
     try:
-        return BrokerId(_number(decode(CONTROLLER, data)["brokerid"]))
+        return BrokerId(number(decode(CONTROLLER, data)["brokerid"]))
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedNode(f"{CONTROLLER} names no broker: {error!r}") from error
 
@@ -348,7 +301,7 @@ def decode_controller(data: bytes) -> BrokerId:
 def decode_controller_epoch(data: bytes) -> ControllerEpoch:
     """The epoch of the last election."""
     try:
-        return ControllerEpoch(_number(int(data)))
+        return ControllerEpoch(number(int(data)))
     except (TypeError, ValueError) as error:
         raise MalformedNode(f"{CONTROLLER_EPOCH} holds no number: {data!r:.80}") from error
 
