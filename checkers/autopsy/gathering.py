@@ -7,7 +7,8 @@ from itertools import pairwise
 from checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene, Sender
 from checkers.cluster.faults import FOREVER, FaultFacts, Partition
 from checkers.cluster.observed import Absence, Observed, Span, State
-from checkers.promises.terms import Surroundings, clean, strike
+from checkers.promises.surroundings import Surroundings
+from checkers.promises.terms import clean, strike
 from checkers.timeline.cuts import Cut
 from checkers.timeline.known import Timeline
 from checkers.timeline.words import Word

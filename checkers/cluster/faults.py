@@ -5,7 +5,7 @@ is on until the end. In between it is in full strength from ``injected`` until `
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,22 @@ controllers."""
 
 CLIENT_NODES = "client-"
 """How nodes are called where clients run."""
+
+CLOCKS = frozenset({"step-clock", "fast-clock", "strobe-clock"})
+"""Faults that change a server's time of day, and nothing else. Sessions are measured by the time
+since boot."""
+
+ORDERS = frozenset(
+    {
+        *("reassign", "elect-preferred", "elect-unclean", "alter-min-isr", "add-broker"),
+        *("create-topic", "grow-topic", "delete-topic", "delete-records"),
+        *("add-partitions", "advance-log-start"),
+    }
+)
+"""Faults that are an administrator's orders. They stop, slow and cut off no server."""
+
+_WORDS = (None, UNSYNCED, "all", SILENTLY, UNCLEANLY)
+"""What a fault can destroy."""
 
 _BROKER = re.compile(r"broker-(\d{1,9})")
 
@@ -58,6 +74,7 @@ class FaultFacts:
         begun: Whether it ever was about to be injected; not where its target named nobody.
         verified: When it was proven to have bitten; None where it never was.
         consumers_alone: Whether it crashed consumers, and befell nobody else.
+        planned: Whether the manifest plans it.
     """
 
     fault_id: int
@@ -77,6 +94,7 @@ class FaultFacts:
     min_isr: int | None = None
     deleted_before: int | None = None
     consumers_alone: bool = False
+    planned: bool = True
 
     @property
     def label(self) -> str:
@@ -109,6 +127,33 @@ class FaultFacts:
         return frozenset(int(match.group(1)) for match in found if match)
 
     @property
+    def trusted(self) -> bool:
+        """Whether it can excuse anything.
+
+        A fault that the manifest does not plan, or that destroys what is no word of the schema, may
+        leave a promise unknown. It never ends one for certain.
+        """
+        return self.planned and self.destroys in _WORDS
+
+    @property
+    def disturbs(self) -> bool:
+        """Whether it may keep a server that it befell from hearing of anything."""
+        return self.begun and self.name not in CLOCKS | ORDERS and self.min_isr is None
+
+    def befell_keepers(self, combined: Collection[str]) -> bool:
+        """Return whether it befell a server that keeps the metadata.
+
+        A fault on the links between these and brokers is the brokers' own: the others hear as
+        before.
+
+        Args:
+            combined: The brokers that keep the metadata, too, by name.
+        """
+        servers = set(self.servers or ())
+        keepers = {one for one in servers if one.startswith(KEEPERS) or one in combined}
+        return bool(keepers) and not ("->" in self.target and servers - keepers)
+
+    @property
     def on_clients(self) -> bool:
         """Whether it befell nodes where clients run."""
         return any(server.startswith(CLIENT_NODES) for server in self.servers or ())
@@ -130,21 +175,30 @@ class FaultFacts:
 
 
 def faults_of(
-    rows: Sequence[Mapping[str, Any]], planned: Sequence[PlannedFault] = ()
+    rows: Sequence[Mapping[str, Any]], planned: Sequence[PlannedFault] | None = None
 ) -> tuple[FaultFacts, ...]:
-    """The faults that rows of the table ``faults`` tell of, by their number; ``planned``: what the
-    manifest says of them."""
+    """Return the faults that rows of the table ``faults`` tell of, by their number.
+
+    Args:
+        planned: What the manifest says of them; None: it is not asked.
+    """
     events: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
         events.setdefault(row["fault_id"], []).append(row)
-    set_to = _planned(planned, "min_insync_replicas")
-    deleted = _planned(planned, "before_offset")
-    return tuple(
-        replace(
-            _facts(number, rows), min_isr=set_to.get(number), deleted_before=deleted.get(number)
+    plans = {(plan.fault_id, plan.fault): plan.parameters for plan in planned or ()}
+    found = []
+    for number, mine in sorted(events.items()):
+        fault = _facts(number, mine)
+        parameters = plans.get((number, fault.name), {})
+        found.append(
+            replace(
+                fault,
+                min_isr=_number(parameters, "min_insync_replicas"),
+                deleted_before=_number(parameters, "before_offset"),
+                planned=planned is None or (number, fault.name) in plans,
+            )
         )
-        for number, rows in sorted(events.items())
-    )
+    return tuple(found)
 
 
 def deleted_before(faults: Sequence[FaultFacts], partition: Partition) -> int:
@@ -156,13 +210,9 @@ def deleted_before(faults: Sequence[FaultFacts], partition: Partition) -> int:
     return max(ordered, default=0)
 
 
-def _planned(planned: Sequence[PlannedFault], parameter: str) -> dict[int, int]:
-    """The parameter of those faults that have it, by their number."""
-    return {
-        plan.fault_id: value
-        for plan in planned
-        if isinstance(value := plan.parameters.get(parameter), int)
-    }
+def _number(parameters: Mapping[str, Any], name: str) -> int | None:
+    value = parameters.get(name)
+    return value if isinstance(value, int) else None
 
 
 def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:

@@ -73,6 +73,14 @@ class Observed:
         """Each state and the one after it."""
         return pairwise(self.states)
 
+    def successions(self) -> Iterator[tuple[State, State, int | None]]:
+        """Yield each state, the one after it, and the broker that was seen last to lead before the
+        second; None where none was."""
+        leader: int | None = None
+        for before, after in self.changes():
+            leader = before.leader if before.leader >= 0 else leader
+            yield before, after, leader
+
     def spans(self) -> Iterator[tuple[Span, State]]:
         """Each state with the time for which it was the last that was seen."""
         ends = (*(state.time for state in self.states[1:]), FOREVER)
@@ -148,10 +156,13 @@ class Observation:
     def tenure(self, time: int) -> tuple[int, Span] | None:
         """The broker that was seen to be the last controller at a time, and until when it was;
         None: there had been none."""
-        for (since, broker), (end, _) in pairwise([*self._controllers, (FOREVER, -1)]):
-            if since <= time < end:
-                return broker, Span(since, end)
-        return None
+        return next((one for one in self.tenures if one[1].start <= time < one[1].end), None)
+
+    @property
+    def tenures(self) -> tuple[tuple[int, Span], ...]:
+        """The brokers that were seen to be the controller, each with its time in office."""
+        followed = pairwise([*self._controllers, (FOREVER, -1)])
+        return tuple((broker, Span(since, end)) for (since, broker), (end, _) in followed)
 
 
 def _state(row: Mapping[str, Any]) -> State:

@@ -7,7 +7,8 @@ from checkers.cluster.faults import FOREVER, Partition
 from checkers.cluster.reach import settle_ns
 from checkers.evidence.run import RunEvidence
 from checkers.promises.agreement import Agreement, agreement
-from checkers.promises.terms import Surroundings, Terms, shown_terms, terms
+from checkers.promises.surroundings import Surroundings
+from checkers.promises.terms import Terms, shown_terms, terms
 from history.cell import Cell
 from history.manifest import PlannedGroup
 
@@ -53,6 +54,7 @@ def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
     return Terms(
         unpromised_before=max(one.unpromised_before for one in found),
         unknown_before=max(one.unknown_before for one in found),
+        unknown_in=tuple(span for one in found for span in one.unknown_in),
         why=tuple(dict.fromkeys(why for one in found for why in one.why)),
     )
 
@@ -81,6 +83,8 @@ def around(run: RunEvidence, partition: Partition) -> Surroundings:
         faults=run.faults,
         settle_ns=settle_ns(run.planned),
         clock_bound_ns=run.clock_bound_ns(partition),
+        tenures=run.observation.tenures,
+        combined=frozenset(run.planned.combined),
     )
 
 

@@ -23,8 +23,8 @@ from itertools import pairwise
 from checkers.cluster.faults import FOREVER, SILENTLY, UNCLEANLY, UNSYNCED, FaultFacts, Partition
 from checkers.cluster.observed import Observed, Span, State
 from checkers.promises.standing import Standing
+from checkers.promises.surroundings import Surroundings
 from checkers.promises.terms import (
-    Surroundings,
     ordered_elections,
     proven,
     strike,

@@ -72,8 +72,10 @@ def standings(times: Array, terms: Terms, earliest: Array | None = None) -> tupl
     """Which of the times are not promised, and of which nobody knows; as :func:`by_time`."""
     unpromised: Array = times < terms.unpromised_before
     since = times if earliest is None else np.minimum(times, earliest)
-    unknown: Array = (since < terms.unknown_before) & ~unpromised
-    return unpromised, unknown
+    unknown: Array = since < terms.unknown_before
+    for span in terms.unknown_in:
+        unknown |= (times >= span.start) & (times < span.end)
+    return unpromised, unknown & ~unpromised
 
 
 def of_partition(begun: int, terms: Terms) -> Standing:

@@ -11,13 +11,20 @@ broken promise: every boundary is moved later by the clock bound, that of a loss
 observation's lag, that of an election by the time until a deposed leader has heard of it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from checkers.cluster.faults import FOREVER, SILENTLY, UNCLEANLY, UNSYNCED, FaultFacts, Partition
 from checkers.cluster.observed import OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, State
+from checkers.promises.surroundings import Surroundings
 from checkers.promises.survivors import voided
 from history.cell import Cell
+
+PAUSE_CLIENT = "pause-client"
+
+GIVEN_UP_NS = 12_000_000_000
+"""By then a client has given up a request that was not answered: request.timeout.ms and
+socket.timeout.ms are 5 and 6 s of our clients, and are looked at once a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,33 +43,18 @@ class Terms:
     Attributes:
         unpromised_before: What was acked earlier is not promised.
         unknown_before: Of what was acked earlier, and not earlier than that, nobody knows.
-        why: The reasons for the two, a sentence each.
+        unknown_in: Likewise of what is recorded as acked in these spans: a client may have been
+            kept from recording it earlier.
+        why: The reasons for these, a sentence each.
     """
 
     unpromised_before: int = 0
     unknown_before: int = 0
+    unknown_in: tuple[Span, ...] = ()
     why: tuple[str, ...] = ()
 
 
 ALL_PROMISED = Terms()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What the terms of a partition follow from, beside its cell.
-
-    Attributes:
-        observed: What was seen of it.
-        faults: Of the run.
-        settle_ns: Session timeout and replica lag: within this time after whatever kept a deposed
-            leader from hearing of it is over, it has heard.
-        clock_bound_ns: Of those who sent to it; None where that is not known.
-    """
-
-    observed: Observed
-    faults: tuple[FaultFacts, ...]
-    settle_ns: int
-    clock_bound_ns: int | None
 
 
 def terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
@@ -73,11 +65,32 @@ def terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
         limits.append(Limit(before=FOREVER, certain=False, why=why))
     certain = [limit for limit in limits if limit.certain]
     decisive = [max(some, key=lambda limit: limit.before) for some in (certain, limits) if some]
+    unknown_before = max((limit.before for limit in limits), default=0)
     return Terms(
         unpromised_before=max((limit.before for limit in certain), default=0),
-        unknown_before=max((limit.before for limit in limits), default=0),
+        unknown_before=unknown_before,
+        unknown_in=tuple(_recorded_late(around, unknown_before)),
         why=tuple(dict.fromkeys(limit.why for limit in decisive)),
     )
+
+
+def _recorded_late(around: Surroundings, boundary: int) -> Iterator[Span]:
+    """Yield when a client may have recorded acks that it was given before a boundary.
+
+    A client that is paused records what its socket holds when it goes on. One that is cut off, or
+    whose links are slow, is given an ack within the time after which it gives the request up.
+    """
+    for fault in around.faults:
+        if not (fault.on_clients and fault.disturbs):
+            continue
+        if fault.name == PAUSE_CLIENT:
+            back, given = fault.start if fault.heal is None else fault.heal, fault.start
+            end = fault.end + around.settle_ns
+        else:
+            back = given = fault.start
+            end = min(fault.end, boundary) + GIVEN_UP_NS
+        if given < boundary < end:
+            yield Span(max(back, boundary), around.widened(end))
 
 
 def shown_terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
@@ -130,17 +143,17 @@ def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Span]:
     """When a leader that was deposed may have gone on telling what it knew, as if nothing had been
     written since: from each change of leader until it had settled."""
     faults = [fault for fault in around.faults if fault.touches(partition)]
-    for before, after in around.observed.changes():
+    for before, after, deposed in around.observed.successions():
         if after.leader != before.leader or after.leader_epoch - before.leader_epoch > 1:
             start = max(before.time, after.time - OBSERVATION_LAG_NS)
             if around.observed.blind(Span(before.time, after.time)):
                 start = before.time
             start = max(start - (around.clock_bound_ns or 0), 0)
-            yield Span(start, settled(after.time, around, faults))
+            yield Span(start, around.heard(after.time, _known(before, after, deposed), faults))
 
 
-def _leader_changes(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
-    for before, after in around.observed.changes():
+def _leader_changes(around: Surroundings, faults: Sequence[FaultFacts]) -> Iterator[Limit]:
+    for before, after, deposed in around.observed.successions():
         raised = after.leader_epoch - before.leader_epoch
         # The controller raises the epoch by one, too, when it takes a dead follower out of the
         # ISR: the same leader and one epoch more is no change of leader. Two more, and somebody
@@ -150,7 +163,7 @@ def _leader_changes(around: Surroundings, faults: Iterable[FaultFacts]) -> Itera
         if _led_for_the_first_time(before, after):
             continue
         why = f"its leader changed from {before.leader} to {after.leader} (acks=1)"
-        yield Limit(before=settled(after.time, around, faults), certain=True, why=why)
+        yield from _until_heard(around, faults, (before, after, deposed), certain=True, why=why)
 
 
 def _led_for_the_first_time(before: State, after: State) -> bool:
@@ -173,10 +186,10 @@ def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterato
         else:
             continue
         why = f"{fault.label} took data from its leader's disk (acks=1)"
-        yield Limit(before=_widened(struck.end, around), certain=certain, why=why)
+        yield Limit(before=around.widened(struck.end), certain=certain, why=why)
 
 
-def ordered_elections(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+def ordered_elections(around: Surroundings, faults: Sequence[FaultFacts]) -> Iterator[Limit]:
     """Where unclean.leader.election.enable is off, an administrator who orders an unclean election
     has chosen the loss. One that came before the order, or long after it, is the brokers' own."""
     for fault in faults:
@@ -186,14 +199,15 @@ def ordered_elections(around: Surroundings, faults: Iterable[FaultFacts]) -> Ite
         ordered = Span(fault.start, end)
         if around.observed.blind(ordered):
             why = f"nobody watched who led it when {fault.label} let anybody lead"
-            yield Limit(before=settled(end, around, faults), certain=False, why=why)
-        yield from unclean_elections(around, faults, ordered)
+            yield Limit(before=around.heard(end, None, faults), certain=False, why=why)
+        for limit in unclean_elections(around, faults, ordered):
+            yield replace(limit, certain=limit.certain and fault.trusted)
 
 
 def unclean_elections(
-    around: Surroundings, faults: Iterable[FaultFacts], within: Span
+    around: Surroundings, faults: Sequence[FaultFacts], within: Span
 ) -> Iterator[Limit]:
-    for before, after in around.observed.changes():
+    for before, after, deposed in around.observed.successions():
         is_clean = clean(before, after, around.observed)
         if is_clean is True or _led_for_the_first_time(before, after):
             continue
@@ -206,10 +220,10 @@ def unclean_elections(
             why = f"an election outside the ISR may have gone unseen between {span}"
         # Found after a hole from 10 to 20, it may be of second 11, and what was acked in second 15
         # have been acked by the one that was elected.
-        since = around.observed.not_before(after)
-        yield Limit(before=settled(since, around, faults), certain=is_clean is False, why=why)
-        if since < after.time:
-            yield Limit(before=settled(after.time, around, faults), certain=False, why=why)
+        since = replace(after, time=around.observed.not_before(after))
+        certain = is_clean is False
+        yield from _until_heard(around, faults, (before, since, deposed), certain=certain, why=why)
+        yield from _until_heard(around, faults, (before, after, deposed), certain=False, why=why)
 
 
 def clean(before: State, after: State, observed: Observed) -> bool | None:
@@ -242,7 +256,7 @@ def _survivors(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[L
             else f"nobody watched whether {void.fault.label} {lost} that had it"
         )
         certain = void.certain and proven(void.fault)
-        yield Limit(before=_widened(void.before, around), certain=certain, why=why)
+        yield Limit(before=around.widened(void.before), certain=certain, why=why)
 
 
 def _silent_damage(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
@@ -262,7 +276,7 @@ def _silent_damage(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterat
         else:
             continue
         why = f"{fault.label} damaged what one that led it had synced"
-        yield Limit(before=_widened(struck.end, around), certain=certain, why=why)
+        yield Limit(before=around.widened(struck.end), certain=certain, why=why)
 
 
 def strike(fault: FaultFacts) -> Span | None:
@@ -277,22 +291,30 @@ def strike(fault: FaultFacts) -> Span | None:
 
 
 def proven(fault: FaultFacts) -> bool:
-    """Whether it is known to have happened at all."""
-    return fault.bit and fault.injected is not None
+    """Return whether it is known to have happened, and can excuse anything."""
+    return fault.bit and fault.injected is not None and fault.trusted
 
 
-def settled(change: int, around: Surroundings, faults: Iterable[FaultFacts]) -> int:
-    """By when a leader deposed at ``change`` no longer acks, or knows of another ISR.
+def _until_heard(
+    around: Surroundings,
+    faults: Sequence[FaultFacts],
+    change: tuple[State, State, int | None],
+    *,
+    certain: bool,
+    why: str,
+) -> Iterator[Limit]:
+    """Yield until when a deposed leader may have gone on acknowledging, and may have perhaps.
 
-    Cut off from ZooKeeper and the others, a deposed leader goes on acking whoever reaches it until
-    the links are healed and it hears who leads now: it loses all that, and is not asked to keep it.
+    ``change``: as from :meth:`Observed.successions`. Whom nobody saw lead in between may have gone
+    on, too, and so may anybody while a fault was on that the manifest does not plan.
     """
-    settled = change + around.settle_ns
-    for fault in sorted(faults, key=lambda fault: fault.start):
-        if fault.start <= settled and fault.end > change:
-            settled = max(settled, fault.end + around.settle_ns)
-    return _widened(settled, around)
+    before, after, deposed = change
+    known = [fault for fault in faults if fault.trusted] if deposed is not None else ()
+    yield Limit(before=around.heard(after.time, deposed, known), certain=certain, why=why)
+    perhaps = around.heard(after.time, _known(before, after, deposed), faults)
+    yield Limit(before=perhaps, certain=False, why=why)
 
 
-def _widened(time: int, around: Surroundings) -> int:
-    return min(time + (around.clock_bound_ns or 0), FOREVER)
+def _known(before: State, after: State, deposed: int | None) -> int | None:
+    """Return the broker that was deposed between two states; None: it may have been any."""
+    return None if after.leader_epoch - before.leader_epoch > 1 else deposed

@@ -36,9 +36,8 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     compared = copies(run, cell, partition)
     befell = around(run, partition)
     words = run.words.get(partition, ())
-    combined = run.planned.combined
-    ensemble = run.zookeepers != 1 and len(combined) != 1
-    known = timeline(cell, partition, befell, words, ensemble=ensemble, combined=combined)
+    ensemble = run.zookeepers != 1 and len(run.planned.combined) != 1
+    known = timeline(cell, partition, befell, words, ensemble=ensemble)
     told = Told(
         cell=cell,
         partition=partition,
@@ -72,6 +71,9 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         fault_labels=list(reached.labels),
         unpromised_before=within_int64(promise.unpromised_before),
         unknown_before=within_int64(promise.unknown_before),
+        unknown_in=[
+            (within_int64(span.start), within_int64(span.end)) for span in promise.unknown_in
+        ],
         moments=[moment.name for moment in counted],
         moment_starts=[within_int64(moment.span.start) for moment in counted],
         moment_ends=[within_int64(moment.span.end) for moment in counted],

@@ -1,9 +1,10 @@
 """A partition to reconcile, as Spark hands it to a task: all that is to be known of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from checkers.autopsy.scene import Scene
 from checkers.cluster.faults import Partition
+from checkers.cluster.observed import Span
 from checkers.promises.terms import Terms
 from checkers.reads.anomalies import Promises
 from checkers.reads.consumers import Consumer, Group
@@ -18,8 +19,8 @@ class WorkItem:
     """One partition to reconcile. ``sends``, ``log``: files, and whether they are all that was
     written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
     none; ``complete`` to ``end``: what the final read reports; ``deleted_before``: the offset below
-    which records were deleted by order; ``unpromised_before`` and ``unknown_before``:
-    :class:`checkers.promises.terms.Terms`; ``moments``: when acks are counted
+    which records were deleted by order; ``unpromised_before``, ``unknown_before``
+    and ``unknown_in``: :class:`checkers.promises.terms.Terms`; ``moments``: when acks are counted
     (:class:`checkers.cluster.coverage.Moment`); ``shown_unpromised_before``,
     ``shown_unknown_before``: the terms of what consumers were shown; ``compacted``: whether its log
     is; ``consumers``: who was to read it; ``groups``: what is promised to them; ``brokers`` to
@@ -64,6 +65,7 @@ class WorkItem:
     scene: Scene
     transactional: bool = False
     committed: list[str] | None = None
+    unknown_in: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def key(self) -> Key:
@@ -79,7 +81,11 @@ class WorkItem:
     @property
     def terms(self) -> Terms:
         """What is promised of it."""
-        return Terms(unpromised_before=self.unpromised_before, unknown_before=self.unknown_before)
+        return Terms(
+            unpromised_before=self.unpromised_before,
+            unknown_before=self.unknown_before,
+            unknown_in=tuple(Span(start, end) for start, end in self.unknown_in),
+        )
 
     @property
     def promises(self) -> Promises:

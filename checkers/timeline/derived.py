@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from checkers.cluster.faults import FaultFacts, Partition
 from checkers.cluster.observed import Observed, Span
-from checkers.promises.terms import Surroundings, strike
+from checkers.promises.surroundings import Surroundings
+from checkers.promises.terms import strike
 from checkers.timeline.known import Timeline, Told
 from checkers.timeline.seen import Seen
 from checkers.timeline.thin import thin
@@ -25,12 +26,15 @@ def timeline(
     words: Sequence[Word],
     *,
     ensemble: bool,
-    combined: Sequence[str] = (),
 ) -> Timeline:
-    """Of one partition; ``words``: what its brokers said; ``ensemble``: whether ZooKeeper is, or
-    may be, several servers; ``combined``: the brokers that keep the metadata, too."""
+    """Return what follows from the states of one partition.
+
+    Args:
+        words: What its brokers said.
+        ensemble: Whether ZooKeeper is, or may be, several servers.
+    """
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
-    seen = Seen(around=around, faults=faults, ensemble=ensemble, combined=frozenset(combined))
+    seen = Seen(around=around, faults=faults, ensemble=ensemble)
     epochs = sorted({state.leader_epoch for state in around.observed.states} - {-1, -2})
     return Timeline(
         acks=cell.acks,

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from checkers.cluster.faults import FOREVER, KEEPERS, FaultFacts
 from checkers.cluster.observed import OBSERVATION_LAG_NS, UNKNOWN, Span
-from checkers.promises.terms import Surroundings, settled
+from checkers.promises.surroundings import Surroundings
 
 _UNKNOWN_TIME = -1
 
@@ -25,7 +25,6 @@ class Seen:
     around: Surroundings
     faults: tuple[FaultFacts, ...]
     ensemble: bool
-    combined: frozenset[str]
 
     @cached_property
     def holes(self) -> list[Span]:
@@ -69,7 +68,7 @@ class Seen:
         if epoch not in leaders:
             return FOREVER
         later = (
-            self._heard[other]
+            self.heard(self._first_seen[other], leaders[epoch])
             for other, leader in leaders.items()
             if other > epoch and leader != leaders[epoch]
         )
@@ -89,21 +88,12 @@ class Seen:
         return self.watched and all(s.version is not None for s in states if s.leader_epoch >= 0)
 
     def settled(self, time: int) -> int:
-        """By when everybody has heard of a change that was seen then."""
-        return settled(time, self.around, self.faults)
+        """Return by when every broker has heard of a change that was seen then."""
+        return self.around.heard(time, None, self.faults)
 
     def heard(self, time: int, broker: int) -> int:
-        """By when a broker has heard of a setting that was seen then: it has it from those who keep
-        the metadata, and what befalls other brokers does not keep it from hearing."""
-        keeping = [fault for fault in self.faults if self._may_keep(fault, broker)]
-        return settled(time, self.around, keeping)
-
-    def _may_keep(self, fault: FaultFacts, broker: int) -> bool:
-        """Whether it may keep the broker from hearing. A setting that is changed keeps nobody."""
-        if fault.min_isr is not None:
-            return False
-        befallen = fault.brokers is None or broker in fault.brokers
-        return befallen or any(map(self._keeps_metadata, fault.servers or ()))
+        """Return by when a broker has heard of a change that was seen then."""
+        return self.around.heard(time, broker, self.faults)
 
     @cached_property
     def _leaders(self) -> Mapping[int, int]:
@@ -113,13 +103,13 @@ class Seen:
         return {state.leader_epoch: state.leader for state in states if state.leader >= 0}
 
     @cached_property
-    def _heard(self) -> Mapping[int, int]:
-        """By when all have heard of each epoch's leader, from when it was first seen to lead."""
+    def _first_seen(self) -> Mapping[int, int]:
+        """When the leader of each epoch was first seen to lead."""
         first: dict[int, int] = {}
         for state in self.around.observed.states:
             if self._leaders.get(state.leader_epoch) == state.leader:
                 first[state.leader_epoch] = min(state.time, first.get(state.leader_epoch, FOREVER))
-        return {epoch: self.settled(time) for epoch, time in first.items()}
+        return first
 
     def _on_zookeeper(self) -> Iterator[FaultFacts]:
         for fault in self.around.faults if self.ensemble else ():
@@ -128,7 +118,7 @@ class Seen:
                 yield fault
 
     def _keeps_metadata(self, server: str) -> bool:
-        return server.startswith(KEEPERS) or server in self.combined
+        return server.startswith(KEEPERS) or server in self.around.combined
 
     def _reach(self, fault: FaultFacts) -> Span:
         return Span(fault.start, min(fault.end + self.around.settle_ns, FOREVER))

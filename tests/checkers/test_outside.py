@@ -7,7 +7,8 @@ from checkers.cluster.faults import FOREVER
 from checkers.cluster.observed import UNKNOWN, Observed, State
 from checkers.evidence import outside
 from checkers.judging.liveness import Living
-from checkers.promises.terms import ALL_PROMISED, Surroundings, terms
+from checkers.promises.surroundings import Surroundings
+from checkers.promises.terms import ALL_PROMISED, terms
 from history.cell import Cell
 from history.manifest import PlannedRun
 

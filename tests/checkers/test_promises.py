@@ -26,12 +26,18 @@ from made_histories import (
     entry,
     kept,
     losing,
+    office,
     send,
     state,
     write_campaign,
 )
 
+import nemesis.clock.faults
+from checkers.cluster.faults import CLOCKS, ORDERS
+from checkers.promises.surroundings import DISKS_THAT_SERVE
+from checkers.promises.terms import PAUSE_CLIENT
 from checkers.verdict import CampaignResult, Guarantee, Verdict
+from nemesis import FAULTS
 
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
 
@@ -562,6 +568,100 @@ def test_the_boundary_moves_with_the_clock_bound(tmp_path: Path) -> None:
     assert concluded(tmp_path / "near", ACKS_1, made, TAKEN).verdict is FAIL
     far = concluded(tmp_path / "far", ACKS_1, made, TAKEN, bounds=(4_000_000_000, 0))
     assert far.verdict is NOT_GUARANTEED
+
+
+# --- what keeps a deposed leader from hearing of its successor ----------------------------------
+
+STALE = kept(BEFORE, DURING, 25, 45, 100)
+"""The kill of broker 1, the leader, is over at 20 s, and 2 leads from 13 s on. Acked at 45 s, a
+record is 25 s beyond what a deposed leader takes to hear of it."""
+
+
+def beside(fault: str, **changes: Any) -> list[dict[str, Any]]:
+    """The kill, and from 15 s to 60 s another fault."""
+    return [*KILL, *a_fault(15, 60, fault_id=2, fault=fault, **changes)]
+
+
+KEEPS_NOBODY = {
+    "a follower's disk is slow": beside("slow-disk", servers=("broker-3",)),
+    "a follower is paused": beside("pause", servers=("broker-3",)),
+    "a follower is cut off": beside("isolate", servers=("broker-2", "broker-3")),
+    "a follower's link to zookeeper": beside(
+        "cut", target="follower(t, 0) -> zookeeper", servers=("broker-3", "zookeeper-1")
+    ),
+    "a client is paused": beside("pause-client", servers=("client-1",), partitions=()),
+    "a client is cut off": beside("isolate", servers=("client-1",), partitions=()),
+    "partitions move": beside("reassign", servers=()),
+    "preferred leaders are elected": beside("elect-preferred", servers=()),
+    "a topic is made": beside("create-topic", servers=()),
+    "a clock is wrong": beside("step-clock", servers=("broker-1", "broker-2", "broker-3")),
+    "the next controller is told": beside("pause", servers=("broker-3",)),
+}
+OFFICES = {"the next controller is told": [office(-5, 3), office(19, 2)]}
+
+
+@pytest.mark.parametrize("name", KEEPS_NOBODY)
+@pytest.mark.parametrize("settings", [ACKS_1, MINIMAL], ids=["acks=1", "unclean"])
+def test_fault_that_cannot_keep_the_deposed_leader_from_hearing_excuses_no_loss(
+    tmp_path: Path, settings: Any, name: str
+) -> None:
+    cluster = [*(TAKEN if settings is ACKS_1 else elected(1)), *OFFICES.get(name, [])]
+    late = concluded(tmp_path / "45", settings, losing(STALE, 3), cluster, KEEPS_NOBODY[name])
+    assert late.verdict is FAIL
+    soon = concluded(tmp_path / "15", settings, losing(STALE, 1), cluster, KEEPS_NOBODY[name])
+    assert soon.verdict is NOT_GUARANTEED
+
+
+KEEPS_IT = {
+    "it is paused": beside("pause", servers=("broker-1",)),
+    "it is cut off": beside("isolate", servers=("broker-1", "broker-3")),
+    "a fault of the user's own": beside("gremlin", servers=("broker-1",)),
+    "its link to zookeeper": beside(
+        "cut", target="broker-1 -> zookeeper", servers=("broker-1", "zookeeper-1")
+    ),
+    "zookeeper is paused": beside("pause", servers=("zookeeper-1",)),
+    "the controller is paused": beside("pause", servers=("broker-3",)),
+}
+
+
+@pytest.mark.parametrize("name", KEEPS_IT)
+@pytest.mark.parametrize("settings", [ACKS_1, MINIMAL], ids=["acks=1", "unclean"])
+def test_fault_that_may_keep_the_deposed_leader_from_hearing_excuses_until_it_is_over(
+    tmp_path: Path, settings: Any, name: str
+) -> None:
+    cluster = [*(TAKEN if settings is ACKS_1 else elected(1)), office(-5, 3)]
+    on = concluded(tmp_path / "45", settings, losing(STALE, 3), cluster, KEEPS_IT[name])
+    assert on.verdict is NOT_GUARANTEED
+    over = concluded(tmp_path / "100", settings, losing(STALE, 4), cluster, KEEPS_IT[name])
+    assert over.verdict is FAIL
+
+
+@pytest.mark.parametrize(
+    ("moment", "verdict"), [(45, FAIL), (60.5, INCONCLUSIVE), (66, INCONCLUSIVE), (70, FAIL)]
+)
+def test_paused_client_may_record_old_acks_when_it_goes_on(
+    tmp_path: Path, moment: float, verdict: Verdict
+) -> None:
+    """It was given them before it was paused at 15 s, by the deposed leader."""
+    made = losing(kept(BEFORE, DURING, moment, 100), 2)
+    faults = KEEPS_NOBODY["a client is paused"]
+    result = concluded(tmp_path, ACKS_1, made, TAKEN, faults)
+    assert result.verdict is verdict
+
+
+@pytest.mark.parametrize(("moment", "verdict"), [(30, INCONCLUSIVE), (45, FAIL)])
+def test_client_that_is_cut_off_records_acks_until_it_gives_up(
+    tmp_path: Path, moment: float, verdict: Verdict
+) -> None:
+    made = losing(kept(BEFORE, DURING, moment, 100), 2)
+    result = concluded(tmp_path, ACKS_1, made, TAKEN, KEEPS_NOBODY["a client is cut off"])
+    assert result.verdict is verdict
+
+
+def test_faults_that_leave_servers_alone_are_those_of_the_catalogue() -> None:
+    assert {name for name, one in FAULTS.items() if not one.aim.befalls_servers} == ORDERS
+    assert {one.name for one in nemesis.clock.faults.CLOCKS} == CLOCKS
+    assert FAULTS.keys() >= {PAUSE_CLIENT, *DISKS_THAT_SERVE}
 
 
 def test_acks_0_is_promised_nothing(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from reference_checker import (
 
 from checkers.cluster.faults import FaultFacts
 from checkers.cluster.observed import OBSERVATION_LAG_NS, Observed, Span, State
-from checkers.promises.terms import Surroundings, Terms, terms
+from checkers.promises.surroundings import Surroundings
+from checkers.promises.terms import Terms, terms
 from history.cell import Cell, Value
 
 ANY_MACHINE = settings(
@@ -192,3 +193,40 @@ def test_of_what_went_unseen_nothing_is_certain_that_is_not_so(data: st.DataObje
     all_seen, found = given_terms(UNCLEAN, whole, ()), given_terms(UNCLEAN, part, ())
     event(f"certain: {found.unpromised_before > 0}")
     assert found.unpromised_before <= all_seen.unpromised_before <= found.unknown_before
+
+
+DISTURBANCES = ("pause", "isolate", "kill", "slow-disk", "slow", "pause-client", "reassign")
+
+
+@ANY_MACHINE
+@given(events=far_apart(), data=st.data())
+def test_fault_on_a_follower_changes_nothing_of_what_acks_1_promises(
+    events: list[Seen | Struck], data: st.DataObject
+) -> None:
+    view, faults = observed(events), losses(events)
+    followers = sorted(set(BROKERS) - {state.leader for state in view.states})
+    start = data.draw(st.integers(FAR // 2, 9 * FAR))
+    on = data.draw(st.lists(st.sampled_from(followers), unique=True)) if followers else []
+    end = start + data.draw(st.integers(1, 9 * FAR))
+    other = FaultFacts(
+        fault_id=99,
+        name=data.draw(st.sampled_from(DISTURBANCES)),
+        target="followers",
+        servers=tuple(f"broker-{broker}" for broker in on),
+        partitions=frozenset({PARTITION}),
+        destroys=None,
+        start=start,
+        injected=start,
+        heal=end,
+        healed=end,
+        last=end,
+        begun=True,
+        verified=start,
+    )
+    without = given_terms(ACKS_1, view, faults)
+    with_it = given_terms(ACKS_1, view, [*faults, other])
+    event(f"followers: {len(on)}")
+    assert with_it.unpromised_before == without.unpromised_before
+    # Whoever led in an epoch that was not seen may have been one of these.
+    if all(after.leader_epoch - before.leader_epoch <= 1 for before, after in view.changes()):
+        assert with_it == without

@@ -27,7 +27,8 @@ from checkers.autopsy.performing import Autopsies, perform
 from checkers.autopsy.scene import Scene
 from checkers.cluster.faults import faults_of
 from checkers.cluster.observed import Observation, absences
-from checkers.promises.terms import ALL_PROMISED, Surroundings
+from checkers.promises.surroundings import Surroundings
+from checkers.promises.terms import ALL_PROMISED
 from checkers.timeline.cuts import Cut
 from checkers.timeline.derived import timeline
 from checkers.timeline.words import Word

@@ -30,7 +30,7 @@ from made_histories import (
 from checkers.catalogue import CHECKERS
 from checkers.cluster.faults import FaultFacts, Partition, faults_of
 from checkers.cluster.observed import Observation
-from checkers.promises.terms import Surroundings
+from checkers.promises.surroundings import Surroundings
 from checkers.timeline.derived import timeline
 from checkers.timeline.known import Timeline
 from checkers.timeline.words import Word
@@ -82,11 +82,10 @@ class Told:
             faults=self.facts,
             settle_ns=SETTLE_NS,
             clock_bound_ns=self.bound,
+            combined=frozenset(self.combined),
         )
         told = cell(self.settings).cell
-        return timeline(
-            told, PARTITION, around, self.words, ensemble=self.ensemble, combined=self.combined
-        )
+        return timeline(told, PARTITION, around, self.words, ensemble=self.ensemble)
 
     def found(self) -> set[Found]:
         """Everything that any rule finds."""
