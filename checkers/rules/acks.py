@@ -117,9 +117,8 @@ def stale_leader_ack(partition: PartitionHistory) -> pa.Table:
     it is known of two kinds, and of no other:
 
     - The record stands at its offset, in an epoch whose leader must have heard before it was sent
-      that another one leads (:meth:`checkers.promises.surroundings.Surroundings.heard`). Until then it may go on
-      acking: its followers, the new leader among them, may not have heard either, and have what it
-      acks.
+      that another one leads (``checkers.promises.surroundings``). Until then it may go on acking:
+      its followers, the new leader among them, may not have heard either, and have what it acks.
     - The record is not at its offset; another one, at that offset or a higher one, was acked before
       it was sent, and is; and nobody was elected in a later epoch than that one's until this ack
       came. The leader of that epoch had a log beyond that offset: whoever acked was another one, of
