@@ -57,6 +57,8 @@ class Guarantee:
             everything in the cell; or broken where it was.
         held: Whether it held, promised or not; None where the evidence does not tell.
         broken: How often it was broken where it was promised.
+        checked: Whether nothing was left out that could have shown that it was broken. What was not
+            checked neither held nor was broken.
         anomaly: Whose rows of ``anomalies.parquet`` break it; None where there are none.
         reason: Why it is (not) promised, and what was seen.
     """
@@ -66,6 +68,7 @@ class Guarantee:
     promised: bool
     held: bool | None
     broken: int = 0
+    checked: bool = True
     anomaly: str | None = None
     reason: str
 
@@ -351,7 +354,8 @@ class CampaignResult:
     Attributes:
         verdict: The worst of the cells: fail, then inconclusive, then pass; a cell that is
             not-guaranteed never makes it worse.
-        anomalies: Rows of ``anomalies.parquet`` by name, every known name present.
+        anomalies: Rows of ``anomalies.parquet`` by name, every known name present. Whether all that
+            might have them was looked at, the guarantees tell.
         findings: What else a reader must know (a fault that did not bite, a recovery that did not
             come, a checker that failed), one sentence each.
         baseline: Whether the campaign says that it breaks nothing, and did not: it shows nothing

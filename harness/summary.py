@@ -14,6 +14,7 @@ from harness.report import consumption
 from harness.report.causes import in_lines
 from harness.report.comparison import Comparison, compare
 from harness.report.losses import LossWindow, name_of, of_failed
+from harness.report.outcome import BASELINE, HELD, outcome
 from harness.report.rows import COUNTS, CellRow, columns, number, setting, why
 
 NAMED_MAX = 5
@@ -51,10 +52,15 @@ def print_result(
         _line(console, f"finding: {finding}")
     for one in result.skipped:
         _line(console, f"skipped: {one}")
+    came = outcome(result)
+    for note in came.notes:
+        _line(console, note)
     what = " (a baseline: nothing was broken on purpose)" if result.baseline else ""
+    if came.headline not in (HELD, BASELINE):
+        what += f" ({came.headline})"
     if result.skipped:
         what += " (it says nothing of what was skipped)"
-    _line(console, "verdict: ", styled(result.verdict.value, result.verdict), what)
+    _line(console, "verdict: ", styled(result.verdict.value, came.kind), what)
 
 
 def cells_table(cells: Sequence[CellRow]) -> Table:

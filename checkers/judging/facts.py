@@ -30,6 +30,7 @@ class Facts:
         uncommitted: Likewise why what groups committed of it need not be kept.
         transactional: Whether it is written in transactions.
         undecided: Likewise why what these committed, or aborted, need not stay so.
+        whole: Whether every send and all of the final log could be read.
         crashed: Checkers that threw while they looked at this cell.
         gaps: What the evidence lacks, one sentence each.
         recovers, groups_recover, stays_up: What became of the liveness guarantees.
@@ -45,6 +46,7 @@ class Facts:
     uncommitted: tuple[str, ...] = ()
     transactional: bool = False
     undecided: tuple[str, ...] = ()
+    whole: bool = True
     crashed: frozenset[str] = frozenset()
     gaps: tuple[str, ...] = ()
     recovers: Living = field(default_factory=Living)

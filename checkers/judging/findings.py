@@ -32,7 +32,7 @@ class Finding:
     """What became of a promise: how often it was broken where it was promised, how often where
     nobody knows, and how often at all; whether all of the cell was promised, and why (not).
     ``untold``: what is missing to conclude; ``looked``: whether nothing is missing to say that it
-    held."""
+    held; ``applies``: whether there is anything to look at."""
 
     broken: int
     doubtful: int = 0
@@ -41,6 +41,7 @@ class Finding:
     why: str
     untold: tuple[str, ...] = ()
     looked: bool = True
+    applies: bool = True
     what: str
 
 
@@ -147,7 +148,8 @@ def told_by_all_in_sync(checker: str) -> Callable[[Facts], Finding]:
         found = of_records(facts)
         if facts.cell.acks == "all":
             return replace(found, looked=_everywhere(facts, WATCHED))
-        return replace(found, promised=False, looked=False, why=_not_all(facts.cell))
+        why = _not_all(facts.cell)
+        return replace(found, promised=False, looked=False, applies=False, why=why)
 
     return judge
 
@@ -166,6 +168,7 @@ def min_isr(facts: Facts) -> Finding:
         promised=by_all,
         why="acks=all" if by_all else _not_all(facts.cell),
         looked=by_all and _everywhere(facts, VERSIONED),
+        applies=by_all,
         what="acked-below-min-isr",
     )
 

@@ -357,9 +357,17 @@ def _guarantee(promise: _Promise, found: Finding, facts: Facts) -> Guarantee:
         promised=found.promised or found.broken > 0,
         held=held,
         broken=found.broken,
+        checked=held is not None or _checked(found, facts),
         anomaly=found.what if found.what in CATALOGUE else None,
         reason=f"{found.why}: {seen[held]}",
     )
+
+
+def _checked(found: Finding, facts: Facts) -> bool:
+    """Return whether nothing was left out that could have shown that a promise was broken."""
+    if not facts.whole or found.untold or found.what in facts.crashed:
+        return False
+    return found.looked or not found.applies
 
 
 def _held(found: Finding, facts: Facts) -> bool | None:

@@ -125,6 +125,7 @@ def _cell(
         readers=_readers(run, planned),
         transactional=planned.transactional,
         undecided=told.why,
+        whole=_whole(run, cell, found),
         crashed=frozenset((*_crashed(found), *told.crashed)),
         gaps=tuple(dict.fromkeys([*_cell_gaps(run, planned, found, counts), *told.gaps])),
         recovers=liveness.recovers(
@@ -175,20 +176,23 @@ def _known(
     counts: Mapping[str, int],
 ) -> int | None:
     """What was found; None where that is nothing, and not everything was looked at."""
-    looked = all(
-        totals is not None
-        and what in totals.counts
-        and not any(doubt.checker == HISTORY for doubt in totals.doubts)
+    looked = all(totals is not None and what in totals.counts for totals in found)
+    return counts[what] if counts.get(what) or (looked and _whole(run, cell, found)) else None
+
+
+def _whole(run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]) -> bool:
+    """Return whether every send of a cell and all of its final log could be read."""
+    judged = all(
+        totals is not None and not any(doubt.checker == HISTORY for doubt in totals.doubts)
         for totals in found
     )
-    whole = all(
+    return judged and all(
         run.writers.whole("sends", partition)
         and run.writers.whole("log", partition)
         and (read := run.reads.get(partition)) is not None
         and read.read.complete
         for partition in cell.topic_partitions
     )
-    return counts[what] if counts.get(what) or (looked and whole) else None
 
 
 def _unavailable(

@@ -44,22 +44,24 @@ def tally(runs: Iterable[Once], shows: Collection[str]) -> Tally:
         result = one.result
         if result is None:
             continue
-        if records := sum(result.anomalies.get(name, 0) for name in shows):
+        if records := sum(result.anomalies.get(name) or 0 for name in shows):
             seen = Seen(seed=one.seed, records=records, sentence=_sentence(result, shows))
             found = replace(
                 found, runs=found.runs + 1, seen=found.seen + 1, first=found.first or seen
             )
-        elif told(result):
+        elif told(result, shows):
             found = replace(found, runs=found.runs + 1)
         else:
             found = replace(found, untold=found.untold + 1)
     return found
 
 
-def told(result: VerdictDocument) -> bool:
+def told(result: VerdictDocument, shows: Collection[str]) -> bool:
     """Whether a run in which nothing was seen would have shown it: half a story is another one. It
     may have failed for something else, and not be checked for the rest: interrupted, when a server
     had died."""
+    if all(result.anomalies.get(name, 0) is None for name in shows):
+        return False
     broken_down = any(run.infrastructure_failed for run in result.runs) or result.findings
     return bool(result.runs) and not broken_down and result.verdict is not Verdict.INCONCLUSIVE
 

@@ -21,6 +21,9 @@ class Guarantee(Part):
     """Whether it held, promised or not; null where the evidence does not tell."""
     broken: int = 0
     """How often it was broken where it was promised."""
+    checked: bool = True
+    """Whether nothing was left out that could have shown that it was broken. What was not checked
+    neither held nor was broken."""
     anomaly: str | None = None
     """The anomaly that breaks it, as in `anomalies`; null where nothing of its kind is counted."""
     reason: str

@@ -16,7 +16,7 @@ from harness.report.consumers_document import ConsumptionDocument
 from harness.report.part import Part
 from history.cell import Value
 
-VERSION = 2
+VERSION = 3
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -200,8 +200,12 @@ class VerdictDocument(Part):
     that came is a pass, another one a failure."""
     cells: tuple[CellDocument, ...]
     """Every cell of every run."""
-    anomalies: dict[str, int] = {}
-    """Rows of `anomalies.parquet` by name."""
+    exit_status: int | None = None
+    """What `ackproof run` exits with: 0 passed or not guaranteed, 1 a guarantee was broken, 3
+    inconclusive, 4 an expectation was not met, 5 the infrastructure failed."""
+    anomalies: dict[str, int | None] = {}
+    """Rows of `anomalies.parquet` by name; null where there are none and not every cell that may
+    have them was checked for them."""
     findings: tuple[str, ...] = ()
     """What else a reader must know, one sentence each."""
     baseline: bool = False

@@ -17,8 +17,10 @@ from typing import Any
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from checkers.verdict import CampaignResult, Guarantee, Verdict
+from harness.exit_status import exit_status
 from harness.report.about import About, moment
 from harness.report.losses import Row
+from harness.report.outcome import guarantees_checked, outcome
 from harness.report.rows import COUNTS, CellRow, number
 from harness.report.timeline import NS_PER_S
 from history.aside import whole
@@ -59,14 +61,23 @@ def write(
         _add_times(suite, cases, told.about, run)
         suite.add_testcases(cases)
         document.add_testsuite(suite)
-    if not cells or (result.infrastructure_failed and result.verdict is not Verdict.FAIL):
-        nothing = TestCase("campaign", name)
-        nothing.result = [Error(_legal("; ".join(result.findings) or "nothing was checked"))]
+    if _is_told_by_no_cell(result):
+        whole_campaign = TestCase("campaign", name)
+        came = "; ".join((outcome(result).headline, *outcome(result).notes, *result.findings))
+        whole_campaign.result = [Error(_legal(came))]
         suite = _suite(f"{name} as a whole", campaign, result, told.about)
-        suite.add_testcase(nothing)
+        suite.add_testcase(whole_campaign)
         document.add_testsuite(suite)
     with whole(path) as file:
         document.write(file, pretty=True)
+
+
+def _is_told_by_no_cell(result: CampaignResult) -> bool:
+    """Return whether something failed, or is not known, that no case of a cell says."""
+    if not result.cells or result.infrastructure_failed:
+        return True
+    undecided = result.verdict is Verdict.INCONCLUSIVE
+    return undecided and all(c.counts_as is not Verdict.INCONCLUSIVE for c in result.cells)
 
 
 def _suite(
@@ -77,6 +88,8 @@ def _suite(
     properties = {
         "seed": str(campaign.get("seed")),
         "verdict": result.verdict.value,
+        "exit_status": str(int(exit_status(result))),
+        "checked": guarantees_checked(result).words,
         "baseline": str(result.baseline).lower(),
         **({"skipped": "; ".join(result.skipped)} if result.skipped else {}),
         **versions,
@@ -99,8 +112,9 @@ def _add_times(suite: TestSuite, cases: Sequence[TestCase], about: About, run: i
 def _cases(prefix: str, cell: CellRow, told: Told) -> list[TestCase]:
     place = f"{prefix}.{_legal(cell.cell)}"
     cases = [_case(place, cell, one, told) for one in cell.guarantees]
-    lacking = any(isinstance(one, Error) for case in cases for one in case.result)
-    if cell.expected or (cell.counts_as is Verdict.INCONCLUSIVE and not lacking):
+    kind = {Verdict.INCONCLUSIVE: Error, Verdict.FAIL: Failure}.get(cell.counts_as)
+    told_of = [type(one) for case in cases for one in case.result]
+    if cell.expected or (kind is not None and kind not in told_of):
         cases.append(_whole(place, cell, told))
     return cases
 
@@ -123,10 +137,14 @@ def _outcome(cell: CellRow, guarantee: Guarantee, told: Told) -> Failure | Error
         return failure
     if guarantee.is_broken:
         return Skipped(f"broken, {_legal(cell.words)}: {reason}")
+    if guarantee.held is None and cell.counts_as is Verdict.INCONCLUSIVE:
+        return Error(reason, "inconclusive")
     if guarantee.held is None:
-        lacking = cell.counts_as is Verdict.INCONCLUSIVE
-        return Error(reason, "inconclusive") if lacking else Skipped(f"cannot be told: {reason}")
-    return None if guarantee.held else Skipped(f"not promised, and not held: {reason}")
+        why = "cannot be told" if guarantee.checked else "not checked"
+        return Skipped(f"{why}: {reason}")
+    if guarantee.held:
+        return None
+    return Skipped(f"{'excused' if guarantee.promised else 'not promised'}, and not held: {reason}")
 
 
 def _whole(place: str, cell: CellRow, told: Told) -> TestCase:

@@ -17,11 +17,13 @@ from harness.report import chance, consumption, figures, losses, transactions
 from harness.report.about import About, lasted, moment
 from harness.report.causes import WHAT, causes
 from harness.report.comparison import compare, label, seconds
+from harness.report.outcome import outcome
 from harness.report.rendering import templates
 from harness.report.rows import (
     COUNTS,
     UNKNOWN,
     CellRow,
+    anomalies,
     columns,
     number,
     setting,
@@ -32,18 +34,7 @@ from harness.report.rows import (
 from harness.report.timeline import NS_PER_S, Timeline
 from harness.report.verdict import quorum_told
 
-HEADLINES = {
-    Verdict.PASS: "Every guarantee held",
-    Verdict.FAIL: "A guarantee was broken",
-    Verdict.NOT_GUARANTEED: "Nothing was promised",
-    Verdict.INCONCLUSIVE: "Too little evidence",
-}
-
-
 _SHOWN_NS = 1_000_000
-
-BASELINE = "A baseline, nothing was broken on purpose"
-AS_EXPECTED = "Everything came out as expected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +99,7 @@ def render(
         metadata_quorum=quorum_told(campaign.get("cluster")),
         campaign_yaml=yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True),
         result=result,
-        headline=_headline(result),
+        outcome=outcome(result),
         summary=_summary(cells),
         why=why([cell for cell in cells if cell.verdict in _TOLD_AT_ONCE]),
         cells=cells,
@@ -124,6 +115,7 @@ def render(
         transactions=transactions.table(result),
         of_transactions=transactions.MEANINGS,
         unknown=UNKNOWN,
+        anomalies=anomalies(result),
         outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
         runs=[
             _run(number, line, cells, bounds.get(number))
@@ -156,14 +148,6 @@ def _made(about: About) -> dict[str, Any]:
 
 
 _TOLD_AT_ONCE = (Verdict.FAIL, Verdict.INCONCLUSIVE)
-
-
-def _headline(result: CampaignResult) -> str:
-    if result.verdict is Verdict.PASS and result.baseline:
-        return BASELINE
-    if result.verdict is Verdict.PASS and any(cell.expected for cell in result.cells):
-        return AS_EXPECTED
-    return HEADLINES[result.verdict]
 
 
 def _matrices(result: CampaignResult, cells: Sequence[CellRow]) -> list[tuple[str, Markup]]:
@@ -213,7 +197,7 @@ def _summary(cells: Sequence[CellRow]) -> str:
     if kept:
         sentences.append(f"Where it is promised that nothing is lost, {_loss(kept)}.")
     if others:
-        sentences.append(f"Where nothing is promised, {_loss(others)}.")
+        sentences.append(f"Where not all of that is promised, {_loss(others)}.")
     return " ".join(sentences)
 
 

@@ -24,6 +24,8 @@ ROWS, COLUMNS = "acks", "min.insync.replicas"
 
 COUNTS = ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered")
 UNKNOWN = "unknown"
+NOT_CHECKED = "not checked"
+NOT_CONCERNED = "does not apply"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,36 @@ def total(cells: Iterable[CellRow], name: str) -> tuple[int, bool]:
     """The sum of what is known, and whether that is all."""
     values = [cell.counts[name] for cell in cells]
     return sum(value for value in values if value is not None), None not in values
+
+
+def anomalies(result: CampaignResult) -> list[tuple[str, str]]:
+    """Return the anomalies with how many of each there are; where there are none and not every
+    cell was checked for them, why that says nothing."""
+    return [
+        (name, _why_none(name, result) if count is None else number(count))
+        for name, count in known_anomalies(result).items()
+    ]
+
+
+def known_anomalies(result: CampaignResult) -> dict[str, int | None]:
+    """Return how many of each anomaly there are; None where there are none and not every cell that
+    might have them was checked for them."""
+    looked: dict[str, bool] = {}
+    for one in (one for cell in result.cells for one in cell.guarantees if one.anomaly):
+        looked[one.anomaly or ""] = one.checked and looked.get(one.anomaly or "", True)
+    untold = bool(result.cells) and not looked  # cells of former days do not tell
+    return {
+        name: rows if rows or looked.get(name, untold) else None
+        for name, rows in result.anomalies.items()
+    }
+
+
+def _why_none(anomaly: str, result: CampaignResult) -> str:
+    """Return whether the evidence is incomplete, or whole and was not checked for that."""
+    cells = [c for c in result.cells if any(one.anomaly == anomaly for one in c.guarantees)]
+    if not result.cells or any(cell.lost is None for cell in cells):
+        return UNKNOWN
+    return NOT_CHECKED if cells else NOT_CONCERNED
 
 
 def told(known: int, whole: bool) -> str:

@@ -14,8 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from checkers.verdict import CampaignResult, CellResult
 from harness.campaign.model.values.sweep import several
+from harness.exit_status import exit_status
 from harness.report.about import About, moment
 from harness.report.document import VERSION, VerdictDocument
+from harness.report.rows import known_anomalies
 from harness.report.timeline import FaultSpan
 from history.aside import write_text
 from history.cell import SETTINGS, Value
@@ -54,7 +56,9 @@ def to_document(
         **_place(campaign),
         **told.environment.model_dump(),
         "command": told.command,
+        "exit_status": int(exit_status(result)),
         **asdict(result),
+        "anomalies": known_anomalies(result),
         "cells": [_cell(asdict(cell), clusters.get(cell.run, {})) for cell in result.cells],
         "runs": [{**asdict(run), "duration_s": told.run_s(run.number)} for run in result.runs],
         "faults": [
@@ -70,7 +74,8 @@ def from_document(document: Mapping[str, Any]) -> CampaignResult:
         _refuse_newer(document)
         clusters = {run["number"]: run.get("cluster", {}) for run in document.get("runs", ())}
         cells = [_gathered(cell, clusters.get(cell.get("run"), {})) for cell in document["cells"]]
-        return _RESULT.validate_python({**document, "cells": cells})
+        rows = {name: count or 0 for name, count in document["anomalies"].items()}
+        return _RESULT.validate_python({**document, "anomalies": rows, "cells": cells})
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise ValueError(f"no verdict of a campaign: {error}") from None
 
@@ -139,6 +144,8 @@ def _gathered(document: Mapping[str, Any], cluster: Mapping[str, Value]) -> dict
     expected = document.get("expected")
     return {
         **{name: document[name] for name in document.keys() & _OF_A_CELL},
+        # A file of former days does not tell what was checked; what it cannot tell was not.
+        "guarantees": [{"checked": g["held"] is not None, **g} for g in document["guarantees"]],
         "settings": cell,
         "expected": () if expected is None else several(expected),
     }

@@ -1,0 +1,95 @@
+"""What a checked campaign came to, in words: the one place that the terminal, the page, the index
+and ``junit.xml`` take them from, so that none of them contradicts another or the exit status."""
+
+from dataclasses import dataclass
+
+from checkers.verdict import CampaignResult, Verdict
+from harness.exit_status import ExitStatus, exit_status
+
+HELD = "Every guarantee held"
+NOT_ALL_PROMISED = "Not every acknowledged record was promised to be kept"
+AS_EXPECTED = "Everything came out as expected"
+BASELINE = "A baseline, nothing was broken on purpose"
+
+_HEADLINES = {
+    ExitStatus.BROKEN: "A guarantee was broken",
+    ExitStatus.UNMET: "An expectation was not met",
+    ExitStatus.INFRASTRUCTURE: "The infrastructure failed",
+    ExitStatus.INCONCLUSIVE: "Too little evidence",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The words for a result.
+
+    Attributes:
+        status: The exit status of the command.
+        headline: The result in a few words.
+        kind: The verdict whose colours it has: an infrastructure that failed is never green.
+        notes: What the headline does not say, one sentence each.
+    """
+
+    status: ExitStatus
+    headline: str
+    kind: Verdict
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """How many of a campaign's guarantees were checked. ``missing``: the names of those that were
+    promised in some cell and not checked there."""
+
+    total: int
+    missing: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """``14 of 21 guarantees checked``."""
+        return f"{self.total - len(self.missing)} of {self.total} guarantees checked"
+
+
+def outcome(result: CampaignResult) -> Outcome:
+    """Return the words for ``result``."""
+    status, known = exit_status(result), guarantees_checked(result)
+    undecided = status is ExitStatus.INFRASTRUCTURE and result.verdict is not Verdict.FAIL
+    return Outcome(
+        status=status,
+        headline=_HEADLINES.get(status) or _held(result, known),
+        kind=Verdict.INCONCLUSIVE if undecided else result.verdict,
+        notes=tuple(_notes(result, status, known)),
+    )
+
+
+def guarantees_checked(result: CampaignResult) -> Checked:
+    """Return how many guarantees were checked, by name: one that was promised and not checked in
+    one of the cells counts as not checked."""
+    every = [one for cell in result.cells for one in cell.guarantees]
+    missing = dict.fromkeys(one.name for one in every if one.promised and not one.checked)
+    return Checked(total=len({one.name for one in every}), missing=tuple(missing))
+
+
+def _held(result: CampaignResult, known: Checked) -> str:
+    if result.baseline:
+        return BASELINE
+    if any(cell.expected for cell in result.cells):
+        return AS_EXPECTED
+    if result.verdict is Verdict.NOT_GUARANTEED:
+        return NOT_ALL_PROMISED
+    return f"{known.words}, none broken" if known.missing else HELD
+
+
+def _notes(result: CampaignResult, status: ExitStatus, known: Checked) -> list[str]:
+    notes = []
+    failed = [str(run.number) for run in result.runs if run.infrastructure_failed]
+    if failed:
+        runs = f"run{'s' if len(failed) > 1 else ''} {', '.join(failed)}"
+        notes.append(f"The infrastructure failed in {runs}: the findings say how.")
+    if status is ExitStatus.INFRASTRUCTURE and result.verdict is Verdict.PASS:
+        notes.append("No guarantee that was checked was broken.")
+    if len(known.missing) == known.total > 0:
+        notes.append("No guarantee was checked.")
+    elif known.missing:
+        notes.append(f"{known.words}. Not checked: {', '.join(known.missing)}.")
+    return notes

@@ -1,0 +1,123 @@
+"""What was not checked is shown as such, and never as held, as 0 or as green."""
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from checked_cells import run
+from checked_in_process import checked
+from junitparser import JUnitXml, Skipped
+from made_histories import FINISHED, MadeRun, write_campaign
+from rich.console import Console
+
+from checkers.verdict import ANOMALIES, CampaignResult, Verdict
+from harness import report, summary
+from harness.exit_status import ExitStatus, exit_status
+from history.manifest import FILE
+
+UNTOLD = (
+    "replicas-agree",
+    "committed-stays",
+    "deposed-leaders-stop",
+    "min-isr-kept",
+    "one-leader-an-epoch",
+    "epochs-rise",
+    "servers-stay-up",
+)
+"""The guarantees that cannot be checked on an external cluster."""
+
+
+@pytest.fixture
+def external(tmp_path: Path) -> Path:
+    """Results of a run on an external cluster, of which clients are told no leader epochs."""
+    directory = write_campaign(tmp_path / "results", run(cluster=()))
+    plan = json.loads((directory / FILE).read_text(encoding="utf-8"))
+    plan["runs"][0]["external"] = True
+    (directory / FILE).write_text(json.dumps(plan), encoding="utf-8")
+    return directory
+
+
+def shown(directory: Path, result: CampaignResult) -> tuple[str, str]:
+    """The page and the terminal, of results that are written."""
+    pq.write_table(ANOMALIES.empty_table(), directory / "anomalies.parquet")
+    written = report.write(directory, result)
+    console = Console(file=StringIO(), width=200)
+    summary.print_result(console, result, written.cells, written.windows)
+    assert isinstance(console.file, StringIO)
+    return written.page.read_text(encoding="utf-8"), console.file.getvalue()
+
+
+def anomalies(page: str) -> dict[str, str]:
+    """The table of all anomalies."""
+    table = page.partition("<h2>All anomalies</h2>")[2].partition("</table>")[0]
+    return dict(re.findall(r'<tr><td>(.*?)</td><td class="n">(.*?)</td></tr>', table))
+
+
+def test_interrupted_run_shows_no_anomaly_as_zero(tmp_path: Path) -> None:
+    made = run(closed=False, reads=False, phases=FINISHED[:9], recovery=())
+    directory = write_campaign(tmp_path, made)
+    page, terminal = shown(directory, checked(directory))
+    counts = anomalies(page)
+    assert counts["lost"] == "unknown"
+    assert set(counts.values()) == {"unknown", "does not apply"}
+    assert "No guarantee was checked." in page
+    assert "No guarantee was checked." in terminal
+    document = json.loads((directory / "verdict.json").read_text(encoding="utf-8"))
+    assert set(document["anomalies"].values()) == {None}
+
+
+def test_sound_run_shows_the_anomalies_that_were_looked_for_as_zero(tmp_path: Path) -> None:
+    directory = write_campaign(tmp_path, run())
+    page, _ = shown(directory, checked(directory))
+    assert anomalies(page)["lost"] == "0"
+    assert anomalies(page)["divergent-replicas"] == "not checked"
+    document = json.loads((directory / "verdict.json").read_text(encoding="utf-8"))
+    assert document["anomalies"]["lost"] == 0
+    assert document["anomalies"]["divergent-replicas"] is None
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (run(phases=FINISHED[:-1]), "the step teardown did not end"),
+        (
+            run(phases=[*FINISHED, {**FINISHED[-1], "event": "failed", "detail": "no route"}]),
+            "the step teardown failed: no route",
+        ),
+    ],
+)
+def test_failed_infrastructure_is_told_beside_a_pass(
+    tmp_path: Path, made: MadeRun, words: str
+) -> None:
+    directory = write_campaign(tmp_path, made)
+    result = checked(directory)
+    assert result.verdict is Verdict.PASS
+    assert exit_status(result) is ExitStatus.INFRASTRUCTURE
+    page, terminal = shown(directory, result)
+    for text in (page, terminal, (directory / "junit.xml").read_text(encoding="utf-8")):
+        assert words in text
+        assert "The infrastructure failed" in text
+    assert "Every guarantee held" not in page
+    assert '<section class="banner pass">' not in page
+
+
+def test_external_cluster_says_how_many_guarantees_were_checked(external: Path) -> None:
+    result = checked(external)
+    assert result.verdict is Verdict.PASS
+    found = result.cells[0].guarantees
+    unchecked = {one.name for one in found if not one.checked}
+    assert unchecked == set(UNTOLD)
+    words = f"{len(found) - len(UNTOLD)} of {len(found)} guarantees checked"
+    page, terminal = shown(external, result)
+    assert f"{words}, none broken: pass" in page
+    assert f"verdict: pass ({words}, none broken)" in terminal
+    assert anomalies(page)["divergent-replicas"] == "not checked"
+    (suite,) = JUnitXml.fromfile(str(external / "junit.xml"))
+    skipped = {case.name: case.result[0].message for case in suite if case.result}
+    assert skipped.keys() == unchecked
+    assert all(message.startswith("not checked: ") for message in skipped.values())
+    assert suite.skipped == len(UNTOLD)
+    assert all(isinstance(one, Skipped) for case in suite for one in case.result)
