@@ -129,9 +129,10 @@ bench-recording: setup  ## what recording costs a client, beside a bare one, as 
 	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.recording
 
 # One after the other: each takes the machine to itself.
-seed004: setup  ## seed 004's benchmarks, and docs/seed004.md of them (quarter of an hour); OUT=DIRECTORY
-	@for one in replicas acks min-isr partitions broker-kills latency; do \
-		$(BIN)/ackproof run campaigns/seed004-$$one.yaml --out $(or $(OUT),results)/seed004-$$one-$$(date -u +%Y%m%dT%H%M%SZ) || exit; \
+seed004: setup  ## the benchmarks of docs/seed004.md, and their figures on it (two hours); OUT=DIRECTORY
+	$(BIN)/python -m infra.client_builds java
+	@for one in settings partitions broker-kills latency; do \
+		$(BIN)/ackproof run campaigns/seed004-$$one.yaml --yes --out $(or $(OUT),results)/seed004-$$one-$$(date -u +%Y%m%dT%H%M%SZ) || exit; \
 	done
 	$(BIN)/python docs/seed004.py $(or $(OUT),results)
 

@@ -2,42 +2,54 @@
 
 RESULTS is a directory that holds the results of the campaigns ``seed004-*``, one directory each,
 whose names begin with the campaign's (``make seed004`` makes them); of several the last one counts.
-What stands on the page between markers is made anew, with ``docs/seed004-*.svg``; what is said in
-words around it is written by hand, and to be read again when the figures are new. A campaign
-without results keeps what stands there.
+The text between markers on the page is written again, with ``docs/seed004-*.svg``. The text around
+it is written by hand: read it again when the figures are new. Without results of a campaign its
+sections stay as they are.
+
+Every figure is of the steady state: the first :data:`SETTLE_S` seconds and the last one are left
+out. A run with less than :data:`STEADY_S` seconds between is an error.
 """
 
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from pages import DIRECTORY, picture, place
+from rounds import Ratio, conclusion, ratio
 
 sys.path.insert(0, str(DIRECTORY.parent))
 
 from harness.report import timeline
-from harness.report.cell_document import CellDocument, Latency
+from harness.report.cell_document import CellDocument
 from harness.report.document import VerdictDocument
 from harness.report.figures import FAINT, GRID, INK, SERIES
 from harness.report.verdict import FILE, read_document
-from history import manifest
+from history import manifest, reader
+from history.schema import SendType
 
 PAGE = DIRECTORY / "seed004.md"
 NS_PER_S = 1_000_000_000
-ALIKE = 0.1
-"""Two settings whose medians are so near each other are alike, whatever their runs."""
-APART = 1.05
-"""Every run of the one has so many times as much as every run of the other: with two runs of each,
-a hair's breadth is chance."""
-FAR = 2.5
-"""Likewise with one run of each: runs of the same were seen to differ by up to a factor of two."""
+NS_PER_MS = 1_000_000
+SETTLE_S = 5
+STEADY_S = 20
+STAGE_SETTLE_S = 8
+"""From a kill or a restart until the cluster has taken it in: the session timeout (3 s), the
+replica lag (4 s), and a second of whole numbers."""
+PERCENTILES = (50, 90, 99, 99.9)
+ERRORS = ("NETWORK_EXCEPTION", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+_RETRIED = re.compile(r"retrying \(\d+ attempts left\)\. Error: (\w+)")
 
-Series = Mapping[str, Sequence[float]]
-"""What each run measured, by setting, in the order of the settings."""
+Rates = Mapping[str, Sequence[float]]
+"""Acks a second of each round, by setting, in the order of the settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,194 +59,306 @@ class Results:
     directory: Path
     document: VerdictDocument
 
-    def series(self, name: str, **where: str) -> Series:
-        """Acks a second of each run, by a setting of its cell, of the cells that have ``where``;
-        those of which they are not known are left out."""
+    def history(self, cell: CellDocument) -> Path:
+        return self.directory / "runs" / str(cell.run) / "history"
+
+    def rates(self, name: str, **where: str) -> Rates:
+        """Acks a second by a setting of the cells, of the cells that have the values ``where``."""
         found: dict[str, list[float]] = {}
         for cell in self.document.cells:
-            mine = all(setting(cell, one.replace("_", ".")) == what for one, what in where.items())
-            if mine and cell.acks_per_second is not None:
-                found.setdefault(setting(cell, name), []).append(cell.acks_per_second)
+            if all(setting(cell, one.replace("_", ".")) == what for one, what in where.items()):
+                ((_, acked),) = timeline.read(self.history(cell)).acks.items()
+                found.setdefault(setting(cell, name), []).append(steady_rate(acked))
         return found
-
-    def rows(self, *names: str) -> Iterator[str]:
-        """A table: each cell by these settings, its runs and how long its acks took."""
-        cells: dict[tuple[str, ...], list[CellDocument]] = {}
-        for cell in self.document.cells:
-            cells.setdefault(tuple(setting(cell, name) for name in names), []).append(cell)
-        yield f"| {' | '.join(names)} | acks a second, each run | half of all acks within |"
-        yield f"| {' | '.join('---' for _ in names)} | ---: | ---: |"
-        for values, runs in cells.items():
-            each = ", ".join(_rounded(one.acks_per_second, "{:,.0f}") for one in runs)
-            took = (one.ack_latency.p50_ms if one.ack_latency else None for one in runs)
-            half = ", ".join(_rounded(one, "{:.3g} ms") for one in took)
-            yield f"| {' | '.join(values)} | {each} | {half} |"
 
 
 def setting(cell: CellDocument, name: str) -> str:
     return str((cell.model_extra or {})[name])
 
 
+def steady_rate(acked: Mapping[int, int]) -> float:
+    """Return the acks a second of the steady state.
+
+    Args:
+        acked: The acks of each second (of the Unix epoch).
+
+    Raises ValueError where the steady state is shorter than :data:`STEADY_S`.
+    """
+    steady = range(min(acked) + SETTLE_S + 1, max(acked))
+    if len(steady) < STEADY_S:
+        raise ValueError(f"a run was steady for {len(steady)} s, fewer than {STEADY_S} s")
+    return fmean(acked.get(second, 0) for second in steady)
+
+
 # --- findings ------------------------------------------------------------------------------------
 
 
-def falls(series: Series) -> str:
-    """Whether each setting has less than the one before it: every run of it than every run."""
-    runs = list(series.values())
-    times = FAR if _alone(series) else APART
-    if all(min(a) > times * max(b) for a, b in pairwise(runs)):
-        return "**Confirmed**, at each step."
-    if min(runs[0]) > times * max(runs[-1]):
-        return "**Confirmed** from the first to the last, not at each step."
-    if times * max(runs[0]) < min(runs[-1]):
-        return "**Refuted**: the last has more than the first."
-    return "**Not known**: the runs do not lie far enough apart."
+def more(rates: Rates, what: str) -> Iterator[str]:
+    """Whether each setting has more than the next one."""
+    pairs = list(pairwise(rates))
+    ratios = ratios_of(rates, pairs, what)
+    yield from told(ratios, [one.verdict_of_more for one in ratios])
 
 
-def alike(series: Series) -> str:
+def same(rates: Rates, what: str) -> Iterator[str]:
     """Whether all settings have the same."""
-    if _alone(series):
-        return ALONE
-    medians = [median(runs) for runs in series.values()]
-    apart = max(medians) / min(medians) - 1
-    spread = max(max(runs) / min(runs) - 1 for runs in series.values())
-    told = f"medians differ by {apart:.0%}, two runs of the same by up to {spread:.0%}"
-    if apart <= ALIKE:
-        return f"**Confirmed**: {told}."
-    # By two runs of each, what is within their own spread may be chance, either way.
-    return f"**Refuted**: {told}." if apart > 2 * spread else f"**Not known**: {told}."
+    pairs = list(combinations(rates, 2))
+    ratios = ratios_of(rates, pairs, what)
+    yield from told(ratios, [one.verdict_of_same for one in ratios])
 
 
-def rises_and_falls(series: Series) -> str:
-    """Whether more of a setting brings more, up to a point behind which it brings a little less."""
-    if _alone(series):
-        return ALONE
-    medians = {name: median(runs) for name, runs in series.items()}
-    names = list(medians)
-    best = max(names, key=lambda name: medians[name])
-    gained, last = medians[best] / medians[names[0]] - 1, medians[names[-1]] / medians[best] - 1
-    if best == names[0] and min(series[best]) > APART * max(series[names[-1]]):
-        return f"**Refuted** here: the most is had by {best}, and {names[-1]} has {-last:.0%} less."
-    if gained <= ALIKE:
-        return f"**Not seen**: the best, {best}, has {gained:.0%} more than {names[0]}."
-    told = f"{best} has {gained:.0%} more than {names[0]}"
-    if best == names[-1]:
-        return f"**Confirmed** as far as it rises: {told}. It does not fall again here."
-    return f"**Confirmed**: {told}, {names[-1]} has {-last:.0%} less than {best}."
+def ratios_of(rates: Rates, pairs: Sequence[tuple[str, str]], what: str) -> Sequence[Ratio]:
+    return [ratio(f"{what} {a} to {b}", rates[a], rates[b], together=len(pairs)) for a, b in pairs]
 
 
-ALONE = "**Not known**: nobody can tell by one run of each how far two would differ."
+def told(ratios: Sequence[Ratio], verdicts: Sequence[str | None]) -> Iterator[str]:
+    yield f"**{conclusion(verdicts).capitalize()}**. Ratios with their 95 % intervals:"
+    yield from (
+        f"- {one}: {verdict or 'undecided'}" for one, verdict in zip(ratios, verdicts, strict=True)
+    )
 
 
-def _alone(series: Series) -> bool:
-    return min(map(len, series.values())) < 2
+def table(rates: Rates, name: str) -> Iterator[str]:
+    yield f"| {name} | acks a second, mean of the rounds | smallest to largest round |"
+    yield "| --- | ---: | ---: |"
+    for value, runs in rates.items():
+        yield f"| {value} | {fmean(runs):,.0f} | {min(runs):,.0f} to {max(runs):,.0f} |"
 
 
-# --- what is made --------------------------------------------------------------------------------
+# --- sections ------------------------------------------------------------------------------------
 
 
-def by_setting(name: str, finding: Callable[[Series], str]) -> Callable[[Results], Iterator[str]]:
-    """A table and a picture of the acks a second by one setting, and the finding."""
+def by_replicas(results: Results) -> Iterator[str]:
+    """What replicas cost with acks=all, and with acks=0 and 1."""
+    by_acks = {
+        acks: results.rates("replication.factor", acks=acks, min_insync_replicas="1")
+        for acks in ("all", "1", "0")
+    }
+    yield from table(by_acks["all"], "replication.factor, acks=all")
+    yield "With acks=all, more replicas lower the TPS:"
+    yield from more(by_acks["all"], "replicas")
+    for acks in ("1", "0"):
+        yield from table(by_acks[acks], f"replication.factor, acks={acks}")
+        yield f"With acks={acks}, replicas cost nothing:"
+        yield from same(by_acks[acks], "replicas")
+    groups = {f"acks={acks}": rates for acks, rates in by_acks.items()}
+    yield _picture("seed004-replicas", lambda axes: _groups(axes, groups, "replication.factor"))
 
-    def made(results: Results) -> Iterator[str]:
-        series = results.series(name)
-        yield from results.rows(name)
-        yield finding(series)
-        slug = results.document.campaign or ""
-        yield _picture(slug, lambda axes: _bars(axes, series, name))
 
-    return made
+def by_acks(results: Results) -> Iterator[str]:
+    """What acks cost, for each number of replicas."""
+    by_factor = {
+        factor: results.rates("acks", replication_factor=factor, min_insync_replicas="1")
+        for factor in ("1", "2", "4")
+    }
+    for factor, rates in by_factor.items():
+        replicas = "1 replica" if factor == "1" else f"{factor} replicas"
+        yield from table(rates, f"acks, {replicas}")
+        yield f"With {replicas}, acks=0 > acks=1 > acks=all:"
+        yield from more(rates, "acks")
+    groups = {f"{factor} replicas": rates for factor, rates in by_factor.items()}
+    yield _picture("seed004-acks", lambda axes: _groups(axes, groups, "acks"))
 
 
-def acks(results: Results) -> Iterator[str]:
-    """The same by acks, for each number of replicas."""
-    factors = sorted({setting(c, "replication.factor") for c in results.document.cells})
-    several = {factor: results.series("acks", replication_factor=factor) for factor in factors}
-    yield from results.rows("acks", "replication.factor")
-    for factor, series in several.items():
-        replicas = "one replica" if factor == "1" else f"{factor} replicas"
-        yield f"With {replicas}, 0 > 1 > all: {falls(series)}"
-    for level in ("0", "1"):
-        of = {factor: series[level] for factor, series in several.items()}
-        yield f"With acks={level}, replicas cost nothing: {alike(of)}"
-    slug = results.document.campaign or ""
-    yield _picture(slug, lambda axes: _groups(axes, several, "acks", "replicas"))
+def by_min_isr(results: Results) -> Iterator[str]:
+    """What min.insync.replicas costs with four replicas, for each acks."""
+    by_acks = {
+        acks: results.rates("min.insync.replicas", acks=acks, replication_factor="4")
+        for acks in ("all", "1", "0")
+    }
+    for acks, rates in by_acks.items():
+        yield from table(rates, f"min.insync.replicas, acks={acks}")
+        yield f"With acks={acks}, min.insync.replicas costs nothing:"
+        yield from same(rates, "min.insync.replicas")
+    groups = {f"acks={acks}": rates for acks, rates in by_acks.items()}
+    yield _picture("seed004-min-isr", lambda axes: _groups(axes, groups, "min.insync.replicas"))
+
+
+def by_partitions(results: Results) -> Iterator[str]:
+    """Whether partitions bring more, and whether many of them bring a little less again."""
+    rates = results.rates("partitions")
+    yield from table(rates, "partitions")
+    first, *others = rates
+    ratios = ratios_of(rates, [(other, first) for other in others], "partitions")
+    verdicts = [one.verdict_of_more for one in ratios]
+    # More partitions bring more if any number of them does.
+    rises = "confirmed" if "confirmed" in verdicts else conclusion(verdicts)
+    yield f"More partitions than one raise the TPS: **{rises}**. Ratios with their 95 % intervals:"
+    yield from (f"- {one}: {v or 'undecided'}" for one, v in zip(ratios, verdicts, strict=True))
+    best, last = max(rates, key=lambda name: fmean(rates[name])), others[-1]
+    if best == last:
+        yield f"Beyond a critical number the TPS falls: **not seen**, {last} partitions have most."
+    else:
+        pairs = list(combinations(rates, 2))
+        falls = ratio(f"partitions {best} to {last}", rates[best], rates[last], together=len(pairs))
+        verdict = falls.verdict_of_more or "undecided"
+        yield f"Beyond a critical number the TPS falls: **{verdict}** ({falls})."
+    yield _picture("seed004-partitions", lambda axes: _groups(axes, {"": rates}, "partitions"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A part of a run with one number of brokers down, without its first seconds
+    (:data:`STAGE_SETTLE_S`)."""
+
+    down: int
+    rate: float
+    seconds: int
+    silent: int
+    """Seconds without an ack."""
+
+
+def stages_of(acked: Mapping[int, int], faults: Sequence[tuple[float, float]]) -> list[Stage]:
+    """Return the stages of a run, in their order.
+
+    Args:
+        acked: The acks of each second (of the Unix epoch).
+        faults: When each broker was killed, and when it was back; seconds of the Unix epoch.
+    """
+    edges = sorted({min(acked), max(acked), *(edge for fault in faults for edge in fault)})
+    found = []
+    for begin, end in pairwise(edges):
+        whole = range(int(begin) + STAGE_SETTLE_S + 1, int(end))
+        if whole:
+            acks = [acked.get(second, 0) for second in whole]
+            down = sum(killed <= begin < back for killed, back in faults)
+            stage = Stage(down=down, rate=fmean(acks), seconds=len(whole), silent=acks.count(0))
+            found.append(stage)
+    return found
 
 
 def broker_kills(results: Results) -> Iterator[str]:
-    """Acks a second while so many brokers are down, and what became of the records."""
-    (cell,) = results.document.cells
-    line = timeline.read(results.directory / "runs/1/history", _planned(results))
-    ((_, acked),) = line.acks.items()
-    faults = [(one.start / NS_PER_S, (one.end or one.start) / NS_PER_S) for one in line.faults]
-    spans = _by_down(faults, min(acked), max(acked))
-    yield "| brokers down | seconds | acks a second |"
-    yield "| ---: | ---: | ---: |"
-    for down, begin, end in spans:
-        whole = range(int(begin) + 1, int(end))
-        many = sum(acked.get(second, 0) for second in whole)
-        rate = f"{many / len(whole):,.0f}" if whole else "-"
-        yield f"| {down} | {len(whole)} | {rate} |"
+    """Acks a second while so many brokers are down, and the four findings."""
+    runs: list[list[Stage]] = []
+    drawn: list[tuple[Mapping[int, int], list[tuple[float, float]]]] = []
+    for cell, run in zip(
+        results.document.cells, manifest.read(results.directory).runs, strict=True
+    ):
+        line = timeline.read(results.history(cell), run.faults)
+        ((_, acked),) = line.acks.items()
+        faults = [(f.start / NS_PER_S, (f.end or f.start) / NS_PER_S) for f in line.faults]
+        runs.append(stages_of(acked, faults))
+        drawn.append((acked, faults))
+    columns = list(zip(*runs, strict=True))
+    yield "| brokers down | seconds | acks a second, each run | seconds without an ack |"
+    yield "| ---: | ---: | ---: | ---: |"
+    for column in columns:
+        seconds = ", ".join(str(stage.seconds) for stage in column)
+        each = ", ".join(f"{stage.rate:,.0f}" for stage in column)
+        silent = ", ".join(str(stage.silent) for stage in column)
+        yield f"| {column[0].down} | {seconds} | {each} | {silent} |"
+    yield from _kill_findings(results, runs)
+    yield from _errors(results)
+    yield _picture("seed004-broker-kills", lambda axes: _over_time(axes, *drawn[0]))
+
+
+def _kill_findings(results: Results, runs: Sequence[Sequence[Stage]]) -> Iterator[str]:
+    def of(down: int) -> list[Stage]:
+        return [stage for run in runs for stage in run if stage.down == down]
+
+    def rates(down: int) -> list[float]:
+        return [fmean(s.rate for s in run if s.down == down) for run in runs]
+
+    def judged(holds: bool) -> str:
+        return "confirmed" if holds else "refuted"
+
+    goes_on = all(stage.rate > 0 and not stage.silent for stage in of(2))
+    yield f"- With two brokers down the client goes on: **{judged(goes_on)}**."
+    slower = ratio("none down to two down", rates(0), rates(2))
+    yield f"- It has a lower TPS: **{slower.verdict_of_more or 'undecided'}** ({slower})."
+    stops = all(stage.rate == 0 for stage in of(3))
     yield (
-        f"Of {cell.acked:,} acknowledged records {_number(cell.lost)} are lost, "
-        f"{_number(cell.duplicated)} stand in the log twice; {cell.failed:,} sends failed, of "
-        f"{cell.indeterminate:,} nobody knows. Verdict: {cell.verdict.value}."
+        f"- With three brokers down it cannot go on, and it does when two are back: "
+        f"**{judged(stops and goes_on)}**."
     )
-    slug = results.document.campaign or ""
-    yield _picture(slug, lambda axes: _over_time(axes, acked, faults))
+    cells = results.document.cells
+    acked, lost = sum(cell.acked for cell in cells), _sum(cell.lost for cell in cells)
+    twice = _sum(cell.duplicated for cell in cells)
+    stored = "unknown" if twice is None else judged(twice > 0)
+    yield f"- With retries, some records are stored twice: **{stored}** ({_number(twice)})."
+    kept = "unknown" if lost is None else judged(lost == 0)
+    yield (
+        f"- Every record whose send returned successfully is stored: **{kept}** "
+        f"({acked:,} acknowledged, {_number(lost)} lost)."
+    )
+
+
+def _errors(results: Results) -> Iterator[str]:
+    """The four errors of the article, as the Java client's log has them."""
+    counted: Counter[str] = Counter()
+    for log in sorted(results.directory.glob("runs/*/logs/*/producer-*.log")):
+        counted.update(_RETRIED.findall(log.read_text(encoding="utf-8", errors="replace")))
+    failed = sum(cell.failed + cell.indeterminate for cell in results.document.cells)
+    yield "| error of the client | how often, in all runs |"
+    yield "| --- | ---: |"
+    yield f"| a send ends with an exception | {failed:,} |"
+    for error in ERRORS:
+        yield f"| {error}, retried | {counted[error]:,} |"
 
 
 def latency(results: Results) -> Iterator[str]:
-    """Percentiles until the ack and until a reader was shown the record."""
+    """Percentiles until the ack and until the record reached a reader."""
+    took: dict[tuple[str, str], list[np.ndarray]] = {}
+    for cell in results.document.cells:
+        for until, milliseconds in latencies_of(results.history(cell)).items():
+            took.setdefault((setting(cell, "acks"), until), []).append(milliseconds)
     yield "| acks | until | 50 % | 90 % | 99 % | 99.9 % | longest |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
-    lines: dict[str, Latency] = {}
-    for cell in results.document.cells:
-        for what, found in (("ack", cell.ack_latency), ("shown", cell.shown_latency)):
-            if found is not None:
-                lines[f"acks={setting(cell, 'acks')}, {what}"] = found
-                told = " | ".join(f"{value:,.2f} ms" for value in _percentiles(found))
-                yield f"| {setting(cell, 'acks')} | {what} | {told} |"
-    slug = results.document.campaign or ""
-    yield _picture(slug, lambda axes: _percentile_lines(axes, lines))
+    lines: dict[str, list[float]] = {}
+    for (acks, until), runs in took.items():
+        each = np.array([[*np.percentile(run, PERCENTILES), run.max()] for run in runs])
+        lines[f"acks={acks}, {until}"] = np.median(each, axis=0).tolist()
+        cells = (f"{low:,.2f} to {high:,.2f} ms" for low, high in zip(*_ends(each), strict=True))
+        yield f"| {acks} | {until} | {' | '.join(cells)} |"
+    yield _picture("seed004-latency", lambda axes: _percentile_lines(axes, lines))
 
 
-SECTIONS: Mapping[str, Callable[[Results], Iterator[str]]] = {
-    "seed004-replicas": by_setting("replication.factor", falls),
-    "seed004-acks": acks,
-    "seed004-min-isr": by_setting("min.insync.replicas", alike),
-    "seed004-partitions": by_setting("partitions", rises_and_falls),
-    "seed004-broker-kills": broker_kills,
-    "seed004-latency": latency,
+def _ends(each: np.ndarray) -> tuple[list[float], list[float]]:
+    return each.min(axis=0).tolist(), each.max(axis=0).tolist()
+
+
+def latencies_of(history: Path) -> Mapping[str, np.ndarray]:
+    """Return the milliseconds from when each record was due until its ack (``ack``) and until it
+    reached the reader for the first time (``reader``), in the steady state."""
+    sends = reader.read(history, "sends", ["producer", "sequence", "type", "time", "due"])
+    invoked = sends.filter(pc.equal(sends["type"], SendType.INVOKE.value))
+    steady = pc.and_(
+        pc.greater_equal(invoked["due"], pc.min(invoked["due"]).as_py() + SETTLE_S * NS_PER_S),
+        pc.less(invoked["due"], pc.max(invoked["due"]).as_py() - NS_PER_S),
+    )
+    due = invoked.filter(steady).select(["producer", "sequence", "due"])
+    acked = sends.filter(pc.equal(sends["type"], SendType.OK.value))
+    polls = reader.read(history, "polls", ["producer", "sequence", "time"])
+    first = polls.group_by(["producer", "sequence"]).aggregate([("time", "min")])
+    return {
+        "ack": _since(due, acked.select(["producer", "sequence", "time"])),
+        "reader": _since(due, first.rename_columns({"time_min": "time"})),
+    }
+
+
+def _since(due: pa.Table, until: pa.Table) -> np.ndarray:
+    both = due.join(until, ["producer", "sequence"], join_type="inner")
+    return (both["time"].to_numpy() - both["due"].to_numpy()) / NS_PER_MS
+
+
+SECTIONS: Mapping[str, tuple[str, Callable[[Results], Iterator[str]]]] = {
+    "replicas": ("seed004-settings", by_replicas),
+    "acks": ("seed004-settings", by_acks),
+    "min-isr": ("seed004-settings", by_min_isr),
+    "partitions": ("seed004-partitions", by_partitions),
+    "broker-kills": ("seed004-broker-kills", broker_kills),
+    "latency": ("seed004-latency", latency),
 }
+"""The section of each marker: its campaign, and what writes it."""
 
 
-def _planned(results: Results) -> Sequence[manifest.PlannedFault]:
-    return manifest.read(results.directory).runs[0].faults
-
-
-def _by_down(
-    faults: Sequence[tuple[float, float]], first: float, last: float
-) -> list[tuple[int, float, float]]:
-    """How many brokers are down, from when until when, in seconds."""
-    edges = sorted({first, last, *(edge for fault in faults for edge in fault)})
-    return [
-        (sum(start <= begin < end for start, end in faults), begin, end)
-        for begin, end in pairwise(edges)
-        if end - begin >= 2
-    ]
-
-
-def _percentiles(found: Latency) -> tuple[float, ...]:
-    return (found.p50_ms, found.p90_ms, found.p99_ms, found.p999_ms, found.longest_ms)
+def _sum(values: Iterator[int | None]) -> int | None:
+    found = list(values)
+    return None if None in found else sum(value for value in found if value is not None)
 
 
 def _number(value: int | None) -> str:
     return "an unknown number" if value is None else f"{value:,}"
-
-
-def _rounded(value: float | None, pattern: str) -> str:
-    return "unknown" if value is None else pattern.format(value)
 
 
 # --- pictures ------------------------------------------------------------------------------------
@@ -250,26 +374,17 @@ def _picture(name: str, draw: Callable[[Axes], None]) -> str:
     return f"![{name}]({name}.svg)"
 
 
-def _bars(axes: Axes, series: Series, label: str) -> None:
-    _groups(axes, {"": series}, label, "")
-
-
-def _groups(axes: Axes, groups: Mapping[str, Series], label: str, group: str) -> None:
-    """A bar to the median of each setting, and a dot for each run."""
-    names = list(next(iter(groups.values())))
+def _groups(axes: Axes, groups: Mapping[str, Rates], label: str) -> None:
+    """A bar to the mean of each setting, and a dot for each round."""
+    names = list(max(groups.values(), key=len))
     width = 0.7 / len(groups)
-    for number, (name, series) in enumerate(groups.items()):
-        places = [place + (number - (len(groups) - 1) / 2) * width for place in range(len(names))]
-        told = f"{group} {name}".strip() or None
-        axes.bar(
-            places,
-            [median(series[one]) for one in names],
-            width=width * 0.9,
-            color=SERIES[number],
-            label=told,
-        )
-        for where, one in zip(places, names, strict=True):
-            axes.plot([where] * len(series[one]), series[one], ".", color=INK)
+    for number, (group, rates) in enumerate(groups.items()):
+        shift = (number - (len(groups) - 1) / 2) * width
+        places = [names.index(name) + shift for name in rates]
+        means = [fmean(runs) for runs in rates.values()]
+        axes.bar(places, means, width=width * 0.9, color=SERIES[number], label=group or None)
+        for where, runs in zip(places, rates.values(), strict=True):
+            axes.plot([where] * len(runs), runs, ".", color=INK)
     axes.set_xticks(range(len(names)), names)
     axes.set_xlabel(label, color=FAINT)
     axes.set_ylabel("acks a second", color=FAINT)
@@ -288,14 +403,14 @@ def _over_time(axes: Axes, acked: Mapping[int, int], faults: Sequence[tuple[floa
     axes.set_ylabel("acks a second", color=FAINT)
 
 
-def _percentile_lines(axes: Axes, lines: Mapping[str, Latency]) -> None:
-    names = ("50 %", "90 %", "99 %", "99.9 %", "longest")
+def _percentile_lines(axes: Axes, lines: Mapping[str, Sequence[float]]) -> None:
+    names = (*(f"{share:g} %" for share in PERCENTILES), "longest")
     colours: dict[str, str] = {}
     for name, found in lines.items():
-        acks, _, what = name.partition(", ")
+        acks, _, until = name.partition(", ")
         colour = colours.setdefault(acks, SERIES[len(colours)])
-        style = "-" if what == "ack" else "--"
-        axes.plot(names, _percentiles(found), style, marker=".", color=colour, label=name)
+        style = "-" if until == "ack" else "--"
+        axes.plot(names, found, style, marker=".", color=colour, label=name)
     axes.set_yscale("log")
     axes.set_ylabel("ms since it was due", color=FAINT)
     axes.legend(frameon=False, fontsize=8)
@@ -304,13 +419,11 @@ def _percentile_lines(axes: Axes, lines: Mapping[str, Latency]) -> None:
 # --- the page ------------------------------------------------------------------------------------
 
 
-def found(directory: Path) -> Iterator[tuple[str, Results]]:
-    """The last results of each campaign."""
-    for name in SECTIONS:
-        there = sorted(directory.glob(f"{name}*/{FILE}"), key=lambda path: path.stat().st_mtime)
-        if there:
-            document = read_document(there[-1])
-            yield name, Results(directory=there[-1].parent, document=document)
+def last_results(directory: Path, campaign: str) -> Results | None:
+    there = sorted(directory.glob(f"{campaign}*/{FILE}"), key=lambda path: path.stat().st_mtime)
+    if not there:
+        return None
+    return Results(directory=there[-1].parent, document=read_document(there[-1]))
 
 
 def _where(document: VerdictDocument) -> str:
@@ -325,10 +438,12 @@ def main() -> int:
         print(__doc__, file=sys.stderr)  # noqa: T201
         return 2
     page = PAGE.read_text(encoding="utf-8")
-    for name, results in found(Path(sys.argv[1])):
-        lines = [*SECTIONS[name](results), _where(results.document)]
-        page = place(page, Path(__file__).name, name, lines)
-        print(name)  # noqa: T201
+    for name, (campaign, section) in SECTIONS.items():
+        results = last_results(Path(sys.argv[1]), campaign)
+        if results is not None:
+            lines = [*section(results), _where(results.document)]
+            page = place(page, Path(__file__).name, name, lines)
+            print(name)  # noqa: T201
     PAGE.write_text(page, encoding="utf-8")
     return 0
 

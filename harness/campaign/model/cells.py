@@ -58,8 +58,10 @@ class Sweep(Section):
 
     @property
     def size(self) -> int:
-        """How many combinations there are, those that are left out included."""
-        return math.prod(map(len, self.dimensions.values()))
+        """The number of cells. Above :data:`CELLS_MAX` combinations, the number of combinations,
+        excluded ones included: they are never expanded, since a file may ask for billions."""
+        combined = math.prod(map(len, self.dimensions.values()))
+        return combined if combined > CELLS_MAX else len(expand(self))
 
 
 def _field(name: str) -> str:
