@@ -1,7 +1,8 @@
 """``python docs/seed004.py RESULTS``: the figures and pictures of ``docs/seed004.md``.
 
 RESULTS is a directory that holds the results of the campaigns ``seed004-*``, one directory each,
-whose names begin with the campaign's (``make seed004`` makes them); of several the last one counts.
+whose names begin with the campaign's (``make seed004`` makes them). Several results of a campaign
+are further rounds of it: where a finding is undecided, run its campaign again.
 The text between markers on the page is written again, with ``docs/seed004-*.svg``. The text around
 it is written by hand: read it again when the figures are new. Without results of a campaign its
 sections stay as they are.
@@ -33,7 +34,7 @@ from harness.report.cell_document import CellDocument
 from harness.report.document import VerdictDocument
 from harness.report.figures import FAINT, GRID, INK, SERIES
 from harness.report.verdict import FILE, read_document
-from history import manifest, reader
+from history import reader
 from history.schema import SendType
 
 PAGE = DIRECTORY / "seed004.md"
@@ -53,22 +54,36 @@ Rates = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A cell of a run, with the history of that run."""
+
+    cell: CellDocument
+    history: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """What a campaign left."""
+    """What a campaign left, each time that it was run: directories and their documents."""
 
-    directory: Path
-    document: VerdictDocument
+    documents: Mapping[Path, VerdictDocument]
 
-    def history(self, cell: CellDocument) -> Path:
-        return self.directory / "runs" / str(cell.run) / "history"
+    @property
+    def rounds(self) -> Iterator[Round]:
+        for directory, document in self.documents.items():
+            for cell in document.cells:
+                yield Round(cell=cell, history=directory / "runs" / str(cell.run) / "history")
+
+    @property
+    def cells(self) -> Sequence[CellDocument]:
+        return [one.cell for one in self.rounds]
 
     def rates(self, name: str, **where: str) -> Rates:
         """Acks a second by a setting of the cells, of the cells that have the values ``where``."""
         found: dict[str, list[float]] = {}
-        for cell in self.document.cells:
-            if all(setting(cell, one.replace("_", ".")) == what for one, what in where.items()):
-                ((_, acked),) = timeline.read(self.history(cell)).acks.items()
-                found.setdefault(setting(cell, name), []).append(steady_rate(acked))
+        for one in self.rounds:
+            if all(setting(one.cell, key.replace("_", ".")) == what for key, what in where.items()):
+                ((_, acked),) = timeline.read(one.history).acks.items()
+                found.setdefault(setting(one.cell, name), []).append(steady_rate(acked))
         return found
 
 
@@ -231,10 +246,8 @@ def broker_kills(results: Results) -> Iterator[str]:
     """Acks a second while so many brokers are down, and the four findings."""
     runs: list[list[Stage]] = []
     drawn: list[tuple[Mapping[int, int], list[tuple[float, float]]]] = []
-    for cell, run in zip(
-        results.document.cells, manifest.read(results.directory).runs, strict=True
-    ):
-        line = timeline.read(results.history(cell), run.faults)
+    for one in results.rounds:
+        line = timeline.read(one.history)
         ((_, acked),) = line.acks.items()
         faults = [(f.start / NS_PER_S, (f.end or f.start) / NS_PER_S) for f in line.faults]
         runs.append(stages_of(acked, faults))
@@ -271,7 +284,7 @@ def _kill_findings(results: Results, runs: Sequence[Sequence[Stage]]) -> Iterato
         f"- With three brokers down it cannot go on, and it does when two are back: "
         f"**{judged(stops and goes_on)}**."
     )
-    cells = results.document.cells
+    cells = results.cells
     acked, lost = sum(cell.acked for cell in cells), _sum(cell.lost for cell in cells)
     twice = _sum(cell.duplicated for cell in cells)
     stored = "unknown" if twice is None else judged(twice > 0)
@@ -286,9 +299,11 @@ def _kill_findings(results: Results, runs: Sequence[Sequence[Stage]]) -> Iterato
 def _errors(results: Results) -> Iterator[str]:
     """The four errors of the article, as the Java client's log has them."""
     counted: Counter[str] = Counter()
-    for log in sorted(results.directory.glob("runs/*/logs/*/producer-*.log")):
+    for log in (
+        path for one in results.rounds for path in one.history.parent.glob("logs/*/producer-*.log")
+    ):
         counted.update(_RETRIED.findall(log.read_text(encoding="utf-8", errors="replace")))
-    failed = sum(cell.failed + cell.indeterminate for cell in results.document.cells)
+    failed = sum(cell.failed + cell.indeterminate for cell in results.cells)
     yield "| error of the client | how often, in all runs |"
     yield "| --- | ---: |"
     yield f"| a send ends with an exception | {failed:,} |"
@@ -299,9 +314,9 @@ def _errors(results: Results) -> Iterator[str]:
 def latency(results: Results) -> Iterator[str]:
     """Percentiles until the ack and until the record reached a reader."""
     took: dict[tuple[str, str], list[np.ndarray]] = {}
-    for cell in results.document.cells:
-        for until, milliseconds in latencies_of(results.history(cell)).items():
-            took.setdefault((setting(cell, "acks"), until), []).append(milliseconds)
+    for one in results.rounds:
+        for until, milliseconds in latencies_of(one.history).items():
+            took.setdefault((setting(one.cell, "acks"), until), []).append(milliseconds)
     yield "| acks | until | 50 % | 90 % | 99 % | 99.9 % | longest |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
     lines: dict[str, list[float]] = {}
@@ -419,18 +434,19 @@ def _percentile_lines(axes: Axes, lines: Mapping[str, Sequence[float]]) -> None:
 # --- the page ------------------------------------------------------------------------------------
 
 
-def last_results(directory: Path, campaign: str) -> Results | None:
-    there = sorted(directory.glob(f"{campaign}*/{FILE}"), key=lambda path: path.stat().st_mtime)
-    if not there:
-        return None
-    return Results(directory=there[-1].parent, document=read_document(there[-1]))
+def results_of(directory: Path, campaign: str) -> Results | None:
+    """Return all results of a campaign, in the order in which it was run; None without any."""
+    there = sorted(directory.glob(f"{campaign}-*/{FILE}"), key=lambda path: path.stat().st_mtime)
+    documents = {path.parent: read_document(path) for path in there}
+    return Results(documents=documents) if documents else None
 
 
-def _where(document: VerdictDocument) -> str:
-    machine = document.machine
-    on = "" if machine is None else f" on {machine.cores} cores"
-    made = f"`{document.campaign}`, seed {document.seed}, {document.system}{on}"
-    return f"{made}: {document.verdict.value}."
+def _where(results: Results) -> Iterator[str]:
+    for document in results.documents.values():
+        machine = document.machine
+        on = "" if machine is None else f" on {machine.cores} cores"
+        made = f"`{document.campaign}`, seed {document.seed}, {document.system}{on}"
+        yield f"{made}: {document.verdict.value}."
 
 
 def main() -> int:
@@ -439,9 +455,9 @@ def main() -> int:
         return 2
     page = PAGE.read_text(encoding="utf-8")
     for name, (campaign, section) in SECTIONS.items():
-        results = last_results(Path(sys.argv[1]), campaign)
+        results = results_of(Path(sys.argv[1]), campaign)
         if results is not None:
-            lines = [*section(results), _where(results.document)]
+            lines = [*section(results), *_where(results)]
             page = place(page, Path(__file__).name, name, lines)
             print(name)  # noqa: T201
     PAGE.write_text(page, encoding="utf-8")

@@ -29,6 +29,8 @@ class Scope(StrEnum):
     """Those who read the topic while it is written."""
     PROGRAM = "program"
     """Whoever starts the producer: which program it is."""
+    WORKLOAD = "workload"
+    """The program that hands the records to the client library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +117,22 @@ def _client(value: object) -> str:
     return value
 
 
+SYNC = "sync"
+ASYNC = "async"
+
+
+def _producer_type(value: object) -> str:
+    if value not in (SYNC, ASYNC):
+        raise ValueError(f"producer.type is {SYNC} or {ASYNC}, not {value!r}")
+    return str(value)
+
+
 _WRITTEN: Mapping[Callable[[object], Value], Mapping[str, object]] = {
     _acks: {"enum": ["0", "1", "all", "-1", 0, 1, -1]},
     _count: {"type": "integer", "minimum": 1},
     _flag: {"type": "boolean"},
     _isolation: {"enum": list(ISOLATION_LEVELS)},
+    _producer_type: {"enum": [SYNC, ASYNC]},
     _client: {"anyOf": [{"enum": list(LIBRARIES)}, {"type": "string", "pattern": "/"}]},
 }
 
@@ -209,6 +222,16 @@ class Cell:
         short="inflight",
         meaning="Requests that a producer may have under way to one broker. Where nothing is said, "
         "5 with enable.idempotence, else the client library's own default.",
+    )
+    producer_type = Setting(
+        name="producer.type",
+        parse=_producer_type,
+        scope=Scope.WORKLOAD,
+        default=lambda _: ASYNC,
+        short="producer",
+        meaning="sync: a producer waits for the outcome of each record before it sends the next "
+        "one. What is due meanwhile is sent later, and none is left out. async: records wait in "
+        "the client's queue and are sent in batches. The name is that of Kafka 0.8's producer.",
     )
     client = Setting(
         name="client",

@@ -73,7 +73,6 @@ class Load:
         record_bytes: Size of a value; the least where they differ.
         record_bytes_max: The largest, where they do.
         records: How many are sent at the most, likewise of all producers; None for no limit.
-        sync: Whether a producer waits for the outcome of each record before it sends the next.
         keys: How many keys the records have; None for records without.
         producers: How many send to each cell.
         readers: Tail readers of each cell: each reads all partitions from their beginning, as they
@@ -88,7 +87,6 @@ class Load:
     record_bytes: int
     record_bytes_max: int | None = None
     records: int | None = None
-    sync: bool = False
     keys: int | None = None
     producers: int = 1
     readers: int = 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 
-from history.cell import LIBRDKAFKA, Cell, Value
+from history.cell import LIBRDKAFKA, SYNC, Cell, Value
 from history.manifest import PlannedWriter
 from history.names import PARTITIONED
 from workloads.configuration import connection_properties, producer_config
@@ -138,7 +138,7 @@ class _Clients:
             "producer": number,
             "rate": None if self.load.rate is None else self.load.rate / many,
             "records": _share(self.load.records, number % many, many),
-            "sync": self.load.sync,
+            "sync": self.cell.producer_type == SYNC,
             "record_bytes": self.load.record_bytes,
             "record_bytes_max": self.load.record_bytes_max,
             "keys": self.load.keys,

@@ -1,4 +1,4 @@
-"""Small histories whose truth is known, and random damage to them: rows, bits, files, columns, words.
+"""Small histories whose truth is known, and random damage to their rows, bits, files and words.
 
 A world has four cells in one run, through one fault that changes the leader of all partitions:
 
@@ -20,7 +20,6 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from checked_cells import replicas_of
 from made_consumers import MadeConsumer, committed_ok, given, seen
@@ -29,8 +28,8 @@ from made_histories import (
     ACKS_1,
     ALL,
     FINISHED,
-    MadeRun,
     Made,
+    MadeRun,
     a_fault,
     acked,
     at,
@@ -113,9 +112,7 @@ def write_world(directory: Path, random: Random) -> Path:
 def _phases() -> Sequence[Mapping[str, Any]]:
     times = {"deploy": -20, "ready": -10, "workload": 0, "faults": 1, "heal": 40, "recover": 41}
     times |= {"flush": 60, "final-read": 62, "collect": COLLECTED_S, "teardown": 80}
-    return [
-        {**row, "time": at(times[row["phase"]] + (row["event"] == "end"))} for row in FINISHED
-    ]
+    return [{**row, "time": at(times[row["phase"]] + (row["event"] == "end"))} for row in FINISHED]
 
 
 def _kept(random: Random) -> Made:

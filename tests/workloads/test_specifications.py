@@ -195,10 +195,11 @@ def test_a_topic_is_made_of_what_the_cell_says_of_it() -> None:
 
 
 def test_several_producers_share_the_records_of_a_cell_and_send_flat_out_each() -> None:
-    said = replace(FULL, rate=None, records=5, producers=3, sync=True, keys=7, record_bytes_max=900)
+    said = replace(FULL, rate=None, records=5, producers=3, keys=7, record_bytes_max=900)
+    cell = replace(CELL, settings={**CELL.settings, "producer.type": "sync"})
     specs = [
         ProducerSpec.model_validate(client.specification)
-        for client in clients(CELL, said).values()
+        for client in clients(cell, said).values()
         if client.role is Role.PRODUCER
     ]
     assert [spec.records for spec in specs] == [2, 2, 1]

@@ -83,10 +83,6 @@ class WorkloadSpec(Section):
     records: Annotated[int, Field(ge=1)] | None = None
     """How many records each cell is sent at the most, of all its producers together; then they fall
     silent. Without it, they send as long as the schedule lasts."""
-    sync: bool = False
-    """Whether a producer waits for each record's acknowledgement, or failure, before it sends the
-    next one: one is under way at a time. What is due meanwhile is sent later, and none is left
-    out."""
     record_bytes: Sizes = (100, 100)
     """Bytes of a record's value; `[100, 2000]`: each size in between is as likely, and the same
     record has the same size in every run."""
@@ -143,7 +139,6 @@ class WorkloadSpec(Section):
         return Load(
             rate=None if self.flat_out else self.rate,
             records=self.records,
-            sync=self.sync,
             record_bytes=smallest,
             record_bytes_max=None if smallest == largest else largest,
             keys=self.keys,
@@ -207,7 +202,6 @@ def _manner(load: Load) -> str:
     """How they send, where that is not at a rate as long as it lasts."""
     told = [
         "flat out" if load.rate is None else "",
-        "sync" if load.sync else "",
         "" if load.records is None else f"{load.records:,} records at the most",
     ]
     manner = ", ".join(one for one in told if one)

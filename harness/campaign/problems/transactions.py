@@ -8,7 +8,7 @@ from harness.campaign.model.schedule import FaultEntry
 from harness.campaign.model.workload import WorkloadSpec
 from harness.campaign.problems.draft import Draft
 from harness.campaign.problems.properties import mapping
-from history.cell import LIBRDKAFKA, Cell, is_program
+from history.cell import LIBRDKAFKA, SYNC, Cell, is_program
 from infra.documents import Problem
 from infra.systems.names import BUNDLED, EXTERNAL
 from workloads import WORKLOADS
@@ -55,7 +55,6 @@ def _of_produce_alone(spec: WorkloadSpec) -> Iterator[Problem]:
     said = {
         "rate": spec.flat_out,
         "records": spec.records is not None,
-        "sync": spec.sync,
         "keys": spec.keys is not None,
         "record.bytes": len(set(spec.record_bytes)) > 1,
     }
@@ -101,6 +100,8 @@ def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
     if not cell.enable_idempotence:
         return {"cells.enable.idempotence": "transactions need enable.idempotence: true"}
     assert load.transactions is not None
+    if cell.producer_type == SYNC:
+        return {"cells.producer.type": "a transaction's records are sent together: leave it out"}
     if cell.client != LIBRDKAFKA:
         if not (cell.client in _WITH_TRANSACTIONS or is_program(cell.client)):
             reason = f"the program of {cell.client} knows no transactions, those of "

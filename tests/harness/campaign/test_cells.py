@@ -79,6 +79,7 @@ def test_what_the_file_leaves_out_is_filled_in() -> None:
         "max.in.flight.requests.per.connection": 1_000_000,
         "client": "librdkafka",
         "isolation.level": "read_uncommitted",
+        "producer.type": "async",
         "topic.preallocate": True,
     }
 

@@ -48,7 +48,7 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
             "  readers: 1\n  groups: [{name: g, members: 1}]\n",
             "transformers for groups",
         ),
-        ("  readers: 1\n", "  readers: 1\n  sync: true\n", "records of one size without keys"),
+        ("  acks: all\n", "  acks: all\n  producer.type: sync\n", "records are sent together"),
         ("  record.bytes: 100", "  record.bytes: [10, 20]", "records of one size without keys"),
         (
             "fault: crash-client, target: clients, parameters: {",
