@@ -324,10 +324,13 @@ CLOSINGS = pa.schema(
         pa.field("topic", pa.string()),
         pa.field("partition", pa.int32()),
         pa.field("rows", pa.int64(), nullable=False),
+        pa.field("digest", pa.string()),
     ]
 )
 """What each writer wrote, said when it closed: one row a file, those without a row too (which are
-not there). A writer of the manifest that has none did not close."""
+not there). A writer of the manifest that has none did not close. ``digest``: of the closed file's
+bytes (:func:`history.storage.digest`), null where there is no file, or in a history from before
+there were digests. The files of this table have no digest: page checksums cover their values."""
 
 TABLES: dict[str, pa.Schema] = {
     "sends": SENDS,

@@ -17,6 +17,7 @@ Buckets have no directories: one is there when a file is in it. A file appears t
 written to its end; on HDFS it is written aside and renamed, as here.
 """
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -221,16 +222,34 @@ def located(text: str) -> AnyPath:
 
 
 def parquet(path: AnyPath) -> pq.ParquetFile:
-    """Of a store what is asked for is fetched in few requests: each takes as long as reading a
-    megabyte. Of this machine a small file is read at once: its footer and its columns are as many
-    calls of the kernel, which take longer than all of it. Raises OSError, ArrowInvalid."""
+    """Open a Parquet file whose pages are held against their checksums, where they have any, as
+    they are read. Of a store what is asked for is fetched in few requests: each takes as long as
+    reading a megabyte. Of this machine a small file is read at once: its footer and its columns are
+    as many calls of the kernel, which take longer than all of it. Raises OSError, ArrowInvalid."""
     if isinstance(path, Path):
         with path.open("rb", buffering=0) as file:
             if os.fstat(file.fileno()).st_size <= SMALL_FILE:
-                return pq.ParquetFile(pa.BufferReader(file.read()))
-        return pq.ParquetFile(path)
+                return _checked(pa.BufferReader(file.read()))
+        return _checked(path)
     store, inside = path.place
-    return pq.ParquetFile(store.open_input_file(inside), pre_buffer=True)
+    return _checked(store.open_input_file(inside), pre_buffer=True)
+
+
+def _checked(source: Path | pa.NativeFile, **options: bool) -> pq.ParquetFile:
+    return pq.ParquetFile(source, page_checksum_verification=True, **options)
+
+
+def digest(path: AnyPath) -> str:
+    """Return the SHA-256 of a file's bytes in hexadecimal digits. A file of a store is read piece
+    by piece. Raises OSError."""
+    if isinstance(path, Path):
+        with path.open("rb", buffering=0) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    found = hashlib.sha256()
+    with streamed(path) as source:
+        while some := source.read(_FETCHED):
+            found.update(some)
+    return found.hexdigest()
 
 
 def matching(directory: AnyPath, pattern: str) -> list[AnyPath]:

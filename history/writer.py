@@ -11,7 +11,9 @@ the parts of one writer become one Parquet file:
 
 A reader that finds the closed file ignores the parts of the same stem (``history.reader``), so
 nothing is counted twice or lost wherever this stops. Then the writer says in the table ``closings``
-how many rows it wrote, none included: a file that is missing later is missed.
+how many rows it wrote, none included, and the digest of its file: a file that is missing later is
+missed, and one that was changed is noticed. Pages carry checksums, so that whoever reads a file
+without its closing notices, too. Parts carry none.
 
 The caller's loop drives the flushing (:meth:`TableWriter.flush_due`): no thread, no clock in here.
 Files are not fsynced: they survive the death of the process, not a power failure of the machine
@@ -24,7 +26,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from history import stream
+from history import storage, stream
 from history.aside import written_aside
 from history.columns import Columns, array
 from history.errors import HistoryError, WriteFailed
@@ -90,15 +92,24 @@ class TableWriter:
         self._part_bytes = part_bytes
         self._part_size = part_bytes
         self._written = 0
+        self._digest: str | None = None
         self._closing = closing
         self._closed = False
         self._make_directory()
 
     @property
     def closing(self) -> Row:
-        """Its row of ``closings``: what was written until now."""
+        """Its row of ``closings``: what was written until now, and once it is closed the digest of
+        its file."""
         topic, partition = self._stem.partition or (None, None)
-        return (self._stem.table, self._stem.writer, topic, partition, self._written)
+        return (
+            self._stem.table,
+            self._stem.writer,
+            topic,
+            partition,
+            self._written,
+            self._digest,
+        )
 
     def append(self, row: Row) -> None:
         """Add a row: its values in the schema's order, None for null."""
@@ -143,7 +154,9 @@ class TableWriter:
             return
         self.flush()
         if self._parts:
-            _write_aside(self._directory / self._stem.closed, self._merge)
+            closed = self._directory / self._stem.closed
+            _write_aside(closed, self._merge)
+            self._digest = _digest(closed)
         for part in self._parts:
             part.unlink(missing_ok=True)
         if self._closing:
@@ -166,7 +179,9 @@ class TableWriter:
         self._written += len(batch)
 
     def _merge(self, aside: Path) -> None:
-        with pq.ParquetWriter(aside, self._schema, compression="zstd") as merged:
+        with pq.ParquetWriter(
+            aside, self._schema, compression="zstd", write_page_checksum=True
+        ) as merged:
             for table in _coalesced(self._parts, self._schema):
                 merged.write_table(table)
 
@@ -294,7 +309,17 @@ def _write_closings(directory: Path, stem: Stem, rows: Sequence[Row]) -> None:
     if rows:
         batch = _batch(rows, TABLES["closings"], stem)
         table = pa.Table.from_batches([batch])
-        _write_aside(directory / stem.closed, lambda aside: pq.write_table(table, aside))
+        _write_aside(
+            directory / stem.closed,
+            lambda aside: pq.write_table(table, aside, write_page_checksum=True),
+        )
+
+
+def _digest(closed: Path) -> str:
+    try:
+        return storage.digest(closed)
+    except OSError as error:
+        raise WriteFailed(closed, error) from error
 
 
 def _batch(rows: Sequence[Row], schema: pa.Schema, stem: Stem) -> pa.RecordBatch:

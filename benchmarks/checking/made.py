@@ -75,7 +75,7 @@ def make(directory: Path, shape: Shape) -> Planted:
     tables = _small_tables(shape, cells) | {"reads": reads}
     for table, rows in tables.items():
         _table(history, table, WRITER, rows)
-        _table(history, "closings", table, [(table, WRITER, None, None, len(rows))])
+        _table(history, "closings", table, [(table, WRITER, None, None, len(rows), None)])
     _manifest(cells, tables.keys()).write(directory)
     (directory / "campaign.yaml").write_text("name: benchmark\nseed: 1\n", encoding="utf-8")
     return Planted(sent=total[0], lost=total[1], duplicated=total[2])
@@ -105,7 +105,7 @@ class _Part:
     def closings(self) -> Iterator[tuple[object, ...]]:
         events = len(self._answered) + int(self._answered.sum())
         for table, rows in (("sends", events), ("log", self.end)):
-            yield table, WRITER, *self._place, rows
+            yield table, WRITER, *self._place, rows, None
 
     def write(self, history: Path, cell: str) -> None:
         done = self._answered

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from checkers.cluster.faults import FOREVER, FaultFacts, Partition, faults_of
 from checkers.cluster.observed import Absence, Observation, Span, absences
-from checkers.evidence import costs, gaps, outside, steps
+from checkers.evidence import closings, costs, gaps, outside, steps
 from checkers.evidence.clocks import Clocks
+from checkers.evidence.closings import Closings
 from checkers.evidence.crashes import came, crashes_of, told_apart
 from checkers.evidence.final_read import FinalRead
 from checkers.evidence.gaps import UNJUDGED, Gap
@@ -38,7 +39,6 @@ SMALL_TABLES = (
     "clients",
     "recovery",
     "clocks",
-    "closings",
     *sorted(MEASURES),
 )
 
@@ -130,6 +130,8 @@ class ReadFacts:
 def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
     """The evidence of one run from the directory of its tables."""
     listed = reader.listed_by_table(history)
+    closed, unclosed = _closings(listed["closings"])
+    listed = closed.held_against(listed)
     tables, damaged = _tables(listed)
     faults = faults_of(tables["faults"], planned.faults)
     clocks = Clocks(tables["clocks"])
@@ -139,10 +141,11 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     crashes = crashes_of(tables["clients"], faults)
     planned = came(planned, crashes)
     faults = told_apart(faults, crashes, planned)
-    writers = Writers(planned, listed, tables["closings"], crashes, tables["clients"])
+    writers = Writers(planned, listed, closed, crashes, tables["clients"])
     reads = _reads(tables["reads"])
     broke_down = tuple(steps.infrastructure_failures(tables["phases"]))
     found = (
+        *unclosed,
         *damaged,
         *writers.gaps(),
         *gaps.of_all(steps.gaps(tables["phases"])),
@@ -191,6 +194,13 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         gaps=found,
         findings=tuple(dict.fromkeys(findings)),
     )
+
+
+def _closings(listed: Listed) -> tuple[Closings, tuple[Gap, ...]]:
+    try:
+        return closings.read(listed), ()
+    except (DamagedFiles, ValueError, pa.ArrowException) as error:
+        return Closings(), (Gap(words=f"table closings: {error}"),)
 
 
 def _tables(listed: Mapping[str, Listed]) -> tuple[dict[str, list[Row]], tuple[Gap, ...]]:

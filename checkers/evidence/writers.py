@@ -12,17 +12,15 @@ from typing import Any
 
 from checkers.cluster.faults import FaultFacts, Partition
 from checkers.evidence import crashes
+from checkers.evidence.closings import Closings, File, file_of, other_length
 from checkers.evidence.gaps import UNJUDGED, Gap
-from history import reader
+from history import names
 from history.errors import DamagedFiles
 from history.manifest import PlannedRun, PlannedWriter
 from history.reader import Listed
 from history.schema import CONSUMPTION, TABLES
 from history.sessions import LIBRARY, SHOWN_NOTHING, in_words
 from history.storage import AnyPath, StoredPath, each
-
-File = tuple[str, str, Partition | None]
-"""Table, writer and, of a partitioned table, topic and partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class Writers:
     Args:
         run: Planned.
         history: What there is of each of its tables.
-        closings: Rows of the table ``closings``.
+        closings: What writers said when they closed their files.
         crashed: The faults that crashed clients, by client (:mod:`checkers.evidence.crashes`).
         ends: Rows of the table ``clients``.
     """
@@ -50,7 +48,7 @@ class Writers:
         self,
         run: PlannedRun,
         history: Mapping[str, Listed],
-        closings: Sequence[Mapping[str, Any]],
+        closings: Closings,
         crashed: Mapping[str, FaultFacts],
         ends: Sequence[Mapping[str, Any]] = (),
     ) -> None:
@@ -63,9 +61,9 @@ class Writers:
             for row in ends
             if row["session"] is None and not str(row["detail"]).endswith(SHOWN_NOTHING)
         ]
-        self._files, self._misnamed = _files(history)
-        self._rows = {_named(row): row["rows"] for row in closings}
-        self._closed = {file[:2] for file in self._rows}
+        self._files, self._damaged, self._misnamed = _files(history)
+        self._closings = closings
+        self._closed = {file[:2] for file in closings.files}
         self._owner = {
             partition: planned.cell.name
             for planned in run.cells
@@ -75,7 +73,7 @@ class Writers:
         self._cut = {
             file: crashed[writer.client]
             for file, writer in self._planned.items()
-            if writer.client and writer.client in crashed and file not in self._rows
+            if writer.client and writer.client in crashed and file not in closings.files
         }
         """What was not closed for the sake of a fault."""
         self._planned_of = _by_partition(self._planned)
@@ -92,6 +90,8 @@ class Writers:
         """What of the plan is not there, as it was when its writer closed."""
         for words, table in self._misnamed.items():
             yield Gap(words=words, cells=frozenset() if table in UNJUDGED else None)
+        for file in self._damaged.keys() - self._planned.keys():
+            yield Gap(words=self._damaged[file], cells=self._cells(file))
         cells: dict[str, list[frozenset[str] | None]] = {}
         for file, words in self._lacking.items():
             cells.setdefault(words, []).append(self._cells(file))
@@ -116,7 +116,7 @@ class Writers:
                 yield f"{file[0]} by {file[1]}: recorded until {fault.label} crashed its client"
         closings = {("closings", *file[1:]) for file in self._files if file[0] == "closings"}
         for file in sorted(
-            (self._files.keys() | self._rows.keys()) - self._planned.keys(), key=str
+            (self._files.keys() | self._closings.files) - self._planned.keys(), key=str
         ):
             if file not in closings:
                 yield f"{_words(file)}: the manifest plans no such writer"
@@ -169,28 +169,32 @@ class Writers:
         return next(self._lacks(file), None)
 
     def _lacks(self, file: File) -> Iterator[str]:
-        rows, paths = self._rows.get(file), self._files.get(file, ())
-        if file in self._cut:
+        closing, paths = self._closings.of(file), self._files.get(file, ())
+        if file in self._damaged:
+            yield self._damaged[file]
+        elif self._closings.contradict(file):
+            yield f"{_words(file)}: its writer's closings contradict each other"
+        elif file in self._cut:
             # A consumer may have had nothing of a partition, or committed nothing yet.
             silent = file[0] in CONSUMPTION and not paths
             if not silent and (lack := crashes.lack(paths)) is not None:
                 yield f"{_words(file)}: {lack} by {self._cut[file].label}"
-        elif rows is None:
+        elif closing is None:
             closed = self._closed & {file[:2]}
             told = _words(file) if closed else f"{file[0]} by {file[1]}"
             yield f"{told}: not closed by its writer"
-        elif rows and not paths:
-            yield f"{_words(file)} is missing; its writer closed it with {rows} rows"
+        elif closing.rows and not paths:
+            yield f"{_words(file)} is missing; its writer closed it with {closing.rows} rows"
         elif paths:
-            yield from _other_than(rows, file, paths)
+            yield from _other_than(closing.rows, file, paths)
 
     def _cells(self, file: File) -> frozenset[str] | None:
-        writer, (_, _, partition) = self._planned[file], file
+        writer, (_, _, partition) = self._planned.get(file), file
         if file[0] in UNJUDGED:
             return frozenset()
         if partition in self._owner:
             return frozenset({self._owner[partition]})
-        return None if writer.cell is None else frozenset({writer.cell})
+        return None if writer is None or writer.cell is None else frozenset({writer.cell})
 
     def _unplanned_partitions(self, cell: str, partitions: Iterable[Partition]) -> Iterator[Gap]:
         for partition in partitions:
@@ -217,15 +221,23 @@ def _joined(cells: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
     return frozenset().union(*known) if cells and len(known) == len(cells) else None
 
 
-def _files(history: Mapping[str, Listed]) -> tuple[dict[File, Sequence[AnyPath]], dict[str, str]]:
-    """What is there; and what of it has a name that tells nobody whose it is, by table."""
+def _files(
+    history: Mapping[str, Listed],
+) -> tuple[dict[File, Sequence[AnyPath]], dict[File, str], dict[str, str]]:
+    """Return what is there; what is wrong with the other files, by file; and of those whose name
+    does not tell whose they are the table, by what is wrong."""
     found: dict[File, Sequence[AnyPath]] = {}
+    damaged: dict[File, str] = {}
     misnamed: dict[str, str] = {}
     for table in TABLES:
         stems, wrong = history[table]
-        found |= {(s.table, s.writer, s.partition): paths for s, paths in stems.items()}
-        misnamed |= {f"{path}: {why}": table for path, why in wrong.items()}
-    return found, misnamed
+        found |= {file_of(stem): paths for stem, paths in stems.items()}
+        for path, why in wrong.items():
+            try:
+                damaged[file_of(names.parse(path.name)[0])] = f"{path}: {why}"
+            except ValueError:
+                misnamed[f"{path}: {why}"] = table
+    return found, damaged, misnamed
 
 
 def _by_partition(files: Iterable[File]) -> dict[tuple[str, Partition | None], list[File]]:
@@ -240,19 +252,14 @@ def _written_by(writer: PlannedWriter) -> Iterator[File]:
         yield writer.table, writer.writer, partition
 
 
-def _named(row: Mapping[str, Any]) -> File:
-    partition = None if row["topic"] is None else (row["topic"], row["partition"])
-    return row["table"], row["writer"], partition
-
-
 def _other_than(rows: int, file: File, paths: Sequence[AnyPath]) -> Iterator[str]:
     try:
-        held = reader.count_rows(paths)
+        length = other_length(rows, paths)
     except DamagedFiles as error:
         yield str(error)
         return
-    if held != rows:
-        yield f"{_words(file)} holds {held} rows, its writer closed it with {rows}"
+    if length is not None:
+        yield f"{_words(file)} {length}"
 
 
 def _words(file: File) -> str:

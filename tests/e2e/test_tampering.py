@@ -18,6 +18,7 @@ from checkers.reads import commits, shown
 from history import reader
 from history.names import Stem
 from history.schema import TABLES, decoded
+from history.storage import digest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -89,14 +90,14 @@ class Tampered:
         schema = decoded(TABLES[table])
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
         if table != "closings":
-            self._closed_with(stem, len(rows))
+            self._closed_with(stem, len(rows), digest(path))
 
-    def _closed_with(self, stem: Stem, many: int) -> None:
+    def _closed_with(self, stem: Stem, many: int, digest: str) -> None:
         def say(rows: Rows) -> None:
             for row in rows:
                 there = None if row["topic"] is None else (row["topic"], row["partition"])
                 if there == stem.partition:
-                    row["rows"] = many
+                    row |= {"rows": many, "digest": digest}
 
         (closing,) = (
             one

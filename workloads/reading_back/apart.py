@@ -200,5 +200,5 @@ class Apart:
         with closing(TableWriter(history, _CLOSINGS, FINAL_READ, closing=False)) as writer:
             for table in self._by_partition:
                 for partition in asked:
-                    row = self._told.get((table, partition), {"rows": 0})
-                    writer.append((table, FINAL_READ, *partition, row["rows"]))
+                    row = self._told.get((table, partition), {"rows": 0, "digest": None})
+                    writer.append((table, FINAL_READ, *partition, row["rows"], row["digest"]))
