@@ -5,7 +5,7 @@ reader. Nothing in here raises because of what a history holds or lacks.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -62,6 +62,7 @@ class RunEvidence:
         recovery, servers, zookeeper, failovers: Rows of these tables.
         logs: The brokers' logs that were collected; None where there is no such directory.
         collected: When the brokers' logs were copied; None where that did not end well.
+        read_began: When the final read began; None where the steps do not tell.
         asked_to_end: When clients were about to be, at the end of the workload; None where that is
             not known.
         flushed: Whether the clients are known to have closed their histories.
@@ -89,6 +90,7 @@ class RunEvidence:
     failovers: Sequence[Row]
     logs: Logs | None
     collected: Span | None
+    read_began: int | None
     asked_to_end: int | None
     flushed: bool
     infrastructure_failed: bool
@@ -100,6 +102,18 @@ class RunEvidence:
     def number(self) -> int:
         """The run's number."""
         return self.planned.number
+
+    def final_read(self, partition: Partition) -> FinalRead:
+        """Return what the final read of a partition tells, with the time at which it began by the
+        clocks of the clients that sent to the partition."""
+        facts = self.reads.get(partition)
+        if facts is None:
+            return FinalRead(complete=False)
+        if self.read_began is None:
+            return facts.read
+        # A client's clock that is ahead by the bound gives a record a time that is as much later.
+        bound = self.clock_bound_ns(partition, "sends", "polls") or 0
+        return replace(facts.read, began=max(self.read_began - bound, 0))
 
     @property
     def zookeepers(self) -> int:
@@ -116,14 +130,10 @@ class RunEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFacts:
-    """The final read of a partition, how many records it reported, and why it broke off.
-
-    ``listed_end``: the end that ListOffsets gave.
-    """
+    """The final read of a partition, how many records it reported, and why it broke off."""
 
     read: FinalRead
     records: int
-    listed_end: int | None
     error: str | None
 
 
@@ -187,6 +197,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         failovers=tables["failovers"],
         logs=logs,
         collected=collected,
+        read_began=steps.began_after(tables["phases"], "final-read", "workload"),
         asked_to_end=steps.begun(tables["phases"], "flush"),
         flushed="flush" in steps.ended(tables["phases"]),
         infrastructure_failed=bool(broke_down),
@@ -249,9 +260,9 @@ def _read(rows: Sequence[Row]) -> ReadFacts:
             start=min(starts, default=None),
             # ListOffsets tells a high watermark that may lag behind, or be of a leader before.
             end=max(met or listed, default=None),
+            listed=max(listed, default=None),
         ),
         records=sum(row["records"] for row in rows),
-        listed_end=max(listed, default=None),
         error=next((row["error"] for row in rows if row["error"]), None),
     )
 
@@ -308,12 +319,13 @@ def _unplanned_faults(planned: PlannedRun, faults: Iterable[FaultFacts]) -> Iter
 
 
 def _ends_not_met(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
-    """Where a log that was read to its end ended before what ListOffsets had told. To end behind
-    that is no wonder: what is told is the high watermark, and what was appended and never
-    acknowledged may be above it for a moment still."""
+    """Where a log that was read to its end did not end where ListOffsets had told. To end behind
+    that breaks no promise by itself: what is told is the high watermark, and what was appended and
+    not acknowledged by all in sync may be above it for a moment still
+    (:func:`checkers.rules.acks.watermark_regressed` asks the acks)."""
     for (topic, number), facts in sorted(reads.items()):
-        listed, met = facts.listed_end, facts.read.end
-        if listed is not None and met is not None and met < listed:
+        listed, met = facts.read.listed, facts.read.end
+        if listed is not None and met is not None and met != listed:
             told = f"ListOffsets told the end {listed}"
             yield f"{topic}-{number}: {told}, the final read met it at {met}"
 

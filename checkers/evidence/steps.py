@@ -90,6 +90,13 @@ def begun(rows: Sequence[Row], step: str) -> int | None:
     return min(starts, default=None)
 
 
+def began_after(rows: Sequence[Row], step: str, before: str) -> int | None:
+    """Return when a step began, if that was later than another step began; None where the times of
+    the steps do not tell the two apart."""
+    start, earlier = begun(rows, step), begun(rows, before)
+    return start if start is not None and earlier is not None and start > earlier else None
+
+
 def ended(rows: Sequence[Row]) -> set[str]:
     """The steps that came to their end, well or not."""
     return {row["phase"] for row in rows if row["event"] == "end"}

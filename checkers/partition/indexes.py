@@ -6,8 +6,8 @@ names, (cell, producer, sequence), gets a dense number, so that reconciling is i
 linear in time, and memory grows with this partition alone. Nothing here judges.
 
 A record that was invoked and has no completion, or ``info``, is INDETERMINATE. Where a damaged
-history holds two completions of one record, ``ok`` beats ``fail`` beats ``info`` and the record
-is counted as contradictory.
+history holds two completions of one record, ``ok`` beats ``fail`` beats ``info``, and the record
+is counted as contradictory: no rule blames the cluster for what became of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ from checkers.evidence.final_read import FinalRead
 from checkers.partition.overtaking import overtaken, stream_numbers
 from checkers.raw_logs.sessions import UNTOLD, Written
 from checkers.timeline.known import Timeline
+from history.payload import Identity
 
 SEND_COLUMNS = ("cell", "producer", "sequence", "type", "time", "offset", "due")
 LOG_COLUMNS = ("offset", "leader_epoch", "cell", "producer", "sequence")
@@ -57,7 +58,8 @@ class PartitionHistory:
         begun: The earliest time of a send, NONE where nothing was sent.
         untold: By record number: whether its producer was crashed, and may have sent it after the
             last that it recorded.
-        contradicted: By record number: invoked or completed twice, or completed and never invoked.
+        contradicted: By record number: invoked or completed twice, completed and never invoked, or
+            completed before it was invoked. Such a record tells nothing of the cluster.
         log_offset: The final log, in offset order.
         log_epoch: The leader epoch in which each of these was appended, NONE where it is not told.
         log_record: Record number at each of these, NONE where the payload is none of ours.
@@ -118,10 +120,21 @@ class PartitionHistory:
         return np.flatnonzero(named)
 
     @cached_property
-    def gone(self) -> Array:
+    def absent(self) -> Array:
         """The numbers of the acked records that are absent from the final log, ascending; none
-        where it was not read completely."""
-        return np.flatnonzero((self.fate == Fate.ACKED) & (self.first == NONE) & self.read.complete)
+        where it was not read completely, or where events of the record contradict each other."""
+        acked = (self.fate == Fate.ACKED) & ~self.contradicted
+        return np.flatnonzero(acked & (self.first == NONE) & self.read.complete)
+
+    @cached_property
+    def gone(self) -> Array:
+        """The numbers of those of them that were acked before the final read began."""
+        return self.absent[self.read.covers(self.time[self.absent])]
+
+    @cached_property
+    def unread(self) -> Array:
+        """The numbers of the others: what became of them the final read does not tell."""
+        return self.absent[~self.read.covers(self.time[self.absent])]
 
     @cached_property
     def lost(self) -> Array:
@@ -183,6 +196,14 @@ class PartitionHistory:
         """Those of these positions in the log arrays that its consumers are to be shown."""
         shown: Array = positions if self.visible is None else positions[self.visible[positions]]
         return shown
+
+    def identity(self, record: int) -> Identity:
+        """Return whose a record is, as its payload says it."""
+        return Identity(
+            cell=self.cell_names[self.cell_of[record]],
+            producer=int(self.producer[record]),
+            sequence=int(self.sequence[record]),
+        )
 
     def name(self, record: int) -> str:
         """A record in words, e.g. ``producer 3 sequence 17``."""

@@ -266,7 +266,7 @@ def _fates(sends: pa.Table, times: Array, sent: Array, count: int) -> Mapping[st
         "asked": asked,
         "answered": answered,
         "due": due,
-        "contradicted": _contradicted(asks, acked, others, count),
+        "contradicted": _contradicted(asks, acked, others, count) | _too_early(asked, answered),
     }
 
 
@@ -283,6 +283,12 @@ def _contradicted(asks: Array, acked: Array, others: Array, count: int) -> Array
     invokes = np.bincount(asks, minlength=count)
     completions = np.bincount(acked, minlength=count) + np.bincount(others, minlength=count)
     return (invokes > 1) | (completions > 1) | (completions > invokes)
+
+
+def _too_early(asked: Array, answered: Array) -> Array:
+    """Return which records were completed before they were invoked, both by one client's clock."""
+    early: Array = (asked != NONE) & (answered != NONE) & (answered < asked)
+    return early
 
 
 def _where(which: Array) -> Array | slice:

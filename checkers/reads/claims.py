@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.arrays import NONE, Array
-from checkers.partition.indexes import Fate, PartitionHistory
+from checkers.partition.indexes import PartitionHistory
 from checkers.reads.seen import Records, Seen
 
 ACK = -1
@@ -75,7 +75,7 @@ def made_by(who: int, seen: Seen, records: Records, contested: Claims) -> Claims
 
 def contested_acks(history: PartitionHistory) -> Claims:
     """The acks that tell an offset at which the final log does not hold the record."""
-    acked = np.flatnonzero((history.fate == Fate.ACKED) & (history.acked_offset != NONE))
+    acked = history.named_acks
     contested = acked[history.at_acked_offset[acked] == NONE]
     contested = contested[np.argsort(history.acked_offset[contested], kind="stable")]
     return Claims(
@@ -106,7 +106,18 @@ def vanished(claims: Claims, history: PartitionHistory, compacted: bool) -> Clai
         return claims.at(np.empty(0, dtype=np.int64))
     start = history.read.start or 0
     gone = (claims.who != ACK) & ~_held(claims.offset, history) & (claims.offset >= start)
+    gone &= ~_unread(claims, history)
     return claims.at(np.flatnonzero(gone))
+
+
+def _unread(claims: Claims, history: PartitionHistory) -> Array:
+    """Return which claims are about what lies behind the end of the final read and was shown after
+    it had begun: that may have been appended meanwhile."""
+    end = history.read.end
+    if end is None:
+        return np.zeros(len(claims), dtype=bool)
+    unread: Array = (claims.offset >= end) & ~history.read.covers(claims.until)
+    return unread
 
 
 def overruled(claims: Claims, history: PartitionHistory) -> Claims:

@@ -7,13 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.arrays import numbers_of
+from checkers.autopsy.copies import LOOKED_FOR_MAX, copies
 from checkers.cluster.reach import FaultWindows
-from checkers.evidence.final_read import FinalRead
 from checkers.partition import columns
 from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, PartitionHistory
 from checkers.partition.indexing import Unindexed, index
 from checkers.reconciling.doubts import HISTORY, Doubt
 from checkers.reconciling.work_item import WorkItem
+from history.storage import located
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +54,14 @@ def _read(item: WorkItem, doubts: list[Doubt]) -> Unindexed:
     doubts += short
     # A record is lost only if the log is there from end to end: with a file of it gone, every
     # record of that file would be called lost.
-    complete = item.complete and item.log_whole and log_whole and not short
+    complete = item.read.complete and item.log_whole and log_whole and not short
     return Unindexed(
         cell=item.cell,
         topic=item.topic,
         partition=item.partition,
         sends=sends,
         log=log,
-        read=FinalRead(complete=complete, start=item.start, end=item.end),
+        read=replace(item.read, complete=complete),
         sends_whole=item.sends_whole and sends_whole,
         last_recorded=last_recorded(item.cut),
         deleted_before=item.deleted_before,
@@ -76,10 +77,11 @@ def _looked_at(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -
         visible=_visible(item, history, doubts),
     )
     doubts += contradictions(history.contradictory)
+    doubts += unread(len(history.unread))
     if unknown := history.lost_or_deleted:
         message = f"{unknown} records without an offset were lost, or deleted by order"
         doubts.append(Doubt(checker=HISTORY, message=message))
-    return history
+    return without_a_short_read(item, history, doubts)
 
 
 def _visible(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> np.ndarray | None:
@@ -98,10 +100,46 @@ def contradictions(records: int) -> list[Doubt]:
     return [Doubt(checker=HISTORY, message=message)] if records else []
 
 
+def unread(records: int) -> list[Doubt]:
+    """Return what so many records leave open that were acked after the final read had begun."""
+    message = f"{records} records were acked after the final read had begun, and are not in it"
+    return [Doubt(checker=HISTORY, message=message)] if records else []
+
+
+def without_a_short_read(
+    item: WorkItem, history: PartitionHistory, doubts: list[Doubt]
+) -> PartitionHistory:
+    """Return the history with an incomplete final read if the raw logs contradict its end.
+
+    A record that was acked behind that end, and that the logs of all replicas in the ISR hold, is
+    not lost: the final read did not get to it. Two witnesses contradict each other, and nothing is
+    concluded from what the final read lacks.
+    """
+    end = history.read.end
+    acked = history.acked_offset[history.lost]
+    behind = history.lost[acked >= end] if end is not None and item.copies else history.lost[:0]
+    if not len(behind):
+        return history
+    last = behind[np.argsort(history.acked_offset[behind], kind="stable")][-LOOKED_FOR_MAX:]
+    wanted = {int(history.acked_offset[one]): history.identity(one) for one in last.tolist()}
+    logs = list(zip(item.brokers, map(located, item.copies), strict=True))
+    held = copies(logs, wanted, {}) or {}
+    kept = [offset for offset, brokers in held.items() if len(brokers) == len(logs)]
+    if not kept:
+        return history
+    names = ", ".join(f"broker-{broker}" for broker in item.brokers)
+    message = (
+        f"the final read ended at offset {end}, and the logs of {names} hold {len(kept)} acked "
+        f"records from offset {min(kept)} to {max(kept)}: the two contradict each other"
+    )
+    doubts.append(Doubt(checker=HISTORY, message=message))
+    return replace(history, read=replace(history.read, complete=False))
+
+
 def incomplete(item: WorkItem, rows: int) -> list[Doubt]:
     """What it leaves open where the files of the final log do not hold what it got."""
     message = f"the final read got {item.records} records, its files hold {rows}"
-    told = item.complete and item.records != rows
+    told = item.read.complete and item.records != rows
     return [Doubt(checker=HISTORY, message=message)] if told else []
 
 

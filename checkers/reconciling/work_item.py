@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from checkers.autopsy.scene import Scene
 from checkers.cluster.faults import Partition
 from checkers.cluster.observed import Span
+from checkers.evidence.final_read import FinalRead
 from checkers.promises.terms import Terms
 from checkers.reads.anomalies import Promises
 from checkers.reads.consumers import Consumer, Group
@@ -18,7 +19,7 @@ Key = tuple[int, Partition]
 class WorkItem:
     """One partition to reconcile. ``sends``, ``log``: files, and whether they are all that was
     written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
-    none; ``complete`` to ``end``: what the final read reports; ``deleted_before``: the offset below
+    none; ``read``, ``records``: what the final read reports; ``deleted_before``: the offset below
     which records were deleted by order; ``unpromised_before``, ``unknown_before``
     and ``unknown_in``: :class:`checkers.promises.terms.Terms`; ``moments``: when acks are counted
     (:class:`checkers.cluster.coverage.Moment`); ``shown_unpromised_before``,
@@ -39,10 +40,8 @@ class WorkItem:
     log: list[str]
     sends_whole: bool
     log_whole: bool
-    complete: bool
+    read: FinalRead
     records: int | None
-    start: int | None
-    end: int | None
     deleted_before: int
     fault_bounds: list[int]
     fault_labels: list[str | None]

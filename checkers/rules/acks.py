@@ -39,13 +39,16 @@ def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
 def watermark_regressed(partition: PartitionHistory) -> pa.Table:
     """Acked records (acks=all) at or behind which the log ended later: one row a record.
 
-    Its ack says that the high watermark was beyond its offset. Two witnesses tell that it went back
-    below that, each by itself:
+    Its ack says that the high watermark was beyond its offset. Three witnesses tell that it went
+    back below that, each by itself:
 
     - Acks alone: a record that was sent after this ack came was acked at this offset or a lower
       one. Who acked it had a log that ended there. It was not the same log, or it was cut.
     - The leader of an epoch to which somebody was elected after this ack came said itself that its
       log ended at this offset or a lower one when it began to lead.
+    - ListOffsets, asked when the final read began and after this ack had come, told an end at this
+      offset or a lower one, though the record stands there. The end for read_uncommitted is the
+      high watermark, and a leader that does not know it yet must refuse to answer (KIP-207).
 
     What no ack stands for is not seen; nor is what went back and came again before the next send.
     """
@@ -55,7 +58,7 @@ def watermark_regressed(partition: PartitionHistory) -> pa.Table:
         int(record): _undercut_by(partition, other)
         for record, other in zip(undercut, by, strict=True)
     }
-    for record, detail in _led_from_below(partition, acked):
+    for record, detail in (*_led_from_below(partition, acked), *_listed_below(partition, acked)):
         words.setdefault(record, detail)
     records = np.array(sorted(words), dtype=np.int64)
     offsets = partition.acked_offset[records]
@@ -108,6 +111,16 @@ def _led_from_below(partition: PartitionHistory, acked: Array) -> Iterator[tuple
                 int(record),
                 f"the leader of epoch {epoch} began with a log that ended at {log_end}",
             )
+
+
+def _listed_below(partition: PartitionHistory, acked: Array) -> Iterator[tuple[int, str]]:
+    listed = partition.read.listed
+    if listed is None or partition.read.began is None:
+        return
+    stands = acked[partition.at_acked_offset[acked] != NONE]
+    before = stands[partition.read.covers(partition.answered[stands])]
+    for record in before[partition.acked_offset[before] >= listed]:
+        yield int(record), f"ListOffsets told the end {listed} after that"
 
 
 def stale_leader_ack(partition: PartitionHistory) -> pa.Table:

@@ -37,7 +37,7 @@ def phantom(partition: PartitionHistory) -> pa.Table:
 
 def failed_but_present(partition: PartitionHistory) -> pa.Table:
     """Records that certainly failed, and yet stand in the log: one row a record."""
-    failed = partition.fate == Fate.FAILED
+    failed = (partition.fate == Fate.FAILED) & ~partition.contradicted
     present = np.flatnonzero(failed & (partition.first != NONE))
     details = pa.repeat("failed for certain, and stands in the log", len(present))
     offsets = partition.first_offset(present)

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.arrays import NONE, Array
-from checkers.partition.indexes import Fate, PartitionHistory
+from checkers.partition.indexes import PartitionHistory
 from checkers.rules.rows import NOTHING, rows
 from checkers.rules.words import chosen, in_blocks, joined, names, standing_at
 
@@ -55,12 +55,9 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
 
 def _moved(partition: PartitionHistory) -> Array:
     """Those that stand in the log, but not at the offset of their ack."""
-    named = np.flatnonzero(
-        (partition.fate == Fate.ACKED)
-        & (partition.acked_offset != NONE)
-        & (partition.acked_offset >= partition.deleted_before)
-        & (partition.first != NONE)
-    )
+    named = partition.named_acks
+    kept = partition.acked_offset[named] >= partition.deleted_before
+    named = named[kept & (partition.first[named] != NONE)]
     elsewhere = named[partition.first_offset(named) != partition.acked_offset[named]]
     moved: Array = elsewhere[partition.at_acked_offset[elsewhere] == NONE]
     return moved

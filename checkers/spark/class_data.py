@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from checkers.autopsy.scene import NOTHING_KNOWN
+from checkers.evidence.final_read import FinalRead
 from checkers.reconciling.work_item import WorkItem
 from checkers.spark.jobs import reconcile_all
 from checkers.spark.session import CLASSES, session
@@ -26,11 +27,9 @@ _NOTHING = WorkItem(
     log=[],
     sends_whole=True,
     log_whole=True,
-    complete=True,
+    read=FinalRead(complete=True, start=0, end=0),
     records=0,
-    start=0,
     deleted_before=0,
-    end=0,
     fault_bounds=[],
     fault_labels=[None],
     unpromised_before=0,

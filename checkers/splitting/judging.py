@@ -51,6 +51,7 @@ class Told:
     latencies: Counter[str]
     begun: int
     contradictory: int
+    unread: int
     asked: Asked
     rare: Sequence[Few]
 
@@ -93,6 +94,7 @@ def index_slice(task: SliceTask) -> Told | None:
         latencies=latency.of_acks(history),
         begun=history.begun,
         contradictory=history.contradictory,
+        unread=len(history.unread),
         asked=outages.asked(history),
         rare=list(_few(history, task.own, task.split.rare_max)),
     )

@@ -14,7 +14,12 @@ from checkers.measures.outages import Asked
 from checkers.partition.indexes import PartitionHistory
 from checkers.reconciling import tally
 from checkers.reconciling.doubts import Doubt
-from checkers.reconciling.loading import contradictions, incomplete
+from checkers.reconciling.loading import (
+    contradictions,
+    incomplete,
+    unread,
+    without_a_short_read,
+)
 from checkers.reconciling.partition_totals import PartitionTotals
 from checkers.reconciling.parts import renumbered
 from checkers.reconciling.reconcile import (
@@ -40,6 +45,7 @@ class Whole:
 
     begun: int
     contradictory: int
+    unread: int
     asked: Asked
 
     @classmethod
@@ -49,6 +55,7 @@ class Whole:
         return cls(
             begun=min(begun, default=NONE),
             contradictory=sum(one.contradictory for one in told),
+            unread=sum(one.unread for one in told),
             asked=outages.together([one.asked for one in told]),
         )
 
@@ -90,7 +97,7 @@ def judge_rare(task: RareTask) -> PartitionTotals:
     counts: Counter[str] = Counter()
     doubts: list[Doubt] = []
     causes: list[Cause] = []
-    history = _rare(task)
+    history = without_a_short_read(item, _rare(task), doubts)
     history = replace(
         history,
         seen=np.full(len(history.fate), NONE, dtype=np.int64),
@@ -105,6 +112,7 @@ def judge_rare(task: RareTask) -> PartitionTotals:
         if task.whole is not None:
             doubts += incomplete(item, sum(piece.rows for piece in task.split.log))
             doubts += contradictions(task.whole.contradictory)
+            doubts += unread(task.whole.unread)
             counts.update(tally.of_partition(item, task.begun))
             counts.update(outages.counts(task.whole.asked, history.faults))
             looked = consumption(item, history, counts, doubts)

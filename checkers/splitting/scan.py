@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.arrays import NONE, Array, numbers_of
-from checkers.evidence.final_read import FinalRead
 from checkers.partition.indexes import PartitionHistory
 from checkers.rules.content import offset_gap
 from checkers.splitting.pieces import LEAST, Piece
@@ -37,7 +36,7 @@ def scan(split: Split) -> Scanned:
     for number, stretch in enumerate(stretches or [[]]):
         offsets, epochs = _read(stretch)
         end = read.end if number + 1 >= len(stretches) else None
-        stretch_read = FinalRead(complete=read.complete, start=edge, end=end)
+        stretch_read = replace(read, start=edge, end=end)
         gaps.append(offset_gap(replace(blank, log_offset=offsets, read=stretch_read)))
         told = epochs != NONE
         offsets_told, epochs_told = offsets[told], epochs[told]

@@ -86,7 +86,8 @@ class Slice(Part):
     def lost(self) -> Array:
         """As :attr:`PartitionHistory.lost`, of a complete read."""
         of = self.records
-        return np.flatnonzero((of["fate"] == Fate.ACKED) & (of["first_offset"] == NONE))
+        acked = (of["fate"] == Fate.ACKED) & (of["contradicted"] == 0)
+        return np.flatnonzero(acked & (of["first_offset"] == NONE))
 
     @cached_property
     def repeated(self) -> Array:
@@ -165,8 +166,8 @@ class Split:
         """The final read; complete where all that it got is there."""
         item = self.item
         rows = sum(piece.rows for piece in self.log)
-        complete = item.complete and item.log_whole and item.records == rows
-        return FinalRead(complete=complete, start=item.start, end=item.end)
+        complete = item.read.complete and item.log_whole and item.records == rows
+        return replace(item.read, complete=complete)
 
 
 def indexed(split: Split, own: Range) -> PartitionHistory:

@@ -8,6 +8,7 @@ import pytest
 from checked_cells import FAIL, INCONCLUSIVE, PASS, TWO_CELLS, WELL, run, told, two_cells, verdicts
 from checked_in_process import checked
 from made_histories import (
+    ACKS_1,
     CLIENT,
     FINISHED,
     at,
@@ -97,11 +98,30 @@ def test_an_end_that_is_not_met_is_a_finding_and_no_gap(tmp_path: Path) -> None:
     )
 
 
-def test_an_end_behind_the_one_that_was_told_is_a_watermark_that_lagged(tmp_path: Path) -> None:
+def test_listed_end_below_an_acked_record_breaks_a_promise_of_acks_all(tmp_path: Path) -> None:
     made = run(partitions={("t", 0): WELL.but(end=2, met=3)})
     result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is FAIL
+    assert result.anomalies["watermark-regressed"] == 1
+    assert "committed-stays: acks=all" in told(result)
+
+
+def test_listed_end_below_the_end_of_the_log_is_a_finding_with_acks_1(tmp_path: Path) -> None:
+    made = run(cells=[cell(ACKS_1)], partitions={("t", 0): WELL.but(end=2, met=3)})
+    result = checked(write_campaign(tmp_path, made))
     assert result.verdict is PASS
-    assert result.findings == ()
+    assert result.findings == (
+        "run 1: t-0: ListOffsets told the end 2, the final read met it at 3",
+    )
+
+
+def test_listed_end_from_before_the_last_ack_breaks_nothing(tmp_path: Path) -> None:
+    """The last record is acked at 40 s, and the final read began at 30 s."""
+    phases = [{**row, "time": min(row["time"], at(30))} for row in FINISHED]
+    made = run(phases=phases, partitions={("t", 0): WELL.but(end=2, met=3)})
+    result = checked(write_campaign(tmp_path, made))
+    assert result.anomalies["watermark-regressed"] == 0
+    assert result.verdict is PASS
 
 
 @pytest.mark.parametrize("bounds", [(600_000_000, 0), (-450_000_000, 100_000_000)])

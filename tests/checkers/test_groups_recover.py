@@ -99,7 +99,8 @@ def worlds(draw: st.DrawFn, shortest: int = 70) -> World:
 
 
 def made(world: World, **changes: Any) -> MadeRun:
-    phases = [{**row, "time": at(world.end if row["phase"] == "flush" else 0)} for row in FINISHED]
+    flushed = {"time": at(world.end)}
+    phases = [{**row, **(flushed if row["phase"] == "flush" else {})} for row in FINISHED]
     given = {
         "partitions": {("t", 0): kept(*world.acks)},
         "cells": (timed(TIME),),

@@ -40,7 +40,12 @@ def test_contradictory_is_who_has_events_twice_or_was_never_sent(
     )
     invokes = Counter(number for number, kind in rows if kind == "invoke")
     ends = Counter(number for number, kind in rows if kind != "invoke")
-    expected = {
+    backwards = {
+        number
+        for place, (number, kind) in enumerate(rows)
+        if kind == "invoke" and any(of == number for of, _ in rows[:place])
+    }
+    expected = backwards | {
         number
         for number, _ in rows
         if invokes[number] > 1 or ends[number] > 1 or ends[number] > invokes[number]

@@ -19,7 +19,12 @@ def run(**changes: Any) -> MadeRun:
 
 def collected(**changes: Any) -> MadeRun:
     """A run whose replicas' logs were collected from 70 to 80 seconds."""
-    spans = {("collect", "start"): WHEN_COLLECTED, ("collect", "end"): WHEN_COLLECTED + 10}
+    spans = {
+        ("final-read", "start"): WHEN_COLLECTED - 2,
+        ("final-read", "end"): WHEN_COLLECTED - 1,
+        ("collect", "start"): WHEN_COLLECTED,
+        ("collect", "end"): WHEN_COLLECTED + 10,
+    }
     phases = [{**row, "time": at(spans.get((row["phase"], row["event"]), 0))} for row in FINISHED]
     return run(**{"replicas": True, "phases": phases, **changes})
 
