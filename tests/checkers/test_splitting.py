@@ -37,6 +37,7 @@ from pyspark.sql import SparkSession
 from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
 from checkers.catalogue import CHECKERS
 from checkers.check import evidence
+from checkers.evidence.final_read import FinalRead
 from checkers.reconciling.items import work_items
 from checkers.reconciling.partition_totals import PartitionTotals
 from checkers.reconciling.task import rows_of
@@ -165,8 +166,7 @@ def with_files(
         sends=sends,
         log=[_written(directory / "log.parquet", LOG, log, row_group)],
         records=len(log),
-        end=partition.end,
-        **changes,
+        **{"read": FinalRead(complete=True, start=0, end=partition.end), **changes},
     )
 
 
@@ -213,14 +213,22 @@ def test_slices_give_what_the_whole_gives(
 ) -> None:
     """Rows, autopsies and counts, whatever happened."""
     directory = tmp_path_factory.mktemp("one")
+    partition = data.draw(partitions())
+    read = FinalRead(
+        complete=data.draw(st.sampled_from([True, True, False])),
+        start=0,
+        end=partition.end,
+        listed=data.draw(st.sampled_from([None, 3, partition.end])),
+        began=data.draw(st.sampled_from([None, 9_000_000, 2**62])),
+    )
     given_item = with_files(
         item,
-        data.draw(partitions()),
+        partition,
         directory,
         data.draw(st.integers(1, 9)),
         timeline=data.draw(timelines()),
         scene=data.draw(scenes()),
-        complete=data.draw(st.sampled_from([True, True, False])),
+        read=read,
         sends_whole=data.draw(st.sampled_from([True, True, False])),
         fault_bounds=[4_000_000, 12_000_000],
         fault_labels=[None, "kill#1", None],
