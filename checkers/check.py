@@ -135,7 +135,9 @@ def _here(scratch: AnyPath, stack: ExitStack) -> Path:
 
 
 def _remove(scratch: AnyPath) -> None:
-    if scratch.is_dir():
+    """Remove it. Of a link the link alone: where it leads is not ours."""
+    linked = isinstance(scratch, Path) and scratch.is_symlink()
+    if scratch.is_dir() and not linked:
         remove_tree(scratch)
     else:
         scratch.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """What checking a campaign yields: plain data, for the report and for scripts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -187,9 +187,14 @@ class CellResult:
     def counts_as(self) -> Verdict:
         """What it is for the campaign: an expected verdict that came is a pass, one that did not
         is a failure; too little evidence is never either."""
-        if not self.expected or self.verdict is Verdict.INCONCLUSIVE:
-            return self.verdict
-        return Verdict.PASS if self.verdict in self.expected else Verdict.FAIL
+        return counted_as(self.verdict, self.expected)
+
+
+def counted_as(verdict: Verdict, expected: Collection[Verdict]) -> Verdict:
+    """What a cell's verdict is for the campaign; see :attr:`CellResult.counts_as`."""
+    if not expected or verdict is Verdict.INCONCLUSIVE:
+        return verdict
+    return Verdict.PASS if verdict in expected else Verdict.FAIL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

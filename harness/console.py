@@ -28,7 +28,8 @@ def plain(text: str) -> Text:
 
 def go_on_unread() -> None:
     """From now on, go on without words when nobody reads them any more (``ackproof run ... |
-    head``), and end with the status of what was done.
+    head``) or when they cannot be written (a full disk), and end with the status of what was done.
+    A letter that the output's encoding lacks is written as an escape sequence.
 
     Rich and click would end the program, with status 1: that of a broken guarantee, in the middle
     of a run. Python's own last flush would end it with 120.
@@ -43,18 +44,18 @@ def _unread(stream: TextIO) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=stream.encoding,
-        errors=stream.errors,
+        errors="backslashreplace",
         line_buffering=True,
     )
 
 
 class _PerhapsUnread(io.FileIO):
-    """A pipe's end. Once the other end is gone, it leads nowhere, for our children as well."""
+    """Where words go. Once they cannot be written, it leads nowhere, for our children as well."""
 
     def write(self, content: "ReadableBuffer", /) -> int:
         try:
             return super().write(content)
-        except BrokenPipeError:
+        except OSError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)

@@ -1,7 +1,10 @@
 """Where campaigns leave their results: the directory of one campaign, and what lies in it."""
 
 import contextlib
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +22,10 @@ _TRIED = ".tried"
 
 class NotResults(ValueError):
     """A directory that holds no results of a campaign, or must hold none and does."""
+
+
+class NotAlone(ValueError):
+    """Somebody else is at work in a directory of results."""
 
 
 def create(campaign: Campaign, now_ns: int, out: Path | None) -> Path:
@@ -65,6 +72,25 @@ def _stored(directory: StoredPath) -> StoredPath:
     except OSError as refused:
         raise NotResults(f"{directory} cannot be used: {refused}") from None
     return directory
+
+
+@contextmanager
+def alone(directory: AnyPath, *, wait: bool = False) -> Iterator[None]:
+    """Keep other checks and reports away from a results directory of this machine. Raises NotAlone
+    when another one is at work there, or waits for it. A store has no locks."""
+    if not isinstance(directory, Path):
+        yield
+        return
+    there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(there, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            words = f"another ackproof checks or reports {directory}: wait until it has ended"
+            raise NotAlone(words) from None
+        yield
+    finally:
+        os.close(there)
 
 
 def link_latest(directory: Path) -> None:

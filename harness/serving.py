@@ -20,6 +20,7 @@ from harness import report
 from harness.directory import CAMPAIGN_FILE
 from harness.report import index
 from harness.report.rendering import templates
+from history.printable import printable
 
 ADDRESS = "127.0.0.1"
 
@@ -78,7 +79,11 @@ async def serve(root: Path, port: int, tell: Callable[[str], None]) -> None:
 @web.middleware
 async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
     """A page of another site must not read results by giving our address a name of its own."""
-    if urlsplit(f"//{request.host}").hostname not in _OWN_NAMES:
+    try:
+        named = urlsplit(f"//{request.host}").hostname
+    except ValueError:  # no name at all: "["
+        named = None
+    if named not in _OWN_NAMES:
         raise web.HTTPForbidden(text="this is served on this machine, for this machine alone\n")
     return await handler(request)
 
@@ -100,7 +105,7 @@ class _Served:
         if path is None:
             raise web.HTTPNotFound(text="there is nothing of that name here\n")
         if path.is_file():
-            return await _sent(request, path)
+            return await self._sent(request, path)
         if asked and not asked.endswith("/"):  # links in the page would lead astray
             raise web.HTTPFound(f"/{quote(asked.lstrip('/'))}/")
         page = await asyncio.to_thread(self._page, path)
@@ -120,7 +125,7 @@ class _Served:
         if path == self._root and not results:
             return index.render(path)
         return self._templates.get_template("directory.html").render(
-            name=path.name,
+            name=printable(path.name),
             up=path != self._root,
             report=results and (path / report.PAGE).is_file() and report.PAGE,
             logs=list(self._logs(path)),
@@ -144,39 +149,43 @@ class _Served:
                 continue
             name = str(path.relative_to(page))
             folder = inside.is_dir()
+            link = f"./{quote(os.fsencode(name))}"
             yield Shown(
-                name=f"{name}/" if folder else name,
-                link=f"./{quote(name)}/" if folder else f"./{quote(name)}",
+                name=f"{printable(name)}/" if folder else printable(name),
+                link=f"{link}/" if folder else link,
                 size="" if folder else _size(inside.stat().st_size),
             )
 
+    async def _sent(self, request: web.Request, path: Path) -> web.StreamResponse:
+        """Send the file, as long as it is now. aiohttp's own answer would send ``<name>.gz`` in its
+        place where that is there, and whatever that is a link to."""
+        try:
+            with path.open("rb") as file:
+                left = os.fstat(file.fileno()).st_size
+                sample = file.read(_SAMPLE_BYTES)
+                file.seek(0)
+                response = web.StreamResponse(headers={"Content-Type": self._kind(path, sample)})
+                response.content_length = left
+                await response.prepare(request)
+                while request.method != "HEAD" and left:
+                    piece = await asyncio.to_thread(file.read, min(left, _PIECE_BYTES))
+                    if not piece:  # shorter than it was
+                        break
+                    left -= len(piece)
+                    await response.write(piece)
+        except PermissionError:
+            raise web.HTTPForbidden(text="it may not be read\n") from None
+        return response
 
-async def _sent(request: web.Request, path: Path) -> web.StreamResponse:
-    """The file, as long as it is now. aiohttp's own answer would send ``<name>.gz`` in its place
-    where that is there, and whatever that is a link to."""
-    try:
-        with path.open("rb") as file:
-            left = os.fstat(file.fileno()).st_size
-            sample = file.read(_SAMPLE_BYTES)
-            file.seek(0)
-            response = web.StreamResponse(headers={"Content-Type": _kind(path, sample)})
-            response.content_length = left
-            await response.prepare(request)
-            while request.method != "HEAD" and left:
-                piece = await asyncio.to_thread(file.read, min(left, _PIECE_BYTES))
-                if not piece:  # shorter than it was
-                    break
-                left -= len(piece)
-                await response.write(piece)
-    except PermissionError:
-        raise web.HTTPForbidden(text="it may not be read\n") from None
-    return response
+    def _kind(self, path: Path, sample: bytes) -> str:
+        if path.name in _PAGES and self._has_pages(path.parent):
+            return "text/html; charset=utf-8"
+        return "application/octet-stream" if b"\0" in sample else "text/plain; charset=utf-8"
 
-
-def _kind(path: Path, sample: bytes) -> str:
-    if path.name in _PAGES:
-        return "text/html; charset=utf-8"
-    return "application/octet-stream" if b"\0" in sample else "text/plain; charset=utf-8"
+    def _has_pages(self, directory: Path) -> bool:
+        """Return whether we write pages there: into results, and into what holds them. What lies
+        deeper was written by servers and clients."""
+        return directory == self._root or (directory / CAMPAIGN_FILE).is_file()
 
 
 def _size(count: int) -> str:

@@ -29,6 +29,7 @@ from checkers.transactions.looking import CellTransactions
 from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
 from history.cell import Cell
 from history.manifest import PlannedCell
+from history.printable import printable
 
 
 def campaign_result(
@@ -63,7 +64,7 @@ def campaign_result(
         verdict=campaign_verdict((cell.counts_as for cell in cells), gaps),
         cells=cells,
         anomalies={name: counted[name] for name in CATALOGUE},
-        findings=gaps + findings + tuple(_findings(runs, totals)),
+        findings=tuple(map(printable, (*gaps, *findings, *_findings(runs, totals)))),
         baseline=bool(runs) and all(run.baseline for run in runs),
         skipped=tuple(dict.fromkeys(one for run in runs for one in run.planned.skipped)),
         runs=tuple(_runs(runs)),
@@ -158,7 +159,7 @@ def _cell(
         unavailable=_unavailable(run, cell, found),
         **_speed(run, cell, found),
         transactions=told.summed if planned.transactional else None,
-        reasons=reasons,
+        reasons=tuple(map(printable, reasons)),
     )
 
 

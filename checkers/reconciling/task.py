@@ -52,8 +52,12 @@ def carry_out_here(items: Sequence[WorkItem], rows: AnyPath) -> Totals:
 
 
 def rows_of(directory: AnyPath) -> Iterator[pa.RecordBatch]:
-    """What the tasks of a job left in its directory, in the order of the files' names."""
-    for path in storage.matching(directory, "*.arrows"):
+    """What the tasks of a job left in its directory, in the order of the files' names. Raises
+    FileNotFoundError when they are gone: what was counted would have no rows."""
+    files = storage.matching(directory, "*.arrows")
+    if not files:
+        raise FileNotFoundError(f"{directory}: the rows of the anomalies were removed meanwhile")
+    for path in files:
         with storage.streamed(path) as source, pa.ipc.open_stream(source) as reader:
             yield from reader
 

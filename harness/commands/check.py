@@ -51,11 +51,8 @@ Examples:
 def report(context: click.Context, directory: str) -> None:
     """Write the report again, from the checked results in DIR. Exits as `run` does."""
     with told():
-        from harness import report as reports  # matplotlib takes a second to import
-
         found = places.named(directory)
-        result = reports.load(found)
-        if result is None:
+        status = execution.report_again(found, console())
+        if status is None:
             fail(f"{found} is not checked yet: ackproof check {directory}", ExitStatus.USAGE)
-        status = execution.tell(found, result, console())
     context.exit(status)

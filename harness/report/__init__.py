@@ -4,7 +4,8 @@ A report never outlives its verdict. What is written here is removed before anyt
 reported again, so that nothing that says ``pass`` stays beside a history that does not.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,10 @@ from history import manifest
 from history.aside import write_text
 from history.errors import DamagedFiles, HistoryError
 from history.manifest import Manifest, PlannedRun
+from history.printable import printable
 from history.storage import AnyPath
+
+log = logging.getLogger(__name__)
 
 PAGE, JUNIT = "report.html", "junit.xml"
 
@@ -27,6 +31,10 @@ def remove(directory: AnyPath) -> None:
     """Remove what a former check and report left in a result directory."""
     for name in (PAGE, JUNIT, verdict.FILE, losses.ANOMALIES_FILE, losses.AUTOPSIES_FILE):
         (directory / name).unlink(missing_ok=True)
+
+
+class NotWritten(OSError):
+    """Some of a report could not be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,30 +51,71 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
 
     Reads the campaign, the runs' histories and ``anomalies.parquet`` from the same directory.
     A run whose history cannot be read is on the page with the reason: a broken guarantee is told,
-    whatever else is broken. Raises DamagedFiles for anomalies that cannot be read.
+    whatever else is broken. Raises DamagedFiles for anomalies that cannot be read, and NotWritten
+    when all was written that can be.
     """
     campaign = _campaign(directory)
     planned = _manifest(directory)
     cells = rows(result, planned)
     planned_runs = {run.number: run for run in planned.runs} if planned else {}
     timelines = {
-        int(run.name): _timeline(run / "history", planned_runs.get(int(run.name)))
-        for run in (directory / "runs").glob("*")
-        if run.name.isdigit()
+        number: _timeline(directory / "runs" / str(number) / "history", planned_runs.get(number))
+        for number in _numbers(directory)
     }
     told = about.read(directory, timelines)
     listed, lost_total = losses.lost(directory)
     counted = losses.by_fault(directory)
-    verdict.write(directory, verdict.to_document(campaign, result, told, counted))
     first_rows = losses.first_rows(directory)
     for_ci = junit.Told(about=told, first_rows=first_rows, page=directory / PAGE)
-    junit.write(directory / JUNIT, campaign, result, cells, for_ci)
     windows = losses.windows(listed)
-    html = page.render(
-        campaign, result, cells, timelines, windows, lost_total=lost_total, about=told
+
+    def write_page() -> None:
+        html = page.render(
+            campaign, result, cells, timelines, windows, lost_total=lost_total, about=told
+        )
+        write_text(directory / PAGE, printable(html))
+
+    _write_each(
+        {
+            verdict.FILE: lambda: verdict.write(
+                directory, verdict.to_document(campaign, result, told, counted)
+            ),
+            JUNIT: lambda: junit.write(directory / JUNIT, campaign, result, cells, for_ci),
+            PAGE: write_page,
+        }
     )
-    write_text(directory / PAGE, html)
     return Written(page=directory / PAGE, cells=cells, windows=windows)
+
+
+def _write_each(files: Mapping[str, Callable[[], None]]) -> None:
+    """Write each file, whatever becomes of the others. Raises NotWritten."""
+    failed = []
+    for name, write_file in files.items():
+        try:
+            write_file()
+        except Exception as error:
+            log.exception("%s", name)
+            failed.append(f"{name}: {type(error).__name__}: {error}")
+    if failed:
+        raise NotWritten("; ".join(failed))
+
+
+def _numbers(directory: AnyPath) -> list[int]:
+    """The numbers of the runs that have a directory."""
+    names = (run.name for run in (directory / "runs").glob("*"))
+    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+
+
+def shown(
+    directory: AnyPath, result: CampaignResult
+) -> tuple[Sequence[CellRow], Sequence[LossWindow]]:
+    """Return what a terminal shows of a result: its cells, and the lost records, none where they
+    cannot be read."""
+    try:
+        listed, _ = losses.lost(directory)
+    except HistoryError:
+        listed = []
+    return rows(result, _manifest(directory)), losses.windows(listed)
 
 
 def load(directory: AnyPath) -> CampaignResult | None:

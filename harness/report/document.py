@@ -9,6 +9,8 @@ import json
 from functools import cache
 from typing import Any
 
+from pydantic import Field
+
 from checkers.verdict import Verdict
 from harness.environment import Machine, Versions
 from harness.report.cell_document import CellDocument
@@ -180,7 +182,7 @@ class VerdictDocument(Part):
     """What the schedule was drawn from."""
     began: str | None = None
     """When its first run began, UTC: `2031-05-17T02:17:00.000Z`; null where no run did."""
-    duration_s: float | None = None
+    duration_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """From then to the end of its last run. Checking is not in it."""
     system: str | None = None
     """The system under test, as in the campaign file."""

@@ -6,27 +6,30 @@ cannot be read is told in its row. One file, nothing loaded from outside, everyt
 """
 
 import fcntl
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from checkers.judging.guarantees import NO_LOSS
 from checkers.verdict import Verdict
 from harness.directory import CAMPAIGN_FILE, RESULTS
-from harness.report import PAGE, verdict
+from harness.report import PAGE, outcome, verdict
 from harness.report.about import lasted
 from harness.report.cell_document import CellDocument
 from harness.report.comparison import label
 from harness.report.document import VerdictDocument
 from harness.report.rendering import templates
-from harness.report.rows import number
+from harness.report.rows import UNKNOWN, number
 from history import manifest
 from history.aside import write_text
+from history.printable import printable
 
 FILE = "index.html"
 _LOCK = ".index.lock"
@@ -56,10 +59,12 @@ class Entry:
     Attributes:
         began: Seconds of the Unix epoch; of the directory where no verdict tells.
         document: None where there is none that can be read; ``trouble`` says why.
-        page: Its report, relative; empty where there is none.
+        place: The link to the directory, relative.
+        page: The link to its report, relative; empty where there is none.
     """
 
     name: str
+    place: str
     began: float
     document: VerdictDocument | None
     trouble: str
@@ -73,20 +78,23 @@ class Entry:
 
     @property
     def date(self) -> str:
-        return f"{datetime.fromtimestamp(self.began, UTC):%Y-%m-%d %H:%M}"
+        try:
+            return f"{datetime.fromtimestamp(self.began, UTC):%Y-%m-%d %H:%M}"
+        except (ValueError, OverflowError, OSError):  # of a year that no calendar has
+            return UNKNOWN
 
     @property
     def lost_promised(self) -> str:
         """Lost of cells that are promised to lose nothing."""
-        return _sum(cell.lost for cell in self._cells if _kept(cell))
+        return self._lost(cell for cell in self._cells if _kept(cell))
 
     @property
     def lost_elsewhere(self) -> str:
-        return _sum(cell.lost for cell in self._cells if not _kept(cell))
+        return self._lost(cell for cell in self._cells if not _kept(cell))
 
     @property
     def duplicated(self) -> str:
-        return _sum(cell.duplicated for cell in self._cells)
+        return _sum(cell.duplicated for cell in self._cells) or UNKNOWN
 
     @property
     def duration(self) -> str:
@@ -98,8 +106,25 @@ class Entry:
         if self.document is None:
             told = f"{self.date}: {self.trouble}"
             return Square(kind="broken", letter="?", told=told, link=self.page)
-        told = f"{self.date}, seed {self.document.seed}: {self.document.verdict.value}"
-        return _square(self.document.verdict, told, self.page)
+        told = f"{self.date}, seed {self.document.seed}: {self.words}"
+        return _square(self.kind, told, self.page)
+
+    @property
+    def kind(self) -> Verdict:
+        """The verdict whose colours it has."""
+        document = self.document
+        assert document is not None
+        return outcome.kind(document.verdict, document.exit_status)
+
+    @property
+    def words(self) -> str:
+        """The verdict, and what it does not say."""
+        document = self.document
+        assert document is not None
+        return outcome.in_short(document.verdict, document.exit_status)
+
+    def _lost(self, cells: Iterable[CellDocument]) -> str:
+        return _sum(cell.lost for cell in cells) or ("-" if self._cells else UNKNOWN)
 
     @property
     def _cells(self) -> Sequence[CellDocument]:
@@ -158,12 +183,14 @@ def _entry(path: Path) -> Entry:
     document, trouble = _read(path / verdict.FILE)
     told = document and document.began
     page = PAGE if document is not None and (path / PAGE).is_file() else ""
+    place = quote(os.fsencode(path.name))
     return Entry(
-        name=path.name,
+        name=printable(path.name),
+        place=f"{place}/",
         began=_seconds(told) if told else _guessed(path),
         document=document,
         trouble=trouble,
-        page=page and f"{path.name}/{page}",
+        page=page and f"{place}/{page}",
     )
 
 
@@ -177,13 +204,13 @@ def _read(file: Path) -> tuple[VerdictDocument | None, str]:
         where = ".".join(map(str, first["loc"])) or "the whole"
         return None, f"verdict.json: {where}: {first['msg']}"
     except (OSError, ValueError, RecursionError) as error:
-        return None, f"verdict.json: {error}"
+        return None, printable(f"verdict.json: {error}")
 
 
 def _seconds(told: str) -> float:
     try:
         return datetime.fromisoformat(told).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return 0.0
 
 
@@ -193,7 +220,7 @@ def _guessed(path: Path) -> float:
     if stamp is not None:
         try:
             return datetime.strptime(stamp[1], "%Y%m%dT%H%M%S%z").timestamp()
-        except ValueError:
+        except (ValueError, OverflowError, OSError):
             pass
     try:
         return path.stat().st_mtime
@@ -250,11 +277,11 @@ def _kept(cell: CellDocument) -> bool:
 
 
 def _sum(values: Iterable[int | None]) -> str:
-    """What is known of it, added up; with a + where that is not all."""
+    """What is known of it, added up; with a + where that is not all; empty of none."""
     counted = list(values)
     known = [value for value in counted if value is not None]
-    if counted and not known:
-        return "unknown"
+    if not known:
+        return UNKNOWN if counted else ""
     return number(sum(known)) + ("+" if len(known) < len(counted) else "")
 
 

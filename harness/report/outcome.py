@@ -1,6 +1,7 @@
 """What a checked campaign came to, in words: the one place that the terminal, the page, the index
 and ``junit.xml`` take them from, so that none of them contradicts another or the exit status."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from checkers.verdict import CampaignResult, Verdict
@@ -16,6 +17,12 @@ _HEADLINES = {
     ExitStatus.UNMET: "An expectation was not met",
     ExitStatus.INFRASTRUCTURE: "The infrastructure failed",
     ExitStatus.INCONCLUSIVE: "Too little evidence",
+}
+
+
+_MORE: Mapping[int | None, str] = {
+    ExitStatus.UNMET: "an expectation was not met",
+    ExitStatus.INFRASTRUCTURE: "the infrastructure failed",
 }
 
 
@@ -50,14 +57,26 @@ class Checked:
         return f"{self.total - len(self.missing)} of {self.total} guarantees checked"
 
 
+def kind(verdict: Verdict, status: int | None) -> Verdict:
+    """Return the verdict whose colours a result has. ``status``: the exit status, None where a file
+    of former days does not tell it."""
+    undecided = status == ExitStatus.INFRASTRUCTURE and verdict is not Verdict.FAIL
+    return Verdict.INCONCLUSIVE if undecided else verdict
+
+
+def in_short(verdict: Verdict, status: int | None) -> str:
+    """Return a verdict and what it does not say: ``fail, an expectation was not met``."""
+    more = _MORE.get(status)
+    return f"{verdict.value}, {more}" if more else verdict.value
+
+
 def outcome(result: CampaignResult) -> Outcome:
     """Return the words for ``result``."""
     status, known = exit_status(result), guarantees_checked(result)
-    undecided = status is ExitStatus.INFRASTRUCTURE and result.verdict is not Verdict.FAIL
     return Outcome(
         status=status,
         headline=_HEADLINES.get(status) or _held(result, known),
-        kind=Verdict.INCONCLUSIVE if undecided else result.verdict,
+        kind=kind(result.verdict, status),
         notes=tuple(_notes(result, status, known)),
     )
 

@@ -6,7 +6,7 @@ its cluster. ``expected`` is null, a verdict, or a list of those that are right.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from checkers.verdict import CampaignResult, CellResult
 from harness.campaign.model.values.sweep import several
 from harness.exit_status import exit_status
+from harness.report import contradictions
 from harness.report.about import About, moment
 from harness.report.document import VERSION, VerdictDocument
 from harness.report.rows import known_anomalies
@@ -75,18 +76,25 @@ def from_document(document: Mapping[str, Any]) -> CampaignResult:
         clusters = {run["number"]: run.get("cluster", {}) for run in document.get("runs", ())}
         cells = [_gathered(cell, clusters.get(cell.get("run"), {})) for cell in document["cells"]]
         rows = {name: count or 0 for name, count in document["anomalies"].items()}
-        return _RESULT.validate_python({**document, "anomalies": rows, "cells": cells})
+        result = _RESULT.validate_python({**document, "anomalies": rows, "cells": cells})
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise ValueError(f"no verdict of a campaign: {error}") from None
+    _refuse_contradictions(contradictions.in_result(result))
+    if document.get("exit_status", status := exit_status(result)) not in (None, status):
+        _refuse_contradictions([f"its exit status is not {status.value}, as its cells have it"])
+    return result
 
 
 def read_document(file: AnyPath) -> VerdictDocument:
     """All that stands in it, of whatever version up to ours. Raises OSError where it cannot be
     read, ValueError where it is not one of ours."""
-    content = json.loads(file.read_text(encoding="utf-8"))
+    content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate could be written nowhere
     if isinstance(content, Mapping):
         _refuse_newer(content)
-    return VerdictDocument.model_validate(content)
+    document = VerdictDocument.model_validate(content)
+    _refuse_contradictions(contradictions.in_cells(document.verdict, document.cells))
+    return document
 
 
 def write(directory: AnyPath, document: Mapping[str, Any]) -> None:
@@ -103,6 +111,17 @@ def read(directory: AnyPath) -> CampaignResult | None:
         return None
     except (OSError, ValueError) as error:
         raise DamagedFiles({file: str(error)}) from None
+
+
+def _refuse_contradictions(found: Iterable[str]) -> None:
+    if told := list(found):
+        raise ValueError(
+            f"it contradicts itself: {'; '.join(told)}; `ackproof check` writes it anew"
+        )
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
 
 
 def _refuse_newer(document: Mapping[str, Any]) -> None:

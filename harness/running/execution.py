@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 from rich.console import Console
 
 from checkers.verdict import CampaignResult, Verdict
@@ -12,7 +13,8 @@ from harness import environment
 from harness.backends import BACKENDS, Site, client_nodes, make
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
-from harness.exit_status import ExitStatus, exit_status
+from harness.directory import alone
+from harness.exit_status import ExitStatus, exit_status, worst
 from harness.outside import KEPT, made
 from harness.running import orchestrator
 from harness.running.ahead import Ahead
@@ -21,6 +23,7 @@ from harness.running.deadline import Clock
 from harness.running.interruption import Interruption
 from harness.running.progress import Progress, progress
 from harness.running.recorder import RunRecorder
+from history.printable import printable
 from history.schema import INTERRUPTED
 from history.storage import AnyPath
 from infra.interface import Backend, System
@@ -94,7 +97,8 @@ def _goes_no_further(campaign: Campaign, plan: RunPlan, directory: Path, console
         return False
     from checkers import check as checkers  # Spark takes seconds to import
 
-    result = checkers.check(directory, only=plan.number, progress=console.print)
+    with alone(directory, wait=True):
+        result = checkers.check(directory, only=plan.number, progress=console.print)
     broken = result.verdict is Verdict.FAIL
     if broken:
         console.print(f"run {plan.number} broke a guarantee: no further run begins")
@@ -114,36 +118,72 @@ def check(
     from checkers import check as checkers
     from harness import report
 
-    # A report must not outlive its verdict: whatever ends us from here on, what was found before
-    # is not what the history says now.
-    report.remove(directory)
-    spark = None if ahead is None else ahead.session()
-    result = checkers.check(directory, spark=spark, master=spark_master, progress=console.print)
-    return tell(directory, result, console)
+    with alone(directory, wait=ahead is not None):
+        # A report must not outlive its verdict: whatever ends us from here on, what was found
+        # before is not what the history says now.
+        try:
+            report.remove(directory)
+        finally:
+            _list_among_all(directory)
+        spark = None if ahead is None else ahead.session()
+        result = checkers.check(directory, spark=spark, master=spark_master, progress=console.print)
+        return tell(directory, result, console)
+
+
+def report_again(directory: AnyPath, console: Console) -> ExitStatus | None:
+    """Write the report of checked results once more; None where they are not checked. Raises
+    DamagedFiles."""
+    from harness import report
+
+    with alone(directory):
+        try:
+            result = report.load(directory)
+        finally:
+            _list_among_all(directory)  # the former page is gone
+        return None if result is None else tell(directory, result, console)
 
 
 def tell(directory: AnyPath, result: CampaignResult, console: Console) -> ExitStatus:
-    """Write the report and print what was found, the path of the page last; the exit status."""
+    """Print what was found, write the report, print the path of its page last, and return the exit
+    status. What cannot be printed or written is told: it hides nothing that was found."""
     from harness import report, summary
 
-    written = report.write(directory, result)
-    if isinstance(directory, Path):
-        _list_among_all(directory.parent)
-    summary.print_result(console, result, written.cells, written.windows)
-    console.print(str(written.page), soft_wrap=True, highlight=False, markup=False)
-    return exit_status(result)
+    status = exit_status(result)
+    troubles: list[str] = []
+    with _telling("the summary", troubles):
+        summary.print_result(console, result, *report.shown(directory, result))
+    with _telling("the report", troubles):
+        report.write(directory, result)
+    _list_among_all(directory)
+    for trouble in troubles:
+        click.echo(f"ackproof: {trouble}", err=True)
+    if (page := directory / report.PAGE).is_file():
+        console.print(printable(str(page)), soft_wrap=True, highlight=False, markup=False)
+    return worst([status, ExitStatus.INFRASTRUCTURE]) if troubles else status
 
 
-def _list_among_all(root: Path) -> None:
-    """Write the index of all results anew. It is for show: what was found is told without it."""
+@contextmanager
+def _telling(what: str, troubles: list[str]) -> Iterator[None]:
+    """Add to ``troubles`` what keeps us from writing or printing something."""
+    try:
+        yield
+    except Exception as error:
+        log.exception("%s", what)
+        troubles.append(printable(f"{what} is not complete: {error or type(error).__name__}"))
+
+
+def _list_among_all(directory: AnyPath) -> None:
+    """Write the index of all results beside ``directory`` anew. It is for show: what was found is
+    told without it."""
     from harness.report import index
 
-    if not index.wanted(root):
+    if not isinstance(directory, Path) or not index.wanted(directory.parent):
         return
-    try:
-        index.write(root)
-    except OSError:
-        log.exception("the index of %s", root)
+    troubles: list[str] = []
+    with _telling("the index", troubles):
+        index.write(directory.parent)
+    for trouble in troubles:
+        click.echo(f"ackproof: {trouble}", err=True)
 
 
 def _one_run(

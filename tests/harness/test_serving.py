@@ -188,6 +188,26 @@ def test_a_port_that_is_taken_and_a_directory_that_is_none_are_told(root: Path) 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         told = CliRunner().invoke(cli, ["serve", str(root), "--port", str(port)])
-    assert (told.exit_code, "in use" in told.stderr) == (3, True)
+    assert (told.exit_code, "in use" in told.stderr) == (5, True)
     told = CliRunner().invoke(cli, ["serve", str(root / "nothing")])
     assert (told.exit_code, "is no directory" in told.stderr) == (2, True)
+
+
+def test_log_named_like_a_page_is_plain_text(root: Path) -> None:
+    for name in ("report.html", "index.html"):
+        log = root / "quick-20310801T021700Z" / "runs" / "1" / "logs" / name
+        log.write_text("<script>alert(3)</script>")
+        status, kind, _ = answer(root, f"/{log.relative_to(root)}")
+        assert (status, kind.partition(";")[0]) == (200, "text/plain")
+
+
+def test_host_that_is_no_name_is_forbidden(root: Path) -> None:
+    status, _, _ = answer(root, "/", Host="[")
+    assert status == 403
+
+
+def test_name_that_is_no_text_is_listed(root: Path) -> None:
+    (root / "quick-20310801T021700Z" / os.fsdecode(b"odd\xff")).touch()
+    status, _, page = answer(root, "/quick-20310801T021700Z/")
+    assert status == 200
+    assert 'href="./odd%FF"' in page
