@@ -83,9 +83,9 @@ class Observed:
 
     def spans(self) -> Iterator[tuple[Span, State]]:
         """Each state with the time for which it was the last that was seen."""
-        ends = (*(state.time for state in self.states[1:]), FOREVER)
-        for state, end in zip(self.states, ends, strict=True):
-            yield Span(state.time, end), state
+        times = (*(state.time for state in self.states), FOREVER)
+        for state, (since, until) in zip(self.states, pairwise(times), strict=True):
+            yield Span(since, until), state
 
     def during(self, span: Span) -> list[State]:
         """The states that were in force at some moment of a span."""

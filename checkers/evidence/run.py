@@ -144,6 +144,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     listed = closed.held_against(listed)
     tables, damaged = _tables(listed)
     faults = faults_of(tables["faults"], planned.faults)
+    observation = Observation(tables["cluster"])
     clocks = Clocks(tables["clocks"])
     collected = steps.span(tables["phases"], "collect")
     replicas = history.parent / "replicas"
@@ -162,6 +163,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *_fault_gaps(planned, faults),
         *_read_gaps(planned, reads),
         *_clock_gaps(planned, clocks),
+        *_unobserved(planned, observation),
     )
     if not history.is_dir():
         # All of that follows from this.
@@ -184,7 +186,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         history=history,
         reads=reads,
         faults=faults,
-        observation=Observation(tables["cluster"]),
+        observation=observation,
         clocks=clocks,
         writers=writers,
         words=words_of(history.parent / "logs"),
@@ -300,6 +302,15 @@ def _read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Ite
                 yield Gap(words=f"{name}: no final read", cells=frozenset({cell.name}))
             elif not facts.read.complete:
                 words = f"{name}: final read incomplete ({facts.error or 'no reason'})"
+                yield Gap(words=words, cells=frozenset({cell.name}))
+
+
+def _unobserved(planned: PlannedRun, observation: Observation) -> Iterator[Gap]:
+    """Yield the partitions of which the observer saw no state: who led them is unknown."""
+    for cell in _cells(planned):
+        for partition in cell.topic_partitions:
+            if not observation.of(partition).states:
+                words = f"{partition[0]}-{partition[1]}: its leader and ISR were never observed"
                 yield Gap(words=words, cells=frozenset({cell.name}))
 
 

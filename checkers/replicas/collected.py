@@ -51,7 +51,7 @@ def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
     # A change that took place while logs were copied may be in the table a moment later.
     lagging = min(run.collected.end + OBSERVATION_LAG_NS, FOREVER)
     states = observed.during(Span(run.collected.start, lagging))
-    if observed.blind(run.collected):
+    if not states or observed.blind(run.collected):
         why = "nobody watched who was in the ISR while logs were collected"
         return Copies(untold=(f"replicas not compared: {why}",))
     if len({(state.leader, state.leader_epoch) for state in states}) > 1:

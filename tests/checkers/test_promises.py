@@ -324,7 +324,7 @@ def test_an_election_that_nobody_saw_may_have_been_unclean(
     result = concluded(tmp_path / "lost", MINIMAL, losing(WELL, FIRST), cluster)
     assert result.verdict is INCONCLUSIVE
     assert result.cells[0].lost == 1
-    assert why in result.cells[0].reasons[0]
+    assert any(why in reason for reason in result.cells[0].reasons)
     if cluster:
         assert concluded(tmp_path / "kept", MINIMAL, WELL, cluster).verdict is PASS
 
