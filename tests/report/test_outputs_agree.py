@@ -1,0 +1,266 @@
+"""Everything that is written, printed and returned about a result says the same.
+
+Results are generated with every verdict, expectation, guarantee and failure that checking yields.
+Each is written out, and what a reader, a script and a CI server get is read back and compared.
+"""
+
+import html
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
+from rich.console import Console
+
+from checkers.judging.guarantees import NO_LOSS, campaign_verdict
+from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, RunResult, Verdict
+from harness.comparing import differences, shown
+from harness.exit_status import ExitStatus, exit_status
+from harness.report import index, verdict
+from harness.report.outcome import HELD, outcome
+from harness.running import execution
+from history.cell import Cell
+
+GUARANTEES = {
+    NO_LOSS: "lost",
+    "no-duplicates": "duplicated",
+    "replicas-agree": "divergent-replicas",
+    "no-aborted-read": "aborted-read",
+    "recovers": None,
+}
+"""Some guarantees, each with the anomaly that breaks it."""
+
+SELDOM = st.sampled_from([False, False, False, False, True])
+COUNTS = st.one_of(st.none(), st.integers(min_value=0, max_value=9))
+EXPECTED = st.one_of(
+    st.just(()), st.just(()), st.lists(st.sampled_from(Verdict), unique=True, max_size=2).map(tuple)
+)
+
+
+@st.composite
+def guarantees(draw: st.DrawFn, name: str, *, breaks: bool, decided: bool) -> Guarantee:
+    """A guarantee, which is broken only in a cell that ``breaks`` some. In a cell that is
+    ``decided``, what was promised and checked is known."""
+    broken = draw(st.integers(0, 3)) if breaks else 0
+    promised = bool(broken) or draw(st.booleans())
+    unbroken = [True, None] if promised else [True, None, False]
+    held = False if broken else draw(st.sampled_from(unbroken))
+    return Guarantee(
+        name=name,
+        promise="A promise.",
+        promised=promised,
+        held=held,
+        broken=broken,
+        checked=held is not None or (not (decided and promised) and draw(st.booleans())),
+        anomaly=GUARANTEES[name],
+        reason="so",
+    )
+
+
+@st.composite
+def cells(draw: st.DrawFn, run: int, number: int) -> CellResult:
+    """A cell whose verdict follows from its guarantees, as in ``checkers.judging``."""
+    decided, breaks = not draw(SELDOM), draw(SELDOM)
+    names = draw(st.lists(st.sampled_from([*GUARANTEES][1:]), unique=True))
+    found = [draw(guarantees(name, breaks=breaks, decided=decided)) for name in (NO_LOSS, *names)]
+    if any(one.broken for one in found):
+        came = Verdict.FAIL
+    elif decided:
+        came = Verdict.PASS if found[0].promised else Verdict.NOT_GUARANTEED
+    else:
+        came = Verdict.INCONCLUSIVE
+    lost = found[0].broken or draw(COUNTS)
+    return CellResult(
+        run=run,
+        settings=Cell(name=f"c{number}", topic=f"t{number}", settings={"acks": "all"}),
+        sent=10,
+        acked=9,
+        failed=1,
+        indeterminate=0,
+        lost=lost,
+        duplicated=draw(COUNTS),
+        reordered=draw(COUNTS),
+        guarantees=tuple(found),
+        verdict=came,
+        expected=draw(EXPECTED),
+        reasons=("so",),
+    )
+
+
+@st.composite
+def results(draw: st.DrawFn) -> CampaignResult:
+    """A campaign whose verdict follows from its cells."""
+    runs = [
+        RunResult(number=n, clock_bound_ns=0, infrastructure_failed=draw(SELDOM))
+        for n in range(1, draw(st.integers(0, 2)) + 1)
+    ]
+    of = [draw(cells(run.number, n)) for run in runs for n in range(draw(st.integers(1, 2)))]
+    gaps = () if runs else ("the manifest is not there",)
+    failed = tuple(f"run {run.number}: no end" for run in runs if run.infrastructure_failed)
+    promised = {one.anomaly: one for cell in of for one in cell.guarantees}
+    return CampaignResult(
+        verdict=campaign_verdict((cell.counts_as for cell in of), gaps),
+        cells=tuple(of),
+        anomalies={
+            name: getattr(promised.get(name), "broken", 0)
+            for name in (*filter(None, GUARANTEES.values()), "G0")
+        },
+        findings=(*gaps, *failed, *draw(st.sampled_from([(), ("a fault did not bite",)]))),
+        baseline=bool(runs) and draw(SELDOM),
+        skipped=draw(st.sampled_from([(), ("slow-disk: refused",)])),
+        runs=tuple(runs),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """What came out, read back."""
+
+    status: ExitStatus
+    terminal: str
+    page: str
+    document: verdict.VerdictDocument
+    loaded: CampaignResult | None
+    junit: list[TestCase]
+    entry: index.Entry
+    compared: str
+
+
+def outputs(root: Path, result: CampaignResult) -> Outputs:
+    """Write, print and return everything about a result, and read it back."""
+    directory = root / "one"
+    (directory / "runs").mkdir(parents=True)
+    (directory / "campaign.yaml").write_text("name: one\nseed: 1\n", encoding="utf-8")
+    pq.write_table(ANOMALIES.empty_table(), directory / "anomalies.parquet")
+    console, comparing = (Console(file=StringIO(), width=300) for _ in range(2))
+    status = execution.tell(directory, result, console)
+    shown.print_differences(comparing, differences.compare(directory, directory))
+    (entry,) = index.entries(root)
+    return Outputs(
+        status=status,
+        terminal=console.file.getvalue(),
+        page=html.unescape((directory / "report.html").read_text(encoding="utf-8")),
+        document=verdict.read_document(directory / verdict.FILE),
+        loaded=verdict.read(directory),
+        junit=[case for suite in JUnitXml.fromfile(str(directory / "junit.xml")) for case in suite],
+        entry=entry,
+        compared=comparing.file.getvalue(),
+    )
+
+
+@given(result=results())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_no_output_contradicts_another(result: CampaignResult) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        found = outputs(Path(root), result)
+    assert found.loaded == result
+    status_agrees(result, found)
+    headline_agrees(result, found)
+    junit_agrees(result, found)
+    guarantees_agree(result, found)
+    counts_agree(result, found)
+
+
+def status_agrees(result: CampaignResult, found: Outputs) -> None:
+    """The exit status is the same everywhere, and 0 only of what failed in no way."""
+    assert found.status == found.document.exit_status == exit_status(result)
+    broken = [g for _, g in result.broken]
+    assert (found.status is ExitStatus.BROKEN) == bool(broken)
+    if found.status is ExitStatus.HELD:
+        assert result.verdict in (Verdict.PASS, Verdict.NOT_GUARANTEED)
+        assert not any(run.infrastructure_failed for run in result.runs)
+
+
+def headline_agrees(result: CampaignResult, found: Outputs) -> None:
+    """Terminal, page, index and comparison have one verdict, and none is green for nothing."""
+    came = outcome(result)
+    banner = re.search(r'<section class="banner (.*?)">\s*<h2>(.*?)</h2>', found.page)
+    assert banner is not None
+    assert banner[2] == f"{came.headline}: {result.verdict.value}"
+    assert banner[1] == found.entry.kind.value
+    assert (banner[1] == "pass") == (found.status is ExitStatus.HELD and result.verdict == "pass")
+    assert re.search(rf"^verdict: {result.verdict.value}\b", found.terminal, re.MULTILINE)
+    assert found.document.verdict is result.verdict
+    assert found.entry.words.startswith(result.verdict.value)
+    assert f"one: one, seed 1, date unknown, {len(result.runs)} run" in found.compared
+    assert found.entry.words in found.compared
+    promised = [g for cell in result.cells for g in cell.guarantees if g.promised]
+    if came.headline == HELD:
+        assert all(one.held for one in promised)
+    for note in came.notes:
+        assert note in found.page
+        assert note in found.terminal
+    for finding in result.findings:
+        assert finding in found.page
+        assert f"finding: {finding}" in found.terminal
+
+
+def junit_agrees(result: CampaignResult, found: Outputs) -> None:
+    """A CI server sees a failure, an error or neither, as the exit status has it."""
+    kinds = {type(one) for case in found.junit for one in case.result}
+    failed = found.status in (ExitStatus.BROKEN, ExitStatus.UNMET)
+    assert (Failure in kinds) == failed
+    if not failed:
+        undecided = found.status in (ExitStatus.INCONCLUSIVE, ExitStatus.INFRASTRUCTURE)
+        assert (Error in kinds) == undecided
+    for cell, one, case in by_guarantee(result, found):
+        if one.broken and cell.counts_as is Verdict.FAIL:
+            assert case == {Failure}
+        elif one.held:
+            assert case == set()
+        else:
+            assert case in ({Skipped}, {Error})
+            assert (case == {Error}) == (one.held is None and cell.counts_as == "inconclusive")
+
+
+def by_guarantee(
+    result: CampaignResult, found: Outputs
+) -> Iterator[tuple[CellResult, Guarantee, set[type]]]:
+    """Each guarantee with what ``junit.xml`` says of it."""
+    cases = iter(case for case in found.junit if case.name in GUARANTEES)
+    for cell in result.cells:
+        for one in cell.guarantees:
+            case = next(cases)
+            assert case.name == one.name
+            yield cell, one, {type(each) for each in case.result}
+    assert next(cases, None) is None
+
+
+def guarantees_agree(result: CampaignResult, found: Outputs) -> None:
+    """The page says of each guarantee what the document says."""
+    words = re.findall(r"<dt>[^<]*</dt>\s*<dd>(?:<b>)?([a-z ]+)", found.page)
+    said = iter(word for word in words if word in WORDS)
+    for one in (one for cell in result.cells for one in cell.guarantees):
+        word = next(said)
+        assert (word == "broken") == bool(one.broken)
+        assert (word == "held") == bool(one.held and one.promised)
+        assert (word == "not checked") == (one.promised and not one.checked)
+
+
+WORDS = ("broken", "not promised", "held", "not checked", "cannot be told")
+
+
+def counts_agree(result: CampaignResult, found: Outputs) -> None:
+    """What is unknown in one place is a number nowhere."""
+    table = found.page.partition("<h2>All anomalies</h2>")[2].partition("</table>")[0]
+    listed = dict(re.findall(r'<tr><td>(.*?)</td><td class="n">(.*?)</td></tr>', table))
+    for name, count in found.document.anomalies.items():
+        assert listed[name] == str(count) if count is not None else not listed[name].isdigit()
+        looked = [g for cell in result.cells for g in cell.guarantees if g.anomaly == name]
+        if count == 0:
+            assert all(one.checked for one in looked)
+    lost = [cell.lost for cell in found.document.cells]
+    assert lost == [cell.lost for cell in result.cells]
+    shown_lost = re.findall(r'<td class="n lost( faint)?">(.*?)</td>', found.page)
+    assert [text for _, text in shown_lost] == ["unknown" if n is None else str(n) for n in lost]
+    kept = [c.lost for c in result.cells if c.guarantees[0].promised]
+    if kept and None not in kept:
+        assert found.entry.lost_promised == str(sum(kept))
+    elif not any(kept):
+        assert found.entry.lost_promised in ("-", "unknown", "0+")
