@@ -128,12 +128,13 @@ class Latency:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionCounts:
     """How many transactions of a cell came to what (``checkers.transactions.outcomes``). ``found``:
-    by anomaly, how many rows of it; those that are about transactions alone."""
+    by anomaly, how many rows of it; those that are about transactions alone. None where there are
+    none, and not everything could be looked at."""
 
     committed: int
     not_committed: int
     unknown: int
-    found: Mapping[str, int]
+    found: Mapping[str, int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 What cannot be read becomes a sentence in ``problems``, and what would rest on it is not looked at.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from checkers.partition import columns
 from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
 from checkers.partition.indexing import Unindexed, index
 from checkers.transactions.histories import Inputs, Log, Sent, Shown, TransactionalHistory
-from checkers.transactions.outcomes import transactions_of
+from checkers.transactions.outcomes import Transaction, contradictions, transactions_of
 from history import reader
 from history.cell import Cell
 from history.errors import DamagedFiles
@@ -45,17 +45,59 @@ def gathered(run: RunEvidence, cell: Cell) -> Gathered:
     committed = [_committed(run, partition, problems) for partition in partitions]
     inputs = _filtered(_table(run, "inputs", problems), "topic", cell.topic)
     transactions = _filtered(_table(run, "transactions", problems), "cell", cell.name)
+    told = transactions_of(transactions.to_pylist())
+    problems += contradictions(told)
+    problems += _unread(run, cell, told)
+    problems += _committed_beside_the_log(indexed, committed)
+    lacking = _lacking(run, cell)
     history = TransactionalHistory(
         reads_committed=cell.reads_committed,
-        transactions=transactions_of(transactions.to_pylist()),
+        transactions=told,
         sent=_sent(indexed),
         log=_log(indexed, committed),
         shown=_shown(run, cell, inputs, problems),
         inputs=_inputs(inputs, cell),
         positions=_positions(run, cell, problems),
-        log_complete=not problems and _complete(run, cell, problems),
+        log_complete=not problems
+        and lacking.isdisjoint(("log", "committed"))
+        and _complete(run, cell, problems),
+        lacking=lacking,
     )
     return Gathered(history=history, problems=problems)
+
+
+def _lacking(run: RunEvidence, cell: Cell) -> frozenset[str]:
+    """Return the tables of which not every row is there that their writers closed them with: as
+    far as they tell of this cell. The gaps of the run name the files."""
+    mine = set(cell.topic_partitions)
+    return frozenset(
+        writer.table
+        for writer in run.planned.writers
+        if writer.cell in (None, cell.name)
+        for partition in (mine.intersection(writer.partitions) if writer.partitions else (None,))
+        if not run.writers.left(writer, partition).whole
+    )
+
+
+def _unread(run: RunEvidence, cell: Cell, told: Sequence[Transaction]) -> Iterator[str]:
+    """Yield that transactions ended after the final read had begun, which may not show them."""
+    began = run.final_read(cell.topic_partitions[0]).began
+    late = sum(began is not None and one.time >= began for one in told)
+    if late:
+        yield f"{late} transactions of {cell.name} ended after the final read had begun"
+
+
+def _committed_beside_the_log(
+    indexed: Sequence[PartitionHistory], committed: Sequence[Array]
+) -> Iterator[str]:
+    """Yield where the read of what is committed got an offset that the read of everything did not
+    get: the two contradict each other."""
+    for one, offsets in zip(indexed, committed, strict=True):
+        beside = offsets[~np.isin(offsets, one.log_offset)]
+        if len(beside):
+            where = f"{one.topic}-{one.partition}"
+            words = "offsets were read as committed and are not in the final read, the first"
+            yield f"{where}: {len(beside)} {words} {beside.min()}"
 
 
 def _unindexed(

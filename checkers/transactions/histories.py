@@ -81,7 +81,9 @@ class TransactionalHistory:
         transactions: All of them.
         positions: What the transformers' group has committed in the end, by partition; those of
             which nobody knows are not there.
-        log_complete: Whether the final read got every partition, as read_committed too.
+        log_complete: Whether the final read got every partition, as read_committed too, and its
+            rows are all there.
+        lacking: The tables of which rows are missing, or more than there should be.
     """
 
     reads_committed: bool
@@ -92,6 +94,7 @@ class TransactionalHistory:
     inputs: Inputs
     positions: Mapping[int, int]
     log_complete: bool
+    lacking: frozenset[str] = frozenset()
 
     @cached_property
     def membership(self) -> Membership:

@@ -52,11 +52,12 @@ class CellTransactions:
             self.counts[f"{TRANSACTIONS} {outcome}"]
             for outcome in (Outcome.COMMITTED, Outcome.NOT_COMMITTED, Outcome.UNKNOWN)
         )
+        looked = self.counts[LOOKED]
         return TransactionCounts(
             committed=committed,
             not_committed=not_committed,
             unknown=unknown,
-            found={anomaly: self.counts[anomaly] for anomaly in SUMMARIES},
+            found={name: self.counts[name] or (0 if looked else None) for name in SUMMARIES},
         )
 
 
@@ -82,7 +83,11 @@ def look_at(run: RunEvidence, cell: Cell) -> CellTransactions:
     history = told.history
     promise = transactional_terms_of(run, cell)
     counts, offences, failed = _found(history, promise)
-    whole = not told.problems and history.positions.keys() >= set(range(cell.partitions))
+    whole = (
+        not told.problems
+        and not history.lacking
+        and history.positions.keys() >= set(range(cell.partitions))
+    )
     counts[LOOKED] = int(history.log_complete and whole)
     counts.update(_transactions(history, promise))
     touching = [fault for fault in run.faults if any(map(fault.touches, cell.topic_partitions))]
@@ -104,8 +109,11 @@ def _found(
     """Counts, the offences, and the rules that failed."""
     counts: Counter[str] = Counter()
     offences: list[Offence] = []
-    failed = {}
-    for name, rule in RULES.items():
+    failed: dict[str, Exception] = {}
+    # Which record is of which transaction follows from where each begins: without all of them a
+    # record of one that is missing counts as the one's before.
+    rules = {} if "transactions" in history.lacking else RULES
+    for name, rule in rules.items():
         try:
             offences += rule(history)
         except Exception as error:  # noqa: BLE001 - one checker never takes down another

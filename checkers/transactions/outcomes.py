@@ -4,8 +4,8 @@
 - *Not committed*: nobody asked for its commit; or that was asked for when the next session's
   ``init_transactions`` had been answered, which fences this one (KIP-98); or its abort was
   answered; or the client refused to ask.
-- *Unknown* otherwise (Jepsen's ``info``): it timed out, its client was killed, or a fencing came
-  while it was under way. It counts for neither side.
+- *Unknown* otherwise (Jepsen's ``info``): it timed out, its client was killed, a fencing came
+  while it was under way, or its events contradict each other. It counts for neither side.
 
 A commit that was asked for and not recorded does not exist: its row is in its file before the
 coordinator is asked (``history.transactional``). An abort is another matter: that of a transaction
@@ -49,6 +49,7 @@ class Transaction:
         asked: When its commit was asked for; None where it was not.
         answered: When its commit was answered without an error, likewise.
         fenced: When it was certain that its session was fenced, likewise.
+        contradictory: Whether its events contradict each other, so that its outcome is unknown.
     """
 
     transactional_id: str
@@ -59,6 +60,7 @@ class Transaction:
     asked: int | None = None
     answered: int | None = None
     fenced: int | None = None
+    contradictory: bool = False
     outcome: Outcome
 
     @property
@@ -110,6 +112,7 @@ def _transaction(
 ) -> Transaction:
     begin = events[TransactionEvent.BEGIN, SendType.OK]
     asked = _time(events, TransactionEvent.COMMIT, SendType.INVOKE)
+    contradictory = _contradictory(events)
     return Transaction(
         transactional_id=begin["transactional_id"],
         producer=key[0],
@@ -119,8 +122,30 @@ def _transaction(
         asked=asked,
         answered=_time(events, TransactionEvent.COMMIT, SendType.OK),
         fenced=fenced,
-        outcome=_outcome(events, asked, fenced),
+        contradictory=contradictory,
+        outcome=Outcome.UNKNOWN if contradictory else _outcome(events, asked, fenced),
     )
+
+
+def _contradictory(events: Mapping[tuple[str, str], Row]) -> bool:
+    """Return whether the commit or the abort was answered in two ways, without a question or before
+    it, or both were answered without an error."""
+    ended = [
+        (TransactionEvent.COMMIT, SendType.OK) in events,
+        (TransactionEvent.ABORT, SendType.OK) in events,
+    ]
+    for event in (TransactionEvent.COMMIT, TransactionEvent.ABORT):
+        kinds = (SendType.OK, SendType.FAIL, SendType.INFO)
+        answers = [time for kind in kinds if (time := _time(events, event, kind)) is not None]
+        asked = _time(events, event, SendType.INVOKE)
+        if len(answers) > 1 or any(asked is None or time < asked for time in answers):
+            return True
+    return all(ended)
+
+
+def contradictions(transactions: Iterable[Transaction]) -> Iterator[str]:
+    """Yield a sentence for each transaction whose events contradict each other."""
+    return (f"{one.name} has contradictory events" for one in transactions if one.contradictory)
 
 
 def _time(events: Mapping[tuple[str, str], Row], event: str, kind: str) -> int | None:

@@ -18,8 +18,9 @@ _BEYOND_ALL = 2**62
 
 def offsets_without_records(history: TransactionalHistory) -> Iterator[Offence]:
     """One a producer's record that stands below the group's offset (as committed, where the group
-    reads only that), and of which no committed transaction was made. Needs the final log."""
-    if not history.log_complete:
+    reads only that), and of which no committed transaction was made. Needs the final log, and all
+    that transformers read."""
+    if not history.log_complete or "inputs" in history.lacking:
         return
     log = history.log
     below = log.offset < _positions(history, log.partition, unknown=NONE)

@@ -81,7 +81,7 @@ class TransactionsDocument(Part):
     """They were aborted, or nobody asked for their commit, or whoever did had been fenced."""
     unknown: int
     """Nobody knows."""
-    found: dict[str, int] = {}
+    found: dict[str, int | None] = {}
     """Anomalies of transactions, by name; those of `anomalies.parquet`, counted."""
 
 

@@ -24,7 +24,7 @@ def table(result: CampaignResult) -> Table | None:
             cell.cell,
             cell.settings.isolation,
             *map(number, (told.committed, told.not_committed, told.unknown)),
-            *(number(told.found.get(anomaly, 0)) for anomaly in SUMMARIES),
+            *(number(told.found.get(anomaly)) for anomaly in SUMMARIES),
         )
         for cell in result.cells
         if (told := cell.transactions) is not None

@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from made_histories import T0, state
 
 from checkers.evidence.run import RunEvidence, gather
 from checkers.judging.facts import Facts
 from checkers.judging.guarantees import judged
+from checkers.transactions.counted import LOOKED
 from checkers.transactions.cycles import cycles
 from checkers.transactions.looking import CellTransactions, look_at
 from history.cell import Cell
@@ -162,6 +164,11 @@ def sound() -> dict[tuple[str, str], list[Mapping[str, Any]]]:
 
 def evidence(directory: Path, rows: Rows, of: Cell) -> RunEvidence:
     """Written as clients write, and gathered."""
+    return gather(directory, written(directory, rows, of))
+
+
+def written(directory: Path, rows: Rows, of: Cell) -> PlannedRun:
+    """Written as clients write; what was planned."""
     writers = Workload().writers([(of, LOAD)], "client-1")
     planned = PlannedRun(
         number=1,
@@ -183,8 +190,9 @@ def evidence(directory: Path, rows: Rows, of: Cell) -> RunEvidence:
             partitioned.close()
         else:
             _write(directory, one.table, one.writer, mine)
-    _write(directory, "cluster", "harness", rows["cluster", "harness"])
-    return gather(directory, planned)
+    for table in ("cluster", "phases"):
+        _write(directory, table, "harness", rows.get((table, "harness"), ()))
+    return planned
 
 
 def _write(directory: Path, table: str, writer: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -292,6 +300,74 @@ def test_who_led_the_coordinators_topic_unwatched_leaves_open_what_was_promised(
     told = looked(tmp_path, rows)
     assert told.why == ("nobody watched who led __transaction_state",)
     assert guarantees(told, cell())[broken][1] is None
+
+
+TABLES_OF_A_CELL = (
+    *(("transactions", client) for client in (PRODUCER, TRANSFORMER)),
+    *(("sends", client) for client in (PRODUCER, TRANSFORMER)),
+    ("inputs", TRANSFORMER),
+    *((table, "final-read") for table in ("log", "committed", "committed_reads")),
+    ("transaction_offsets", "final-read"),
+)
+
+
+@pytest.mark.parametrize("left", ["missing", "short", "empty"])
+@pytest.mark.parametrize(("table", "writer"), TABLES_OF_A_CELL)
+def test_file_that_is_not_whole_breaks_no_promise_of_transactions(
+    tmp_path: Path, table: str, writer: str, left: str
+) -> None:
+    planned = written(tmp_path, sound(), cell())
+    path = next(p for p in sorted(tmp_path.glob(f"{table}.*.parquet")) if writer in p.name)
+    rows = pq.read_table(path)
+    path.unlink()
+    if left != "missing":
+        pq.write_table(rows.slice(0, 0 if left == "empty" else len(rows) - 1), path)
+    run = gather(tmp_path, planned)
+    told = look_at(run, cell())
+    assert anomalies(told) == []
+    assert not any(held is False for _, held in guarantees(told, cell()).values())
+    assert any(table in gap.words for gap in run.gaps)
+    assert told.counts[LOOKED] == 0
+    assert set(told.summed.found.values()) == {None}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        event(12, FIRST, 1, "commit", "fail"),
+        event(9, FIRST, 1, "commit", "info"),
+        event(12, FIRST, 1, "abort", "ok"),
+    ],
+)
+def test_commit_with_two_answers_is_named_and_breaks_nothing(tmp_path: Path, more: Any) -> None:
+    rows = sound()
+    rows["transactions", PRODUCER] = [*rows["transactions", PRODUCER], more]
+    rows["committed", "final-read"] = []
+    told = looked(tmp_path, rows)
+    assert "transaction 1 of producer 0 has contradictory events" in told.gaps
+    assert anomalies(told) == []
+
+
+def test_committed_offset_that_the_log_does_not_have_is_named(tmp_path: Path) -> None:
+    rows = sound()
+    more = [{"partition": 1, "offset": 7}]
+    rows["committed", "final-read"] = [*rows["committed", "final-read"], *more]
+    told = looked(tmp_path, rows)
+    words = "t-1: 1 offsets were read as committed and are not in the final read, the first 7"
+    assert told.gaps == (words,)
+
+
+def test_transaction_committed_after_the_final_read_began_is_not_lost(tmp_path: Path) -> None:
+    rows = sound()
+    rows["committed", "final-read"] = []
+    times = {("workload", "start"): -1, ("final-read", "start"): 5, ("final-read", "end"): 6}
+    rows["phases", "harness"] = [
+        {"phase": phase, "event": event_, "time": T0 + time}
+        for (phase, event_), time in times.items()
+    ]
+    told = looked(tmp_path, rows)
+    assert told.gaps == ("3 transactions of c ended after the final read had begun",)
+    assert [one for one in anomalies(told) if one[0] in ("lost-commit", "torn-transaction")] == []
 
 
 def test_cycles_that_share_nothing_are_told_one_by_one() -> None:
