@@ -140,9 +140,11 @@ class Writers:
     def incomplete(self, table: str) -> bool:
         """Return whether a table of the run as a whole is not what its planned writers closed: some
         of it is missing or damaged, or there are files beside it that nobody planned."""
+        planned = {file for file in self._planned if file[0] == table}
         there = {file for file in (*self._files, *self._damaged) if file[0] == table}
-        lacking = any(file[0] == table for file in self._lacking)
-        return lacking or bool(there - self._planned.keys()) or table in self._misnamed.values()
+        # Of a table that nobody plans to write nothing can be missing.
+        strange = there - planned if planned else set()
+        return bool(strange or planned & self._lacking.keys()) or table in self._misnamed.values()
 
     def whole(self, table: str, partition: Partition) -> bool:
         """Whether everything that was planned to be written of a partition's table is there, but

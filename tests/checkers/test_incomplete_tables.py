@@ -70,6 +70,17 @@ def table_of(directory: Path, table: str) -> Path:
     return path
 
 
+def undigested(directory: Path) -> Path:
+    """Take the digests out of a run's closings, as of a history from before there were any: what is
+    left of a file that is short then counts."""
+    for path in history_of(directory).glob("closings.*"):
+        rows = pq.read_table(path)
+        digests = pa.nulls(len(rows), pa.string())
+        place = rows.column_names.index("digest")
+        pq.write_table(rows.set_column(place, "digest", digests), path)
+    return directory
+
+
 def without(directory: Path, table: str, places: Sequence[int]) -> None:
     """Remove rows of a table; its closing stays as it was."""
     path = table_of(directory, table)
@@ -140,7 +151,7 @@ def test_planned_fault_without_rows_may_excuse_a_loss_unless_the_run_was_interru
 
 def test_loss_is_inconclusive_where_rows_of_the_cluster_are_missing(tmp_path: Path) -> None:
     lost = made(losing(WELL, 0), cells=[cell(ACKS_1)])
-    directory = write_campaign(tmp_path, lost)
+    directory = undigested(write_campaign(tmp_path, lost))
     assert checked(directory).verdict is NOT_GUARANTEED
     without(directory, "cluster", [1, 2])
     result = checked(directory)
@@ -251,7 +262,7 @@ SHORT = ("faults", "cluster", "servers", "recovery", "phases", "clocks")
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("runs")
-    return {name: write_campaign(root / name, run) for name, run in RUNS.items()}
+    return {name: undigested(write_campaign(root / name, run)) for name, run in RUNS.items()}
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
