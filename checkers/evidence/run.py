@@ -174,10 +174,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *damaged.values(),
         *writers.gaps(),
         *gaps.of_all(steps.gaps(tables["phases"])),
-        *_fault_gaps(planned, faults),
-        *_read_gaps(planned, reads),
-        *_clock_gaps(planned, clocks),
-        *_unobserved(planned, observation),
+        *_lacking(planned, faults, reads, clocks, observation),
     )
     if not history.is_dir():
         # All of that follows from this.
@@ -209,13 +206,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         absences=absences(tables["cluster"]),
         recovery=tables["recovery"],
         servers=tables["servers"],
-        ends=unaccounted(
-            tables["servers"],
-            faults,
-            slack_ns=settle_ns(planned),
-            combined=frozenset(planned.combined),
-            logs=history.parent / "logs",
-        ),
+        ends=_ends(planned, tables["servers"], faults, history.parent / "logs"),
         zookeeper=tables["zookeeper"],
         failovers=tables["failovers"],
         logs=logs,
@@ -339,6 +330,27 @@ def _unproven(fault: FaultFacts) -> Iterator[str]:
         yield " is not proven to have bitten"
     if fault.end == FOREVER:
         yield " is not proven healed"
+
+
+def _lacking(
+    planned: PlannedRun,
+    faults: Sequence[FaultFacts],
+    reads: Mapping[Partition, ReadFacts],
+    clocks: Clocks,
+    observation: Observation,
+) -> Iterator[Gap]:
+    """Yield which faults are not proven, and what was not read back, compared or observed."""
+    yield from _fault_gaps(planned, faults)
+    yield from _read_gaps(planned, reads)
+    yield from _clock_gaps(planned, clocks)
+    yield from _unobserved(planned, observation)
+
+
+def _ends(
+    planned: PlannedRun, servers: Sequence[Row], faults: Sequence[FaultFacts], logs: AnyPath
+) -> tuple[End, ...]:
+    combined = frozenset(planned.combined)
+    return unaccounted(servers, faults, slack_ns=settle_ns(planned), combined=combined, logs=logs)
 
 
 def _read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Iterator[Gap]:
