@@ -313,6 +313,16 @@ rows are the same, asked for in between, with the time of the question; ``commit
 last one then, 0 for none. ``poll``: as in ``assignments``. ``error``: Kafka's error
 name."""
 
+COLLECTED = pa.schema(
+    [
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("digest", pa.string(), nullable=False),
+    ]
+)
+"""The files that the step collect copied from the servers, one row a file. ``file``: its path from
+the run's directory, such as ``replicas/broker-1/t-0/00000000000000000000.log``. ``digest``: of its
+bytes (:func:`history.storage.digest`)."""
+
 COMMITTED_READS = READS
 """Of the final read as read_committed, likewise. Its end is the last stable offset: where a
 transaction is still open, it is not complete."""
@@ -343,6 +353,7 @@ TABLES: dict[str, pa.Schema] = {
     "clients": CLIENTS,
     "recovery": RECOVERY,
     "clocks": CLOCKS,
+    "collected": COLLECTED,
     "zookeeper": ZOOKEEPER,
     "failovers": FAILOVERS,
     "polls": POLLS,

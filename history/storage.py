@@ -118,6 +118,16 @@ class StoredPath:
         for info in store.get_file_info(fs.FileSelector(path, allow_not_found=True)):
             yield self / info.base_name, bool(info.type == fs.FileType.Directory)
 
+    def files_below(self) -> Iterator["StoredPath"]:
+        """The files in it and in all below it; nothing where there is no such directory. Raises
+        OSError."""
+        store, path = self.place
+        selector = fs.FileSelector(path, allow_not_found=True, recursive=True)
+        for info in store.get_file_info(selector):
+            if info.type == fs.FileType.File:
+                inside = PurePosixPath(info.path).relative_to(path)
+                yield StoredPath(self.root, self.inside / inside)
+
     def glob(self, pattern: str) -> Iterator["StoredPath"]:
         """What is in it, or so many directories below, and fits a pattern. Raises OSError."""
         first, _, rest = pattern.partition("/")
@@ -265,6 +275,14 @@ def directories(directory: AnyPath) -> list[AnyPath]:
     if isinstance(directory, Path):
         return [path for path in sorted(directory.glob("*")) if path.is_dir()]
     return [*sorted(path for path, is_directory in directory.listed() if is_directory)]
+
+
+def files_below(directory: AnyPath) -> list[AnyPath]:
+    """Return the files in a directory and in all below it, in order; none where there is no such
+    directory. Raises OSError."""
+    if isinstance(directory, Path):
+        return [path for path in sorted(directory.rglob("*")) if path.is_file()]
+    return [*sorted(directory.files_below())]
 
 
 def opened(path: AnyPath, *, mapped: bool = False) -> pa.NativeFile:

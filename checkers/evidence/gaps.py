@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from history.schema import CONSUMPTION, MEASURES
 
-UNJUDGED = CONSUMPTION | MEASURES
+UNJUDGED = CONSUMPTION | MEASURES | {"collected"}
 """Tables whose evidence no cell lacks: what is missing of them is told. What consumers recorded may
 fail a cell all the same; where it is missing, what was promised to them is unknown."""
 

@@ -67,7 +67,6 @@ class _Promise:
 
 
 NO_LOSS = "no-acked-record-lost"
-STAYS_UP = "servers-stay-up"
 
 _OF_TRANSACTIONS = (
     (
@@ -279,7 +278,7 @@ _PROMISES = (
         concerns=lambda facts: facts.readers.groups and not facts.transactional,
     ),
     _Promise(
-        name=STAYS_UP,
+        name="servers-stay-up",
         words="No server ends but by a fault.",
         judge=living(lambda facts: facts.stays_up),
     ),
@@ -302,9 +301,7 @@ def verdict(
 ) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict of a cell and the reasons for it, the decisive ones first."""
     by_name = {guarantee.name: guarantee for guarantee in guarantees}
-    # That a server crashed may be why of everything else.
-    in_order = sorted(by_name.values(), key=lambda one: one.name != STAYS_UP)
-    broken = [f"{g.name}: {g.reason}" for g in in_order if g.broken]
+    broken = [f"{g.name}: {g.reason}" for g in by_name.values() if g.broken]
     crashed = [f"the checker {name} failed" for name in sorted(facts.crashed)]
     lacking = [*facts.gaps, *doubtful, *crashed]
     no_loss = by_name[NO_LOSS]

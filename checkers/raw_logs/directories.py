@@ -5,7 +5,7 @@ Listed once for all partitions: in a store each look is a request, and there may
 partitions on as many brokers as there are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from history.storage import AnyPath, directories
 
@@ -13,12 +13,14 @@ Logs = Mapping[str, Sequence[tuple[int, AnyPath]]]
 """By the name of a log's directory, ``t-0``: brokers, in order, and where each has one."""
 
 
-def logs_of(replicas: AnyPath) -> Logs:
-    """Those below a directory, which need not be there. Nothing is said of what cannot be looked
-    into."""
+def logs_of(replicas: AnyPath, is_whole: Callable[[AnyPath], bool]) -> Logs | None:
+    """Return the logs below a directory, as far as they are whole; None where there is no such
+    directory. Nothing is said of what cannot be looked into."""
+    if not replicas.is_dir():
+        return None
     found: dict[str, list[tuple[int, AnyPath]]] = {}
     for broker, top in sorted(_brokers(replicas)):
-        for path in _logs(top):
+        for path in filter(is_whole, _logs(top)):
             found.setdefault(path.name, []).append((broker, path))
     return found
 

@@ -11,7 +11,7 @@ ended. The one is in the line before by which it became a follower; the other is
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,14 +50,15 @@ class Cut:
     due_to: str
 
 
-def cuts_of(logs: AnyPath) -> dict[Partition, tuple[Cut, ...]]:
+def cuts_of(logs: AnyPath, without: Container[AnyPath] = ()) -> dict[Partition, tuple[Cut, ...]]:
     """The truncations that brokers tell of, by partition, each broker's in their order.
 
     Args:
         logs: The directory of the nodes' logs; it need not be there.
+        without: Files that are passed over.
     """
     found: dict[Partition, list[Cut]] = {}
-    for partition, cut in said(logs, _cuts):
+    for partition, cut in said(logs, _cuts, without):
         found.setdefault(partition, []).append(cut)
     return {partition: tuple(told) for partition, told in found.items()}
 

@@ -16,7 +16,7 @@ may set, in its time zone. What counts is the order in one process, and who says
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -71,20 +71,23 @@ class Word:
         return self.leader == self.broker
 
 
-def words_of(logs: AnyPath) -> dict[Partition, tuple[Word, ...]]:
+def words_of(logs: AnyPath, without: Container[AnyPath] = ()) -> dict[Partition, tuple[Word, ...]]:
     """What the brokers said of each partition, each one's words in their order.
 
     Args:
         logs: The directory of the nodes' logs; it need not be there. Nothing is said of a file that
             cannot be read.
+        without: Files that are passed over.
     """
     found: dict[Partition, list[Word]] = {}
-    for partition, word in said(logs, _words):
+    for partition, word in said(logs, _words, without):
         found.setdefault(partition, []).append(word)
     return {partition: tuple(told) for partition, told in found.items()}
 
 
-def orders_of(logs: AnyPath) -> dict[Partition, dict[int, list[int]]]:
+def orders_of(
+    logs: AnyPath, without: Container[AnyPath] = ()
+) -> dict[Partition, dict[int, list[int]]]:
     """The leader epochs of what the controller told each broker of a partition: by broker, in the
     order of its log.
 
@@ -93,18 +96,24 @@ def orders_of(logs: AnyPath) -> dict[Partition, dict[int, list[int]]]:
     told of one partition they write at a level (TRACE) that nobody asks for.
 
     Args:
-        logs: As in :func:`words_of`.
+        logs, without: As in :func:`words_of`.
     """
     found: dict[Partition, dict[int, list[int]]] = {}
-    for partition, broker, epoch in said(logs, _orders):
+    for partition, broker, epoch in said(logs, _orders, without):
         found.setdefault(partition, {}).setdefault(broker, []).append(epoch)
     return found
 
 
-def said(logs: AnyPath, understand: Callable[[Iterable[str]], Iterator[_T]]) -> Iterator[_T]:
-    """What is understood of the lines of each broker's log, one broker after the other."""
+def said(
+    logs: AnyPath,
+    understand: Callable[[Iterable[str]], Iterator[_T]],
+    without: Container[AnyPath] = (),
+) -> Iterator[_T]:
+    """Return what is understood of the lines of each broker's log, one broker after the other, but
+    of the files ``without``."""
     nodes = [path for path in matching(logs, "broker-*") if _NAME.fullmatch(path.name)]
-    for path in (path for node in nodes for path in matching(node, "*.log")):
+    files = (path for node in nodes for path in matching(node, "*.log") if path not in without)
+    for path in files:
         try:
             with path.open(encoding="utf-8", errors="replace") as lines:
                 yield from understand(lines)

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.campaign.plan.runs import HARNESS, HARNESS_TABLES
 from harness.running.deadline import Clock
 from history.errors import WriteFailed
-from history.writer import TableWriter
+from history.writer import Row, TableWriter
 from infra.changes import ClusterChange
 from infra.clocks import ClockReading
 from infra.interface import ZooKeeperCounters
@@ -117,6 +117,11 @@ class RunRecorder:
             whole=whole,
         )
 
+    def collected(self, digests: Mapping[str, str]) -> None:
+        """Files were copied from a server: their digests, by their paths from the run's
+        directory."""
+        self._write_all("collected", list(digests.items()))
+
     def clock(self, node: str, moment: str, reading: ClockReading) -> None:
         """A node's clock at the ``start`` or the ``end`` of the workload."""
         self._write(
@@ -152,13 +157,7 @@ class RunRecorder:
             (partitions, number, broker, len(seen), killed, one.led, one.acked)
             for number, one in sorted(seen.items())
         ]
-        with self._lock, _noted("failovers"):
-            if self._closed:
-                log.warning("too late for the table failovers: %d rows", len(rows))
-                return
-            for row in rows:
-                self._writers["failovers"].append(row)
-            self._writers["failovers"].flush()
+        self._write_all("failovers", rows)
 
     def close(self) -> None:
         """Close the tables. Idempotent."""
@@ -174,6 +173,16 @@ class RunRecorder:
                 log.warning("too late for the table %s: %s", table, columns)
                 return
             self._writers[table].write(**columns)
+
+    def _write_all(self, table: str, rows: Sequence[Row]) -> None:
+        """Write rows that belong together: all of them, or none."""
+        with self._lock, _noted(table):
+            if self._closed:
+                log.warning("too late for the table %s: %d rows", table, len(rows))
+                return
+            for row in rows:
+                self._writers[table].append(row)
+            self._writers[table].flush()
 
 
 @contextmanager

@@ -120,3 +120,11 @@ def test_kafka_s_own_words(said: str, tmp_path: Path) -> None:
 def test_there_need_be_no_logs(tmp_path: Path) -> None:
     assert words_of(tmp_path / "logs") == {}
     assert words_of(logs(tmp_path, line(), node="client-1")) == {}
+
+
+def test_words_of_a_file_that_is_left_out_are_not_read(tmp_path: Path) -> None:
+    directory = logs(tmp_path, line("received"), line())
+    (log,) = (directory / "broker-1").iterdir()
+    assert words_of(directory) == {T: (LEADS,)}
+    assert words_of(directory, {log}) == {}
+    assert orders_of(directory, {log}) == {}

@@ -13,7 +13,7 @@ from harness.running.context import Run
 from harness.running.deadline import Deadline
 from harness.running.steps import closing, striking
 from harness.running.steps import nemesis as steps
-from history import reader
+from history import reader, storage
 from nemesis import FAULTS
 
 
@@ -70,4 +70,9 @@ def test_of_one_that_did_not_leave_everything_is_collected(joined: Run) -> None:
     assert (joined.directory / "logs" / "broker-4").is_dir()
     lacking = [one for one in joined.findings if "could not be fetched" in one]
     assert [one for one in lacking if "/none of broker-4" in one]
+    digests = {
+        row["file"]: row["digest"] for row in reader.read(joined.history, "collected").to_pylist()
+    }
+    log = "logs/broker-4/broker-4.log"
+    assert digests[log] == storage.digest(joined.directory / log)
     assert of_broker_4(joined) == [("started", None, None)]

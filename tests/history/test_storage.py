@@ -95,6 +95,9 @@ def test_what_is_found_here_is_found_there(tmp_path: Path, there: Store, pattern
             path.is_dir(),
         )
         assert path.is_dir() or storage.size(other) == storage.size(path)
+    below = [str(path.relative_to(tmp_path)) for path in storage.files_below(tmp_path)]
+    assert [str(PurePosixPath(*path.parts[2:])) for path in storage.files_below(copy)] == below
+    assert set(NAMES) <= set(below)
     names = [path.name for path in storage.directories(tmp_path)]
     assert [path.name for path in storage.directories(copy)] == names
 

@@ -14,6 +14,7 @@ from checkers.evidence.final_read import FinalRead
 from checkers.partition.indexes import PartitionHistory
 from checkers.partition.indexing import Unindexed, index
 from checkers.timeline.known import UNSEEN, Timeline
+from history import storage
 from history.cell import Cell, Value
 from history.manifest import (
     Manifest,
@@ -336,7 +337,8 @@ class MadeRun:
     they sent anything, were to come in the place of; ``consumers``: of the cells. ``bounds``: of
     the client's clock, offset and bound in nanoseconds. ``failovers``: those planned;
     ``failed_over``: rows on them; ``named``: what is swept of the cluster; ``replicas``: whether
-    their logs are to be collected."""
+    their logs are to be collected; ``digests``: and their digests recorded, by
+    :func:`write_digests`."""
 
     partitions: Mapping[tuple[str, int], Made]
     cells: Sequence[PlannedCell] = (cell(),)
@@ -358,6 +360,7 @@ class MadeRun:
     reads: bool = True
     closed: bool = True
     replicas: bool = False
+    digests: bool = False
 
     @property
     def keys(self) -> list[tuple[str, int]]:
@@ -460,6 +463,17 @@ def write_campaign(directory: Path, *runs: MadeRun, baseline: bool = False) -> P
     return directory
 
 
+def write_digests(directory: Path, run: int = 1) -> None:
+    """Write the digests of the files that a run has collected, as the step collect does."""
+    top = history_of(directory, run).parent
+    table = TableWriter(history_of(directory, run), "collected", "harness")
+    for path in sorted(top.glob("replicas/**/*")) + sorted(top.glob("logs/**/*")):
+        if path.is_file():
+            table.append((path.relative_to(top).as_posix(), storage.digest(path)))
+    table.flush()
+    table.close()
+
+
 def history_of(directory: Path, run: int = 1) -> Path:
     """Where a run's tables are."""
     return directory / "runs" / str(run) / "history"
@@ -509,7 +523,8 @@ def _writers(run: MadeRun) -> Iterator[PlannedWriter]:
     yield PlannedWriter(table="log", writer="final-read", node=CLIENT, partitions=tuple(run.keys))
     yield PlannedWriter(table="reads", writer="final-read", node=CLIENT)
     tables = ("faults", "phases", "cluster", "servers", "clients", "recovery", "clocks")
-    for table in (*tables, *sorted(MEASURES)):
+    collected = ("collected",) if run.digests else ()
+    for table in (*tables, *collected, *sorted(MEASURES)):
         yield PlannedWriter(table=table, writer="harness", node="harness")
 
 

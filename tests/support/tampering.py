@@ -38,6 +38,7 @@ from made_histories import (
     losing,
     state,
     write_campaign,
+    write_digests,
 )
 from raw_logs import batches, write_replicas
 
@@ -102,10 +103,12 @@ def write_world(directory: Path, random: Random) -> Path:
         phases=_phases(),
         consumers=(*consumers, *groups),
         replicas=True,
+        digests=True,
     )
     write_campaign(directory, run)
     for key, records in replicas.items():
         write_replicas(replicas_of(directory), *[batches(*[1] * records)] * 3, partition=key)
+    write_digests(directory)
     return directory
 
 

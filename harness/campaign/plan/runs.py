@@ -41,7 +41,7 @@ HARNESS = "harness"
 """The writer of the harness's own tables, and the node that it counts as."""
 
 HARNESS_TABLES = (
-    *("faults", "cluster", "phases", "servers", "clients", "recovery", "clocks"),
+    *("faults", "cluster", "phases", "servers", "clients", "recovery", "clocks", "collected"),
     *sorted(MEASURES),
 )
 

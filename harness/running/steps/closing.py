@@ -9,6 +9,7 @@ from harness.running import clients, watch
 from harness.running.context import Run
 from harness.running.deadline import Deadline
 from harness.running.ends import exit_status
+from history import storage
 from infra.interface import InfraError, Node, Server, System
 from workloads.interface import Client
 from workloads.reading_back.crash import apart, crashed
@@ -95,8 +96,13 @@ def _replicas(system: System, broker: Server) -> Iterator[tuple[str, PurePosixPa
 
 
 def _fetch(run: Run, node: Node, source: PurePosixPath, target: str) -> None:
-    """A file that vanishes meanwhile, or was never there, is a finding; the others are fetched."""
+    """Fetch a directory and record the digest of each file. A file that vanishes meanwhile, or was
+    never there, is a finding; the others are fetched."""
     try:
         node.fetch(source, run.directory / target)
     except (InfraError, OSError) as error:
         run.finding("collect", f"{source} of {node.name} could not be fetched whole: {error}")
+    files = (path for path in sorted((run.directory / target).rglob("*")) if path.is_file())
+    run.recorder.collected(
+        {path.relative_to(run.directory).as_posix(): storage.digest(path) for path in files}
+    )
