@@ -25,7 +25,7 @@ led. Nor while a fault befell the clients themselves.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from checkers.cluster.faults import FOREVER, FaultFacts, Partition
+from checkers.cluster.faults import FOREVER, SILENT, FaultFacts, Partition
 from checkers.cluster.observed import (
     NEVER,
     OBSERVATION_LAG_NS,
@@ -48,14 +48,6 @@ that is looked at once a second."""
 TOLD_WITHIN_NS = 1_000_000_000
 """Of an election, until the controller that wrote it to ZooKeeper has told who leads now: it sends
 as soon as it has written, to brokers that may be busy."""
-
-_SILENTLY = frozenset(
-    {
-        *("pause", "isolate", "cut", "minority", "halves", "majorities-ring", "bridge"),
-        *("flap", "lossy", "narrow", "slow"),
-    }
-)
-"""Faults that end no connection."""
 
 BEGINNING = 0
 
@@ -85,7 +77,7 @@ def moments(faults: Iterable[FaultFacts], bound: int) -> Iterator[Moment]:
         spans = {
             "before": Span(BEGINNING, fault.start - bound),
             "during": Span(strength.start + bound, strength.end - bound),
-            "after": Span(min(fault.end + bound, FOREVER), FOREVER),
+            "after": Span(min(fault.over + bound, FOREVER), FOREVER),
         }
         for when, span in spans.items():
             yield Moment(fault_id=fault.fault_id, when=when, span=span)
@@ -119,7 +111,8 @@ def lacking(
     for fault in touching(faults, cell):
         if not fault.bit:
             continue
-        for when in MOMENTS:
+        # Whether a fault is over that is not proven healed nobody knows: that is lacking already.
+        for when in MOMENTS if fault.over < FOREVER else MOMENTS[:-1]:
             touched = (partition for partition in counts if fault.touches(partition))
             silent = [one for one in touched if not _acked(fault, when, counts[one])]
             if when == "during" and silent:
@@ -137,10 +130,10 @@ def silent_since_heal(
 
     ``counts``: as in :func:`lacking`.
     """
-    healed = [fault for fault in touching(faults, cell) if fault.bit and fault.end < FOREVER]
+    healed = [fault for fault in touching(faults, cell) if fault.bit and fault.over < FOREVER]
     for partition, acks in counts.items():
         own = [fault for fault in healed if fault.touches(partition)]
-        if own and not _acked(max(own, key=lambda one: one.end), "after", acks):
+        if own and not _acked(max(own, key=lambda one: one.over), "after", acks):
             yield partition
 
 
@@ -220,7 +213,7 @@ def _unnoticed(one: Observed, on: Iterable[FaultFacts]) -> Iterator[Span]:
     for fault in on:
         until = fault.start + NOTICED_AFTER_NS
         led_by = {state.leader for state in one.during(Span(fault.start, fault.start + 1))}
-        if fault.name in _SILENTLY and led_by & (fault.brokers or set()):
+        if fault.name in SILENT and led_by & (fault.brokers or set()):
             yield Span(fault.start, until)
 
 

@@ -34,6 +34,14 @@ CLOCKS = frozenset({"step-clock", "fast-clock", "strobe-clock"})
 """Faults that change a server's time of day, and nothing else. Sessions are measured by the time
 since boot."""
 
+SILENT = frozenset(
+    {
+        *("pause", "isolate", "cut", "minority", "halves", "majorities-ring", "bridge"),
+        *("flap", "lossy", "narrow", "slow"),
+    }
+)
+"""Faults that end no connection and no process."""
+
 ORDERS = frozenset(
     {
         *("reassign", "elect-preferred", "elect-unclean", "alter-min-isr", "add-broker"),
@@ -42,6 +50,16 @@ ORDERS = frozenset(
     }
 )
 """Faults that are an administrator's orders. They stop, slow and cut off no server."""
+
+TAKE_NOTHING = frozenset(
+    {
+        *(SILENT | CLOCKS | ORDERS) - {"elect-unclean"},
+        *("kill", "terminate", "restart", "starve-cpu", "starve-memory", "reset", "remove-broker"),
+        *("crash-client", "pause-client", "expire-session", "conflicted-node"),
+        *("disk-full", "slow-disk", "corrupt-index", "lose-checkpoint"),
+    }
+)
+"""Faults that destroy nothing."""
 
 _WORDS = (None, UNSYNCED, "all", SILENTLY, UNCLEANLY)
 """What a fault can destroy."""
@@ -199,6 +217,30 @@ def faults_of(
             )
         )
     return tuple(found)
+
+
+def possible(plan: PlannedFault) -> FaultFacts:
+    """Return what a planned fault may have done of which the history does not tell everything:
+    whatever its kind can do, to any server and at any time. It excuses nothing for certain."""
+    destroys = UNCLEANLY if plan.fault == "elect-unclean" else "all"
+    return FaultFacts(
+        fault_id=plan.fault_id,
+        name=plan.fault,
+        target=plan.target,
+        servers=None,
+        partitions=None,
+        destroys=None if plan.fault in TAKE_NOTHING else destroys,
+        min_isr=_number(plan.parameters, "min_insync_replicas"),
+        deleted_before=_number(plan.parameters, "before_offset"),
+        start=0,
+        injected=None,
+        heal=None,
+        healed=None,
+        last=FOREVER,
+        begun=True,
+        verified=None,
+        planned=False,
+    )
 
 
 def deleted_before(faults: Sequence[FaultFacts], partition: Partition) -> int:

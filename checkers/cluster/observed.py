@@ -60,6 +60,7 @@ class Span:
 
 
 NEVER = Span(FOREVER, FOREVER)
+ALWAYS = Span(0, FOREVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +131,17 @@ class Absence:
 
 
 class Observation:
-    """All partitions of a run, from the rows of its table ``cluster``."""
+    """All partitions of a run, from the rows of its table ``cluster``.
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    Args:
+        whole: Whether these are all rows that were written. Where some are missing, any state may
+            be among them: that is a hole in the observation over all of the time.
+    """
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], *, whole: bool = True) -> None:
         rows = sorted(rows, key=lambda row: row["time"])
-        self._holes = tuple(_holes(rows))
+        self.whole = whole
+        self._holes = tuple(_holes(rows)) if whole else (ALWAYS,)
         self._states: dict[Partition, list[State]] = {}
         self._controllers = [
             (row["time"], row["broker"])

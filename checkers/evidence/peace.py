@@ -34,6 +34,8 @@ def peace_of(run: RunEvidence, cell: Cell) -> Peace:
 
 
 def _why_not(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    for table in sorted(run.incomplete & {"faults", "recovery", "phases", "clients", "clocks"}):
+        yield f"the table {table} is not whole"
     told = {fault.fault_id for fault in run.faults}
     for plan in run.planned.faults:
         if plan.fault_id not in told:

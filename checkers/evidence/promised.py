@@ -62,7 +62,8 @@ def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
 def _rests_on(run: RunEvidence, cell: Cell) -> dict[str, int]:
     """How many partitions of each topic."""
     internal = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
-    counts = {topic: run.observation.partitions(topic) for topic in internal}
+    seen = run.observation
+    counts = {topic: seen.partitions(topic) if seen.whole else 0 for topic in internal}
     return {cell.topic: cell.partitions, **counts}
 
 
@@ -80,7 +81,7 @@ def around(run: RunEvidence, partition: Partition) -> Surroundings:
     """What befell a partition; its clocks are those of who sent to it."""
     return Surroundings(
         observed=run.observation.of(partition),
-        faults=run.faults,
+        faults=(*run.faults, *run.unrecorded),
         settle_ns=settle_ns(run.planned),
         clock_bound_ns=run.clock_bound_ns(partition),
         tenures=run.observation.tenures,
@@ -96,7 +97,7 @@ def around_group(run: RunEvidence, kept_in: Partition, read: Partition) -> Surro
 def offsets_partition(run: RunEvidence, group: PlannedGroup) -> Partition | None:
     """The partition that keeps what a group commits, as Kafka's *GroupMetadataManager* chooses it
     (``partitionFor``); None where none was seen."""
-    count = run.observation.partitions(OFFSETS_TOPIC)
+    count = run.observation.partitions(OFFSETS_TOPIC) if run.observation.whole else 0
     return (OFFSETS_TOPIC, abs(_java_hash(group.name)) % count) if count else None
 
 

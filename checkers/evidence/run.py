@@ -4,19 +4,21 @@ What cannot be read, or is not there, is a gap of the cells that it concerns, an
 reader. Nothing in here raises because of what a history holds or lacks.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from checkers.cluster.faults import FOREVER, FaultFacts, Partition, faults_of
+from checkers.cluster.faults import FOREVER, FaultFacts, Partition, faults_of, possible
 from checkers.cluster.observed import Absence, Observation, Span, absences
+from checkers.cluster.reach import settle_ns
 from checkers.evidence import closings, costs, gaps, outside, steps
 from checkers.evidence.clocks import Clocks
 from checkers.evidence.closings import Closings
 from checkers.evidence.collected_files import CollectedFiles, collected_files
 from checkers.evidence.crashes import came, crashes_of, told_apart
+from checkers.evidence.ends import End, unaccounted
 from checkers.evidence.final_read import FinalRead
 from checkers.evidence.gaps import UNJUDGED, Gap
 from checkers.evidence.writers import Writers
@@ -57,17 +59,22 @@ class RunEvidence:
         history: Directory of its tables.
         reads: The final reads and how many records each got.
         faults: Those that the history tells of, planned or not.
+        unrecorded: Planned faults that the history may have lost rows of, as what they may have
+            done.
         words: What brokers said of each partition in their own logs.
         orders: Of which leader epochs each broker was told, likewise.
         cuts: And of truncations.
         absences: When brokers were seen to have no ZooKeeper session.
         recovery, servers, zookeeper, failovers: Rows of these tables.
+        ends: The ends of servers that no fault accounts for.
         logs: The brokers' logs that were collected; None where there is no such directory.
         collected: When the brokers' logs were copied; None where that did not end well.
         read_began: When the final read began; None where the steps do not tell.
         asked_to_end: When clients were about to be, at the end of the workload; None where that is
             not known.
         flushed: Whether the clients are known to have closed their histories.
+        incomplete: The tables of the run as a whole that are not what their writers closed: what
+            rests on one of them is unknown.
         infrastructure_failed: See :func:`checkers.evidence.steps.infrastructure_failures`.
         stopped: Whether the user asked the run to stop.
         gaps: What the evidence lacks, and of which cells.
@@ -79,6 +86,7 @@ class RunEvidence:
     history: AnyPath
     reads: Mapping[Partition, "ReadFacts"]
     faults: tuple[FaultFacts, ...]
+    unrecorded: tuple[FaultFacts, ...]
     observation: Observation
     clocks: Clocks
     writers: Writers
@@ -88,6 +96,7 @@ class RunEvidence:
     absences: Sequence[Absence]
     recovery: Sequence[Row]
     servers: Sequence[Row]
+    ends: tuple[End, ...]
     zookeeper: Sequence[Row]
     failovers: Sequence[Row]
     logs: Logs | None
@@ -95,6 +104,7 @@ class RunEvidence:
     read_began: int | None
     asked_to_end: int | None
     flushed: bool
+    incomplete: frozenset[str]
     infrastructure_failed: bool
     stopped: bool
     gaps: tuple[Gap, ...]
@@ -111,11 +121,14 @@ class RunEvidence:
         facts = self.reads.get(partition)
         if facts is None:
             return FinalRead(complete=False)
+        # Of a partition that was read in several goes, the one that broke off may be missing.
+        complete = facts.read.complete and "reads" not in self.incomplete
+        read = replace(facts.read, complete=complete)
         if self.read_began is None:
-            return facts.read
+            return read
         # A client's clock that is ahead by the bound gives a record a time that is as much later.
         bound = self.clock_bound_ns(partition, "sends", "polls") or 0
-        return replace(facts.read, began=max(self.read_began - bound, 0))
+        return replace(read, began=max(self.read_began - bound, 0))
 
     @property
     def zookeepers(self) -> int:
@@ -146,7 +159,6 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     listed = closed.held_against(listed)
     tables, damaged = _tables(listed)
     faults = faults_of(tables["faults"], planned.faults)
-    observation = Observation(tables["cluster"])
     clocks = Clocks(tables["clocks"])
     collected = steps.span(tables["phases"], "collect")
     files = collected_files(history.parent, planned, tables["collected"])
@@ -155,17 +167,16 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     planned = came(planned, crashes)
     faults = told_apart(faults, crashes, planned)
     writers = Writers(planned, listed, closed, crashes, tables["clients"])
+    incomplete = frozenset(damaged).union(filter(writers.incomplete, SMALL_TABLES))
+    observation = Observation(tables["cluster"], whole="cluster" not in incomplete)
     reads = _reads(tables["reads"])
     broke_down = tuple(steps.infrastructure_failures(tables["phases"]))
     found = (
         *unclosed,
-        *damaged,
+        *damaged.values(),
         *writers.gaps(),
         *gaps.of_all(steps.gaps(tables["phases"])),
-        *_fault_gaps(planned, faults),
-        *_read_gaps(planned, reads),
-        *_clock_gaps(planned, clocks),
-        *_unobserved(planned, observation),
+        *_lacking(planned, faults, reads, clocks, observation),
     )
     if not history.is_dir():
         # All of that follows from this.
@@ -175,7 +186,6 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *steps.failures(tables["phases"]),
         *broke_down,
         *writers.findings(),
-        *_unplanned_faults(planned, faults),
         *_ends_not_met(reads),
         *clocks.findings(),
         *_unmeasured(planned, tables),
@@ -188,6 +198,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         history=history,
         reads=reads,
         faults=faults,
+        unrecorded=tuple(_unrecorded(planned, faults, tables["phases"], incomplete)),
         observation=observation,
         clocks=clocks,
         writers=writers,
@@ -197,12 +208,14 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         absences=absences(tables["cluster"]),
         recovery=tables["recovery"],
         servers=tables["servers"],
+        ends=_ends(planned, tables["servers"], faults, history.parent / "logs"),
         zookeeper=tables["zookeeper"],
         failovers=tables["failovers"],
         logs=logs,
         collected=collected,
         read_began=steps.began_after(tables["phases"], "final-read", "workload"),
         asked_to_end=steps.begun(tables["phases"], "flush"),
+        incomplete=incomplete,
         flushed="flush" in steps.ended(tables["phases"]),
         infrastructure_failed=bool(broke_down),
         stopped=steps.stopped(tables["phases"]),
@@ -218,18 +231,22 @@ def _closings(listed: Listed) -> tuple[Closings, tuple[Gap, ...]]:
         return Closings(), (Gap(words=f"table closings: {error}"),)
 
 
-def _tables(listed: Mapping[str, Listed]) -> tuple[dict[str, list[Row]], tuple[Gap, ...]]:
+def _tables(listed: Mapping[str, Listed]) -> tuple[dict[str, list[Row]], Mapping[str, Gap]]:
+    """Return the rows of each table, and what is wrong with those that cannot be read. Files that
+    are damaged, or whose names tell nobody whose they are, do not count: the writers' gaps name
+    them."""
     tables: dict[str, list[Row]] = {}
-    damaged = []
+    damaged = {}
     for name in SMALL_TABLES:
         try:
-            files = [path for paths in reader.sound(listed[name]).values() for path in paths]
+            stems, _ = listed[name]
+            files = [path for paths in stems.values() for path in paths]
             tables[name] = reader.read_files(name, files).to_pylist()
         except (DamagedFiles, ValueError, pa.ArrowException) as error:
             tables[name] = []
             concerned: frozenset[str] | None = frozenset() if name in UNJUDGED else None
-            damaged.append(Gap(words=f"table {name}: {error}", cells=concerned))
-    return tables, tuple(damaged)
+            damaged[name] = Gap(words=f"table {name}: {error}", cells=concerned)
+    return tables, damaged
 
 
 def _unmeasured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
@@ -280,22 +297,65 @@ def _fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[G
         if (plan.fault_id, plan.fault) not in told:
             label = f"{plan.fault}#{plan.fault_id}"
             yield Gap(words=f"{label} on {plan.target}: the history has nothing of it")
-    cells = [planned_cell.cell for planned_cell in planned.cells]
+    cells = _cells(planned)
     for fault in faults:
         # What was not injected did not happen, what has not bitten neither; but the cells that it
         # was to touch have not lived through it. Others lose nothing.
         touched = frozenset(c.name for c in cells if any(map(fault.touches, c.topic_partitions)))
         for words in _unproven(fault):
-            yield Gap(words=f"{fault.label} on {fault.target} {words}", cells=touched)
+            yield Gap(words=f"{fault.label} on {fault.target}{words}", cells=touched)
+
+
+def _unrecorded(
+    planned: PlannedRun,
+    faults: Sequence[FaultFacts],
+    phases: Sequence[Row],
+    incomplete: frozenset[str],
+) -> Iterator[FaultFacts]:
+    """Yield what planned faults may have done of which rows may be missing.
+
+    A fault is written down before it is injected. So none is missing of a whole table where the run
+    was interrupted before all of them had their turn.
+    """
+    told = {(fault.fault_id, fault.name) for fault in faults}
+    interrupted = "phases" not in incomplete and steps.span(phases, "faults") is None
+    for plan in planned.faults:
+        if "faults" in incomplete or ((plan.fault_id, plan.fault) not in told and not interrupted):
+            yield possible(plan)
 
 
 def _unproven(fault: FaultFacts) -> Iterator[str]:
+    if not fault.planned:
+        yield ": the manifest plans no such fault"
+    elif not fault.trusted:
+        yield f" destroys {fault.destroys!r}, which is not known"
     if fault.injected is None:
-        yield "was not injected"
+        yield " was not injected"
     elif not fault.bit:
-        yield "is not proven to have bitten"
+        yield " is not proven to have bitten"
     if fault.end == FOREVER:
-        yield "is not proven healed"
+        yield " is not proven healed"
+
+
+def _lacking(
+    planned: PlannedRun,
+    faults: Sequence[FaultFacts],
+    reads: Mapping[Partition, ReadFacts],
+    clocks: Clocks,
+    observation: Observation,
+) -> Iterator[Gap]:
+    """Yield which faults are not proven, and what was not read back, compared or observed."""
+    yield from _fault_gaps(planned, faults)
+    yield from _read_gaps(planned, reads)
+    yield from _clock_gaps(planned, clocks)
+    yield from _unobserved(planned, observation)
+
+
+def _ends(
+    planned: PlannedRun, servers: Sequence[Row], faults: Sequence[FaultFacts], logs: AnyPath
+) -> tuple[End, ...]:
+    combined = frozenset(planned.combined)
+    return unaccounted(servers, faults, slack_ns=settle_ns(planned), combined=combined, logs=logs)
 
 
 def _read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Iterator[Gap]:
@@ -325,13 +385,6 @@ def _clock_gaps(planned: PlannedRun, clocks: Clocks) -> Iterator[Gap]:
         topics = {topic for topic, _ in writer.partitions}
         cells = frozenset(cell.name for cell in _cells(planned) if cell.topic in topics)
         yield Gap(words=words, cells=cells or None)
-
-
-def _unplanned_faults(planned: PlannedRun, faults: Iterable[FaultFacts]) -> Iterator[str]:
-    plans = {(plan.fault_id, plan.fault) for plan in planned.faults}
-    for fault in faults:
-        if (fault.fault_id, fault.name) not in plans:
-            yield f"{fault.label} on {fault.target}: the manifest plans no such fault"
 
 
 def _ends_not_met(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:

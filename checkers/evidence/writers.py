@@ -76,6 +76,7 @@ class Writers:
             if writer.client and writer.client in crashed and file not in closings.files
         }
         """What was not closed for the sake of a fault."""
+        self._unplanned = sorted(self._files.keys() - self._planned.keys(), key=str)
         self._planned_of = _by_partition(self._planned)
         self._files_of = _by_partition(self._files)
         files = list(self._planned)
@@ -103,23 +104,25 @@ class Writers:
             mine = [file for file, who in self._planned.items() if who.client == row["client"]]
             mine_alone = _joined([self._cells(file) for file in mine])
             yield Gap(words=f"the client {row['client']} {how}", cells=mine_alone)
+        for file in self._unplanned:
+            if file[0] != "closings":
+                # What it holds may be the only copy of a record, or excuse a loss.
+                yield Gap(words=_unplanned(file), cells=self._cells(file))
         for planned in self._run.cells:
             yield from self._unplanned_partitions(planned.cell.name, planned.cell.topic_partitions)
             yield from self._silenced(planned.cell.name, planned.cell.topic_partitions)
 
     def findings(self) -> Iterator[str]:
-        """Files and closings of writers that are not planned, what crashes cut off, and sessions
+        """Describe closings of writers that are not planned, what crashes cut off, and sessions
         that ended before their clients did."""
         yield from map(_ended, self._sessions)
         for file, fault in self._cut.items():
             if file not in self._lacking:
                 yield f"{file[0]} by {file[1]}: recorded until {fault.label} crashed its client"
-        closings = {("closings", *file[1:]) for file in self._files if file[0] == "closings"}
         for file in sorted(
-            (self._files.keys() | self._closings.files) - self._planned.keys(), key=str
+            self._closings.files - self._planned.keys() - self._files.keys(), key=str
         ):
-            if file not in closings:
-                yield f"{_words(file)}: the manifest plans no such writer"
+            yield _unplanned(file)
 
     def fatal(self, cell: str) -> Iterator[str]:
         """The sessions of a cell's producers that ended by a fatal error, a sentence each."""
@@ -134,16 +137,20 @@ class Writers:
         shown."""
         return not any(who == client and time < until for time, who in self._stopped)
 
+    def incomplete(self, table: str) -> bool:
+        """Return whether a table of the run as a whole is not what its planned writers closed: some
+        of it is missing or damaged, or there are files beside it that nobody planned."""
+        planned = {file for file in self._planned if file[0] == table}
+        there = {file for file in (*self._files, *self._damaged) if file[0] == table}
+        # Of a table that nobody plans to write nothing can be missing.
+        strange = there - planned if planned else set()
+        return bool(strange or planned & self._lacking.keys()) or table in self._misnamed.values()
+
     def whole(self, table: str, partition: Partition) -> bool:
         """Whether everything that was planned to be written of a partition's table is there, but
         for the last moments of who was crashed (:meth:`cut`)."""
         mine = self._planned_of.get((table, partition), ())
         return bool(mine) and not any(file in self._lacking for file in mine)
-
-    def lacks(self, table: str) -> bool:
-        """Return whether it is known that rows are missing, or too many, of a table that is not
-        written by partition."""
-        return any(file in self._lacking for file in self._planned_of.get((table, None), ()))
 
     def files(self, table: str, partition: Partition | None = None) -> list[AnyPath]:
         """The files of a table, or of a partition's, whoever wrote them."""
@@ -255,6 +262,10 @@ def _by_partition(files: Iterable[File]) -> dict[tuple[str, Partition | None], l
 def _written_by(writer: PlannedWriter) -> Iterator[File]:
     for partition in writer.partitions or (None,):
         yield writer.table, writer.writer, partition
+
+
+def _unplanned(file: File) -> str:
+    return f"{_words(file)}: the manifest plans no such writer"
 
 
 def _other_than(rows: int, file: File, paths: Sequence[AnyPath]) -> Iterator[str]:

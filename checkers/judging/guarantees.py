@@ -67,6 +67,7 @@ class _Promise:
 
 
 NO_LOSS = "no-acked-record-lost"
+STAYS_UP = "servers-stay-up"
 
 _OF_TRANSACTIONS = (
     (
@@ -278,7 +279,7 @@ _PROMISES = (
         concerns=lambda facts: facts.readers.groups and not facts.transactional,
     ),
     _Promise(
-        name="servers-stay-up",
+        name=STAYS_UP,
         words="No server ends but by a fault.",
         judge=living(lambda facts: facts.stays_up),
     ),
@@ -301,7 +302,9 @@ def verdict(
 ) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict of a cell and the reasons for it, the decisive ones first."""
     by_name = {guarantee.name: guarantee for guarantee in guarantees}
-    broken = [f"{g.name}: {g.reason}" for g in by_name.values() if g.broken]
+    # That a server crashed may be why of everything else.
+    in_order = sorted(by_name.values(), key=lambda one: one.name != STAYS_UP)
+    broken = [f"{g.name}: {g.reason}" for g in in_order if g.broken]
     crashed = [f"the checker {name} failed" for name in sorted(facts.crashed)]
     lacking = [*facts.gaps, *doubtful, *crashed]
     no_loss = by_name[NO_LOSS]

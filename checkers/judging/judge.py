@@ -129,14 +129,7 @@ def _cell(
         whole=_whole(run, cell, found),
         crashed=frozenset((*_crashed(found), *told.crashed)),
         gaps=tuple(dict.fromkeys([*_cell_gaps(run, planned, found, counts), *told.gaps])),
-        recovers=liveness.recovers(
-            run.planned,
-            cell,
-            run.faults,
-            run.recovery,
-            run.observation,
-            silent=tuple(coverage.silent_since_heal(cell, run.faults, _by_partition(cell, found))),
-        ),
+        recovers=_recovers(run, cell, _by_partition(cell, found)),
         groups_recover=groups_recover(run, planned, found),
         stays_up=_stays_up(run, cell),
         baseline=run.baseline,
@@ -163,10 +156,21 @@ def _cell(
     )
 
 
+def _recovers(
+    run: RunEvidence, cell: Cell, counts: Mapping[Partition, Mapping[str, int]]
+) -> liveness.Living:
+    silent = tuple(coverage.silent_since_heal(cell, run.faults, counts))
+    living = liveness.recovers(
+        run.planned, cell, run.faults, run.recovery, run.observation, silent=silent
+    )
+    return liveness.resting_on(living, ("recovery", "faults"), run.incomplete)
+
+
 def _stays_up(run: RunEvidence, cell: Cell) -> liveness.Living:
     if run.planned.external:
         return liveness.Living(looked=False)
-    return liveness.stays_up(cell, run.servers, run.recovery, run.observation)
+    living = liveness.stays_up(cell, run.ends, run.servers, run.recovery, run.observation)
+    return liveness.resting_on(living, ("servers", "faults"), run.incomplete)
 
 
 def _known(

@@ -4,12 +4,13 @@ Safety alone is kept by a cluster that answers nobody. Both guarantees are for e
 counted per cell by the partitions and servers that broke them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checkers.cluster.faults import FOREVER, FaultFacts, Partition
 from checkers.cluster.observed import OBSERVATION_LAG_NS, Observation
+from checkers.evidence.ends import End
 from history.cell import Cell
 from history.manifest import PlannedRun
 
@@ -33,6 +34,13 @@ class Living:
     untold: tuple[str, ...] = ()
     suspended: tuple[str, ...] = ()
     looked: bool = True
+
+
+def resting_on(living: Living, tables: Iterable[str], incomplete: Collection[str]) -> Living:
+    """Return what became of a guarantee, as far as that is known without tables that are not whole:
+    what is missing of them may excuse what broke it, or break it."""
+    torn = tuple(f"the table {one} is not whole" for one in tables if one in incomplete)
+    return replace(living, broken=(), untold=torn) if torn else living
 
 
 def recovers(
@@ -82,27 +90,32 @@ def recovers(
 
 
 def stays_up(
-    cell: Cell, rows: Sequence[Row], recovery: Sequence[Row], observation: Observation
+    cell: Cell,
+    ends: Sequence[End],
+    rows: Sequence[Row],
+    recovery: Sequence[Row],
+    observation: Observation,
 ) -> Living:
-    """Whether no server that a cell rests on ended by itself. ``rows``: of the table ``servers``.
+    """Judge whether no server that a cell rests on ended by itself.
 
     A broker's end concerns the cells that have replicas on it, which are those that were seen in
     an ISR or leading; any other server's end (ZooKeeper's) concerns all.
+
+    Args:
+        ends: Those that no fault accounts for, or perhaps none.
+        rows: Of the table ``servers``.
     """
     if not any(row["event"] == "started" for row in rows):
         return Living(untold=("nobody watched the servers' processes",))
     hosts = _hosts(cell, recovery, observation)
     broken: list[str] = []
     untold: list[str] = []
-    for row in rows:
-        if row["event"] != "ended" or row["fault_id"] is not None:
-            continue
-        words = f"{row['server']} ended by itself, {_status(row['exit_code'])}"
-        kind, _, number = row["server"].rpartition("-")
+    for end in ends:
+        kind, _, number = end.server.rpartition("-")
         if kind != "broker" or not number.isdecimal() or int(number) in hosts:
-            broken.append(words)
+            (untold if end.doubt else broken).append(end.words)
         elif len(hosts) < cell.replication_factor:
-            untold.append(f"{words}; whether it held a replica of this cell was not seen")
+            untold.append(f"{end.words}; whether it held a replica of this cell was not seen")
     return Living(broken=tuple(broken), untold=tuple(untold))
 
 
@@ -127,6 +140,8 @@ def _late(
     """
     if row["time"] <= due:
         return None
+    if not observation.whole:
+        return ""
     since = None
     for state in observation.of(partition).states:
         whole = state.leader >= 0 and len(state.isr) >= cell.replication_factor
@@ -149,9 +164,3 @@ def _hosts(cell: Cell, recovery: Sequence[Row], observation: Observation) -> set
 
 def _state(row: Row) -> str:
     return "has no leader" if row["leader"] < 0 else f"has the ISR {list(row['isr'])}"
-
-
-def _status(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "nobody knows how"
-    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"

@@ -64,7 +64,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         log_whole=run.writers.whole("log", partition),
         read=run.final_read(partition),
         records=read.records if read else None,
-        deleted_before=within_int64(deleted_before(run.faults, partition)),
+        deleted_before=within_int64(deleted_before((*run.faults, *run.unrecorded), partition)),
         fault_bounds=list(reached.bounds),
         fault_labels=list(reached.labels),
         unpromised_before=within_int64(promise.unpromised_before),

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from checkers.cluster.faults import FaultFacts, Partition
-from checkers.cluster.observed import Observed, Span
+from checkers.cluster.observed import ALWAYS, Observed, Span
 from checkers.promises.surroundings import Surroundings
 from checkers.promises.terms import strike
 from checkers.timeline.known import Timeline, Told
@@ -33,6 +33,10 @@ def timeline(
         words: What its brokers said.
         ensemble: Whether ZooKeeper is, or may be, several servers.
     """
+    if ALWAYS in around.observed.holes:
+        # By what brokers say alone: of states, any that are missing may have come between others.
+        told = [*_regressed(Observed(), words), *_two_leaders(Observed(), words)]
+        return Timeline(acks=cell.acks, spoken=bool(words), told=told)
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
     seen = Seen(around=around, faults=faults, ensemble=ensemble)
     epochs = sorted({state.leader_epoch for state in around.observed.states} - {-1, -2})

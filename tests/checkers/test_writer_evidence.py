@@ -121,7 +121,7 @@ def test_a_partition_that_nobody_is_planned_to_send_to(tmp_path: Path) -> None:
     assert "the manifest plans nobody who sends to t-0" in told(result)
 
 
-def test_rows_that_nobody_planned_are_findings(tmp_path: Path) -> None:
+def test_rows_that_nobody_planned_are_no_evidence(tmp_path: Path) -> None:
     second = a_fault(30, 35, fault_id=2, fault="pause")
     plan = [PlannedFault(fault_id=1, fault="kill", target="t", start_ms=0, hold_ms=0)]
     directory = write_campaign(tmp_path, run(faults=[*KILL, *second], plan=plan))
@@ -129,7 +129,7 @@ def test_rows_that_nobody_planned_are_findings(tmp_path: Path) -> None:
     stray.append(("c", "t", 0, 9, 0, "invoke", at(1), None, None, None))
     stray.close()
     result = checked(directory)
-    assert result.verdict is PASS
+    assert result.verdict is INCONCLUSIVE
     assert result.findings == (
         "run 1: sends of t-0 by stranger: the manifest plans no such writer",
         "run 1: pause#2 on leader(t, 0): the manifest plans no such fault",
