@@ -29,6 +29,9 @@ _BATCH_BYTES_MAX = 100 << 20
 """``socket.request.max.bytes``: no request could have brought more. By a damaged length a gigabyte
 would be read into memory."""
 
+_NO_END = 1 << 62
+"""No log gets as far as that offset."""
+
 _TORN = "the file ends within a batch"
 
 
@@ -70,10 +73,14 @@ class RawLog:
 
     Attributes:
         damage: What of it could not be read so far, a sentence each.
+        unread: The offsets that lie there: from one on, and before another one.
+        reached: The offset behind the last batch so far.
     """
 
     directory: AnyPath
     damage: list[str] = field(default_factory=list)
+    unread: list[tuple[int, int]] = field(default_factory=list)
+    reached: int = 0
 
     @property
     def start(self) -> int | None:
@@ -92,17 +99,22 @@ class RawLog:
         for number, path in enumerate(segments):
             if int(path.stem) >= end:
                 return
-            if number + 1 < len(segments) and int(segments[number + 1].stem) <= start:
+            following = int(segments[number + 1].stem) if number + 1 < len(segments) else _NO_END
+            if following <= start:
                 continue
+            damaged = len(self.damage)
             with path.open("rb") as file:
                 for batch in self._segment(file, path.name, after):
                     after = batch.last_offset
+                    self.reached = after + 1
                     if batch.base_offset >= end:
                         return
                     if batch.last_offset >= start:
                         yield batch
                     if after >= end - 1:
                         return  # what follows is being written, for all anybody knows
+            if len(self.damage) > damaged:
+                self.unread.append((max(after + 1, int(path.stem)), following))
 
     def _segments(self) -> list[AnyPath]:
         """By base offset. Files beside them have other names: ``.index``, ``.log.deleted``."""

@@ -4,10 +4,11 @@ A follower appends the leader's batches as they are, so that the same bytes stan
 whoever has a batch has all of it. Only where the bytes differ batches are opened, and compared
 record by record: by leader epoch, then by content. Where neither tells them apart, the rest of the
 batch does (its CRC, attributes, producer, timestamps), and all its offsets differ.
-Batches that are cut differently and hold the same records in the same epochs do not differ.
+Batches that are cut differently and hold the same records in the same epochs do not differ. Nor is
+anything said of offsets that lie in what cannot be read of a log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -69,7 +70,7 @@ def differences(one: RawLog, other: RawLog, start: int, end: int) -> Iterator[Di
     Raises what :meth:`checkers.raw_logs.segments.RawLog.batches` raises.
     """
     found: Difference | None = None
-    for difference in _differences(one.batches(start, end), other.batches(start, end), start, end):
+    for difference in _differences(one, other, start, end):
         if found is not None and found.continued_by(difference):
             found = replace(found, last=difference.last)
             continue
@@ -80,9 +81,8 @@ def differences(one: RawLog, other: RawLog, start: int, end: int) -> Iterator[Di
         yield found
 
 
-def _differences(
-    ones: Iterator[Batch], others: Iterator[Batch], offset: int, end: int
-) -> Iterator[Difference]:
+def _differences(one_log: RawLog, other_log: RawLog, offset: int, end: int) -> Iterator[Difference]:
+    ones, others = one_log.batches(offset, end), other_log.batches(offset, end)
     one, other = next(ones, None), next(others, None)
     while offset < end and (one or other):
         following = min(batch.base_offset for batch in (one, other) if batch)
@@ -92,12 +92,26 @@ def _differences(
         if here is not None and there is not None:
             yield from _compared(here, there, offset, last)
         elif here is not None or there is not None:
-            yield _difference(Kind.LACKS, offset, last, here, there)
+            lacking = one_log if here is None else other_log
+            for from_, to in _outside(lacking.unread, offset, last):
+                yield _difference(Kind.LACKS, from_, to, here, there)
         offset = last + 1
         if one is not None and one.last_offset < offset:
             one = next(ones, None)
         if other is not None and other.last_offset < offset:
             other = next(others, None)
+
+
+def _outside(unread: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield the offsets, from one to another, that lie in none of the ranges that could not be
+    read: what a log holds there nobody knows."""
+    for since, until in sorted(unread):
+        if first < since <= last:
+            yield first, since - 1
+        if since <= last:
+            first = max(first, until)
+    if first <= last:
+        yield first, last
 
 
 def _at(batch: Batch | None, offset: int) -> Batch | None:

@@ -36,6 +36,7 @@ class Divergence:
         end: Up to where (exclusive) they are to be the same.
         deleted_before: The offset below which records were deleted by order.
         untold: What of them could not be compared, a sentence each; grows with :meth:`partings`.
+        compared: How many offsets were compared, pair by pair; likewise.
     """
 
     cell: str
@@ -46,6 +47,7 @@ class Divergence:
     end: int
     deleted_before: int = 0
     untold: list[str] = field(default_factory=list)
+    compared: int = 0
 
     def partings(self) -> Iterator[list[Parting]]:
         """Where copies differ from the first, some at a time.
@@ -75,6 +77,11 @@ class Divergence:
             start = self._start({first: one.start, broker: other.start})
             for difference in differences(one, other, start, self.end):
                 yield Parting(one=first, other=broker, difference=difference)
+            reached = max(start, min(max(one.reached, other.reached), self.end))
+            self.compared += reached - start
+            if reached < self.end and not one.damage and not other.damage:
+                words = f"the logs of broker-{first} and broker-{broker} end at offset {reached}"
+                self.untold.append(f"replicas not compared up to offset {self.end}: {words}")
             told = {f"broker-{first}": one.damage, f"broker-{broker}": other.damage}
             self.untold += [f"the log of {who} {what}" for who in told for what in told[who]]
 

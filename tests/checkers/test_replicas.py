@@ -35,6 +35,7 @@ from made_histories import (
     connection,
     entry,
     fault_rows,
+    history_of,
     kept,
     state,
     write_campaign,
@@ -222,6 +223,11 @@ def without(tmp_path: Path, broker: int) -> Path:
     return directory
 
 
+def without_states(directory: Path) -> Path:
+    (history_of(directory) / "cluster.harness.parquet").unlink()
+    return directory
+
+
 def twice(tmp_path: Path) -> Path:
     directory = made(tmp_path, LOG, LOG, LOG)
     write_log(replicas_of(directory) / "broker-2" / "1" / "t-0", LOG)
@@ -303,11 +309,14 @@ def unread(tmp_path: Path) -> Path:
         (seen(state(75, 2, 1, (1, 2, 3))), "an election while logs were collected"),
         (seen(connection(60, "zookeeper-lost")), "nobody watched who was in the ISR"),
         (unread, "no final read tells what was committed"),
+        (lambda path: made(path, [], [], []), "broker-1 and broker-2 end at offset 0"),
+        (lambda path: made(path, LOG[:1], LOG[:1], LOG[:1]), "broker-1 and broker-3 end at"),
+        (lambda path: without_states(made(path, LOG, LOG, SPLIT)), "rows of the table cluster"),
     ],
     ids=[
         *("nothing collected", "not all collected", "no leader's", "no follower's", "two copies"),
         *("starts later", "format v1", "out of the ISR", "leaves the ISR", "comes and goes"),
-        *("an election", "unobserved", "no final read"),
+        *("an election", "unobserved", "no final read", "all empty", "all short", "no states"),
     ],
 )
 def test_what_cannot_be_compared_is_unknown_and_told(
@@ -348,14 +357,46 @@ def test_what_is_out_of_the_isr_differs_and_the_others_are_compared(tmp_path: Pa
     assert agreement(result).broken == 1
 
 
-def test_a_log_that_cannot_be_read_lacks_the_rest_and_is_told(tmp_path: Path) -> None:
-    directory = made(tmp_path, LOG, LOG, LOG)
-    path = replicas_of(directory) / "broker-2" / "t-0" / f"{0:020}.log"
+def torn(tmp_path: Path, *logs: Sequence[MadeBatch], broker: int = 2) -> Path:
+    """The copy of a broker's log lost its last byte."""
+    directory = made(tmp_path, *logs)
+    path = replicas_of(directory) / f"broker-{broker}" / "t-0" / f"{0:020}.log"
     path.write_bytes(path.read_bytes()[:-1])
+    return directory
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+def test_log_torn_within_a_batch_lacks_nothing_behind_the_damage(
+    tmp_path: Path, broker: int
+) -> None:
+    directory = torn(tmp_path, LOG, LOG, LOG, broker=broker)
+    path = replicas_of(directory) / f"broker-{broker}" / "t-0" / f"{0:020}.log"
     result = checked(directory)
-    assert result.verdict is FAIL
+    assert result.anomalies["divergent-replicas"] == 0
+    assert result.verdict is PASS
+    assert agreement(result).held is None
     place = f"from byte {len(LOG[0].data)} of {path.name} on: the file ends within a batch"
-    assert f"run 1: t-0: the log of broker-2 cannot be read {place}" in result.findings
+    assert f"run 1: t-0: the log of broker-{broker} cannot be read {place}" in result.findings
+
+
+def test_log_torn_within_a_batch_still_differs_before_the_damage(tmp_path: Path) -> None:
+    result = checked(torn(tmp_path, LOG, SPLIT, LOG))
+    assert result.verdict is FAIL
+    assert agreement(result).broken == 1
+
+
+def test_segment_behind_a_damaged_one_is_compared(tmp_path: Path) -> None:
+    """Of three batches, each in a segment of its own, the second is damaged and the third lacks."""
+    log = batches(1, 1, 1)
+    directory = made(tmp_path)
+    for broker, some in enumerate((log, log[:2], log), start=1):
+        write_log(replicas_of(directory) / f"broker-{broker}" / "t-0", some, segments=(1, 2))
+    torn_segment = replicas_of(directory) / "broker-2" / "t-0" / f"{1:020}.log"
+    torn_segment.write_bytes(torn_segment.read_bytes()[:-1])
+    (torn_segment.parent / f"{2:020}.log").touch()
+    result = checked(directory)
+    (found,) = (one for one in result.causes if one.anomaly == "divergent-replicas")
+    assert (found.first_offset, found.last_offset) == (2, 2)
 
 
 def streamed(codec: str, payload: bytes) -> bytes:
