@@ -20,6 +20,7 @@ from checkers.evidence.collected_files import CollectedFiles, collected_files
 from checkers.evidence.crashes import came, crashes_of, told_apart
 from checkers.evidence.ends import End, unaccounted
 from checkers.evidence.final_read import FinalRead
+from checkers.evidence.final_reads import ReadFacts, ends_not_met, read_gaps, reads_of
 from checkers.evidence.gaps import UNJUDGED, Gap
 from checkers.evidence.writers import Writers
 from checkers.raw_logs.directories import Logs, logs_of
@@ -84,7 +85,7 @@ class RunEvidence:
     planned: PlannedRun
     baseline: bool
     history: AnyPath
-    reads: Mapping[Partition, "ReadFacts"]
+    reads: Mapping[Partition, ReadFacts]
     faults: tuple[FaultFacts, ...]
     unrecorded: tuple[FaultFacts, ...]
     observation: Observation
@@ -143,15 +144,6 @@ class RunEvidence:
         return self.clocks.bound(set().union(*nodes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadFacts:
-    """The final read of a partition, how many records it reported, and why it broke off."""
-
-    read: FinalRead
-    records: int
-    error: str | None
-
-
 def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
     """The evidence of one run from the directory of its tables."""
     listed = reader.listed_by_table(history)
@@ -169,7 +161,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     writers = Writers(planned, listed, closed, crashes, tables["clients"])
     incomplete = frozenset(damaged).union(filter(writers.incomplete, SMALL_TABLES))
     observation = Observation(tables["cluster"], whole="cluster" not in incomplete)
-    reads = _reads(tables["reads"])
+    reads = reads_of(tables["reads"])
     broke_down = tuple(steps.infrastructure_failures(tables["phases"]))
     found = (
         *unclosed,
@@ -186,7 +178,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *steps.failures(tables["phases"]),
         *broke_down,
         *writers.findings(),
-        *_ends_not_met(reads),
+        *ends_not_met(reads),
         *clocks.findings(),
         *_unmeasured(planned, tables),
         *_uncollected(planned, logs, collected, files),
@@ -266,31 +258,6 @@ def _uncollected(
     yield from files.findings
 
 
-def _reads(rows: Sequence[Row]) -> dict[Partition, ReadFacts]:
-    by_partition: dict[Partition, list[Row]] = {}
-    for row in rows:
-        by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
-    return {partition: _read(rows) for partition, rows in by_partition.items()}
-
-
-def _read(rows: Sequence[Row]) -> ReadFacts:
-    """A partition that was read in several goes was read completely if each go was complete."""
-    starts = [row["log_start_offset"] for row in rows if row["log_start_offset"] is not None]
-    listed = [row["log_end_offset"] for row in rows if row["log_end_offset"] is not None]
-    met = [row["read_end_offset"] for row in rows if row["read_end_offset"] is not None]
-    return ReadFacts(
-        read=FinalRead(
-            complete=all(row["complete"] for row in rows),
-            start=min(starts, default=None),
-            # ListOffsets tells a high watermark that may lag behind, or be of a leader before.
-            end=max(met or listed, default=None),
-            listed=max(listed, default=None),
-        ),
-        records=sum(row["records"] for row in rows),
-        error=next((row["error"] for row in rows if row["error"]), None),
-    )
-
-
 def _fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Gap]:
     told = {(fault.fault_id, fault.name) for fault in faults}
     for plan in planned.faults:
@@ -346,7 +313,7 @@ def _lacking(
 ) -> Iterator[Gap]:
     """Yield which faults are not proven, and what was not read back, compared or observed."""
     yield from _fault_gaps(planned, faults)
-    yield from _read_gaps(planned, reads)
+    yield from read_gaps(planned, reads)
     yield from _clock_gaps(planned, clocks)
     yield from _unobserved(planned, observation)
 
@@ -356,18 +323,6 @@ def _ends(
 ) -> tuple[End, ...]:
     combined = frozenset(planned.combined)
     return unaccounted(servers, faults, slack_ns=settle_ns(planned), combined=combined, logs=logs)
-
-
-def _read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Iterator[Gap]:
-    for cell in _cells(planned):
-        for partition in cell.topic_partitions:
-            name = f"{partition[0]}-{partition[1]}"
-            facts = reads.get(partition)
-            if facts is None:
-                yield Gap(words=f"{name}: no final read", cells=frozenset({cell.name}))
-            elif not facts.read.complete:
-                words = f"{name}: final read incomplete ({facts.error or 'no reason'})"
-                yield Gap(words=words, cells=frozenset({cell.name}))
 
 
 def _unobserved(planned: PlannedRun, observation: Observation) -> Iterator[Gap]:
@@ -385,18 +340,6 @@ def _clock_gaps(planned: PlannedRun, clocks: Clocks) -> Iterator[Gap]:
         topics = {topic for topic, _ in writer.partitions}
         cells = frozenset(cell.name for cell in _cells(planned) if cell.topic in topics)
         yield Gap(words=words, cells=cells or None)
-
-
-def _ends_not_met(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
-    """Where a log that was read to its end did not end where ListOffsets had told. To end behind
-    that breaks no promise by itself: what is told is the high watermark, and what was appended and
-    not acknowledged by all in sync may be above it for a moment still
-    (:func:`checkers.rules.acks.watermark_regressed` asks the acks)."""
-    for (topic, number), facts in sorted(reads.items()):
-        listed, met = facts.read.listed, facts.read.end
-        if listed is not None and met is not None and met != listed:
-            told = f"ListOffsets told the end {listed}"
-            yield f"{topic}-{number}: {told}, the final read met it at {met}"
 
 
 def _cells(planned: PlannedRun) -> list[Cell]:
