@@ -18,7 +18,6 @@ from broker.coordination.events import (
     Effect,
     Event,
     IsrAsked,
-    LoadBalancingAsked,
     PartitionChanged,
     PartitionRead,
     Progress,
@@ -271,13 +270,6 @@ class Coordinator:
         if event.partition in self._hosted:
             self._hosted[event.partition].refused(event.leader_epoch)
 
-    def _load_balancing_asked(self, event: LoadBalancingAsked) -> None:
-        for tp in event.partitions:
-            hosted = self._hosted.get(tp)
-            if hosted is not None and hosted.leading is not None:
-                hosted.leading.balancing_asked = True
-                hosted.leading.act()
-
     def _shutdown_asked(self, _event: ShutdownAsked) -> None:
         self._context.stopping = True
         for _, hosted in sorted(self._hosted.items()):
@@ -305,7 +297,6 @@ STEPS: Final[Mapping[type[Event], Step]] = {
     IsrAsked: Coordinator._isr_asked,
     Progress: Coordinator._progress,
     RoleRefused: Coordinator._role_refused,
-    LoadBalancingAsked: Coordinator._load_balancing_asked,
     ShutdownAsked: Coordinator._shutdown_asked,
     Tick: Coordinator._tick,
 }

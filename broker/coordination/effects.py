@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from broker.coordination.nodes import StateChangeRequest
 from broker.coordination.ops import Op
+from broker.coordination.ops import partition_of as ops_partition
 from broker.replication import events as replication
 from broker.types import BrokerId, TopicPartition
 
@@ -222,3 +223,17 @@ Effect: TypeAlias = (
     | Lifecycle
     | Refused
 )
+
+
+def partition_of(effect: Effect) -> TopicPartition | None:
+    """Return the partition that an effect is about; None if it is about none, or not known."""
+    match effect:
+        case Write(ops=ops):
+            named = (ops_partition(op) for op in ops)
+            return next((tp for tp in named if tp is not None), None)
+        case Lifecycle(request=request) | Refused(request=request):
+            return request.partition
+        case ReadPartition() | StartReplica() | Assume() | Tell() | StopReplica() | WatchProgress():
+            return effect.partition
+        case _:
+            return None

@@ -5,9 +5,13 @@ can be had from here, too.
 :class:`~broker.coordination.coordinator.Coordinator` is fed one event at a time, with the time
 (``step(event, now)``), and hands back effects. The contract with whoever feeds it:
 
-- Effects are *begun* in the order given, and those that concern this broker's own replicas
-  (``StartReplica``, ``Assume``, ``Tell``, ``StopReplica``) are *done*, in that order, before the
-  next event is fed. What asks ZooKeeper is answered later, by an event.
+- Effects that are about one partition (:func:`~broker.coordination.effects.partition_of`) are
+  *begun* in the order given, and those that concern this broker's own replicas (``StartReplica``,
+  ``Assume``, ``Tell``, ``StopReplica``) are *done* before the next one about that partition is
+  begun. Other partitions' effects are not waited for, so that a slow disk holds up no leader change
+  but its own partition's. What asks ZooKeeper is answered later, by an event.
+- A ``Write`` about no partition (entries are taken out of a queue) is begun when the effects that
+  the same step gave before it are done, ``RegisterBroker`` when all that were given are.
 - Every :class:`Write` is answered by exactly one :class:`Written` with its token, also when its
   session is over (``UNKNOWN``).
 - A read is tried again until it is answered, and dropped when its session ends: after
@@ -197,14 +201,6 @@ class RoleRefused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadBalancingAsked:
-    """Somebody wants these partitions led by their preferred replicas (ElectLeaders); where this
-    broker leads and is not preferred, it steps down if the preferred one is in the ISR."""
-
-    partitions: tuple[TopicPartition, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownAsked:
     """This broker is about to stop in an orderly way: it gives up what it leads.
 
@@ -232,7 +228,6 @@ Event: TypeAlias = (
     | IsrAsked
     | Progress
     | RoleRefused
-    | LoadBalancingAsked
     | ShutdownAsked
     | Tick
 )
@@ -255,7 +250,6 @@ __all__ = [
     "Fault",
     "IsrAsked",
     "Lifecycle",
-    "LoadBalancingAsked",
     "Op",
     "PartitionChanged",
     "PartitionRead",

@@ -156,3 +156,16 @@ Op: TypeAlias = (
     | DeletePartition
     | DeleteTopic
 )
+
+
+def partition_of(op: Op) -> TopicPartition | None:
+    """Return the partition that an op is about; None if it is about a topic or a queue's entry."""
+    match op:
+        case Check() | PutAssigned() | Delete():
+            return op.node.partition
+        case CreateLeader() | SetLeader() | PutIsr() | DeletePartition():
+            return op.partition
+        case Enqueue():
+            return op.request.partition
+        case _:
+            return None

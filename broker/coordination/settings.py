@@ -19,7 +19,7 @@ class Settings:
     state_change_queue_max: int = 1_000
     """``ackproof.state.change.queue.max``: entries from which on a queue is full."""
     load_balancing: bool = True
-    """``auto.leader.rebalance.enable``: whether ``checkLoadBalancing`` is done unasked."""
+    """``auto.leader.rebalance.enable``: whether ``checkLoadBalancing`` is done."""
     unclean_start: bool = False
     """The broker was not shut down in an orderly way before this start: the ends of its logs may
     be gone."""

@@ -64,6 +64,7 @@ from broker.wire.records import records
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.groups import watch
 from simulation.observer.leadership import giving_way
+from simulation.observer.leadership.suspecting import Bounced
 from simulation.observer.orders import unclean
 from simulation.plans.actions import Consume, CreateTopic, Produce, Timed
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan
@@ -73,7 +74,7 @@ from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
 
-EARLIER = ((watch, "check"), (giving_way, "settled"))
+EARLIER = ((watch, "check"), (giving_way, "settled"), (Bounced, "stepped"))
 PLAN = Plan(
     seed=6,
     brokers=3,
@@ -522,10 +523,11 @@ def has_nothing_before_it_has_loaded() -> Swap:
     ],
 )
 def test_a_fault_is_found(plant: Callable[[], Swap], invariant: str) -> None:
-    """By who asks: what is held against each step of a coordinator (``test_group_steps.py``), and
-    what would come of it (``test_giving_way.py``), would come first."""
-    steps, would_come = (Swap(room, name, lambda *_: None) for room, name in EARLIER)
-    violation = found(PLAN, plant(), steps, would_come)
+    """By who asks: what is held against each step of a coordinator (``test_group_steps.py``) and of
+    a controller (``test_suspecting.py``), and what would come of it (``test_giving_way.py``), would
+    come first."""
+    earlier = (Swap(room, name, lambda *_: None) for room, name in EARLIER)
+    violation = found(PLAN, plant(), *earlier)
     assert violation.invariant == invariant, violation
 
 

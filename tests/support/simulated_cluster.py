@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -29,6 +30,8 @@ from simulation.zookeeper.ensemble import HOST, ZooKeeper
 
 CLIENT = "client-1"
 CALL_S = 5.0
+ORDER_S = 30.0
+"""An order looks several times, each time as late as ZooKeeper's servers lag."""
 PAUSE_S = 0.1
 DONE = (ErrorCode.none, ErrorCode.topic_already_exists)
 
@@ -189,8 +192,9 @@ class Client:
         self, broker: int, topic: str, replicas: tuple[int, ...] | None, partition: int = 0
     ) -> ErrorCode | None:
         """What that broker answers; None: nothing. ``replicas``: None takes a move back."""
-        request = reassignment(TopicPartition(topic, partition), replicas)
-        answer = await self._by(broker, request)
+        asked = reassignment(TopicPartition(topic, partition), replicas)
+        request = replace(asked, timeout_ms=round(ORDER_S * 1000))
+        answer = await self._by(broker, request, ORDER_S)
         return None if answer is None else answer.responses[0].partitions[0].error_code
 
     async def _leader(self, topic: str, partition: int) -> int:
@@ -221,9 +225,9 @@ class Client:
             await asyncio.sleep(PAUSE_S)
         return answer
 
-    async def _by(self, broker: int, request: Any) -> Any:
+    async def _by(self, broker: int, request: Any, timeout_s: float = CALL_S) -> Any:
         """None: no answer."""
         try:
-            return await self._connections[broker].call(ours(request), CALL_S)
+            return await self._connections[broker].call(ours(request), timeout_s)
         except Disconnected:
             return None

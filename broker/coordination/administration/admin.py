@@ -145,7 +145,7 @@ class Admin(AdminWrites):
             return Outcome.UNKNOWN
         if self.fenced:
             return (yield from self._delete_topic(topic, nodes))
-        outcome = yield from self.delete_partitions(topic, sorted(nodes.partitions))
+        outcome = yield from self._delete_partitions(topic, sorted(nodes.partitions))
         if outcome is Outcome.DONE:
             yield AdminWrite(ops=(DeleteTopic(topic=topic),))
         return outcome
@@ -250,7 +250,7 @@ class Admin(AdminWrites):
                 return Outcome.CONFLICT
         return Outcome.DONE
 
-    def delete_partitions(self, topic: str, partitions: Iterable[int]) -> Command:
+    def _delete_partitions(self, topic: str, partitions: Iterable[int]) -> Command:
         """``deletePartition``, as printed, for each: an empty reassigned path, wait until the
         leader's close-replicas are consumed, delete the paths."""
         deleting = sorted(partitions)

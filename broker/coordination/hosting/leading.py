@@ -57,7 +57,6 @@ class Leading:
         self.view = view
         self.progress: Progress | None = None
         self.serves = False
-        self.balancing_asked = False
         self._context = partition.context
         self._wait_until = Millis(self._context.now + self._context.settings.keep_in_sync_ms)
         self._live: frozenset[BrokerId] | None = None
@@ -311,8 +310,7 @@ class Leading:
         Not again within KeepInSyncTime: one that is in the ISR and does not claim would keep the
         partition without a leader for most of the time.
         """
-        asked, self.balancing_asked = self.balancing_asked, False
-        wanted = asked or (
+        wanted = (
             self._context.settings.load_balancing
             and self._context.now >= self.partition.give_back_after
         )

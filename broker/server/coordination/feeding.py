@@ -1,20 +1,32 @@
 """The order in which :mod:`broker.coordination` hears of things, and the sessions they belong to.
 
-One task takes one event after the other, so that what follows from it for this broker's replicas is
-done before the next. What was read in a session that is over is dropped; that it is over is told
-before all that waits.
+One task feeds one event after the other. What follows from it for this broker's replicas is done
+beside that, partition by partition (:class:`Lanes`). So the news that a leader has changed waits
+neither for other news nor for the start of other replicas, which reads ZooKeeper and syncs files
+(*Design V2*: leader changes "are not queued up on any other notifications"). What was read in a
+session that is over is dropped; that it is over is told before all that waits.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 from broker.coordination.coordinator import Coordinator
-from broker.coordination.events import Effect, Event, SessionExpired, SessionStarted, Tick
+from broker.coordination.effects import partition_of
+from broker.coordination.events import (
+    Effect,
+    Event,
+    RegisterBroker,
+    SessionExpired,
+    SessionStarted,
+    Tick,
+    Write,
+)
 from broker.server.clock import Clock
 from broker.server.zk.session import SessionNumber, ZkSession
-from broker.types import Millis
+from broker.types import Millis, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +34,73 @@ ANY_SESSION = SessionNumber(-1)
 
 
 CarryOut = Callable[[Effect], Awaitable[None]]
+
+
+class Lanes:
+    """Effects under way: of one partition one after the other, beside those of other partitions.
+
+    An effect that fails is logged, and costs itself: the next event has news, or a restart begins
+    anew.
+    """
+
+    def __init__(self, carry_out: CarryOut, group: asyncio.TaskGroup) -> None:
+        self._carry_out = carry_out
+        self._group = group
+        self._lanes: dict[TopicPartition, deque[Effect | asyncio.Future[None]]] = {}
+
+    @property
+    def busy(self) -> list[TopicPartition]:
+        """The partitions of which something is under way."""
+        return list(self._lanes)
+
+    async def attempt(self, effect: Effect) -> None:
+        """Carry out an effect now."""
+        try:
+            await self._carry_out(effect)
+        except Exception:
+            logger.exception("coordination: %s could not be carried out", effect)
+
+    def put(self, tp: TopicPartition, effect: Effect) -> None:
+        """Carry out an effect after the others of its partition."""
+        self._lane(tp).append(effect)
+
+    def after(
+        self,
+        partitions: Iterable[TopicPartition],
+        effect: Effect,
+        is_due: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Carry out an effect when all is done that was put in so far for ``partitions``, if it is
+        still due by then."""
+        self._group.create_task(self._after([self._mark(tp) for tp in partitions], effect, is_due))
+
+    async def _after(
+        self, marks: list[asyncio.Future[None]], effect: Effect, is_due: Callable[[], bool]
+    ) -> None:
+        await asyncio.gather(*marks)
+        if is_due():
+            await self.attempt(effect)
+
+    def _mark(self, tp: TopicPartition) -> asyncio.Future[None]:
+        mark: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lane(tp).append(mark)
+        return mark
+
+    def _lane(self, tp: TopicPartition) -> deque[Effect | asyncio.Future[None]]:
+        if tp not in self._lanes:
+            self._lanes[tp] = deque()
+            self._group.create_task(self._drain(tp))
+        return self._lanes[tp]
+
+    async def _drain(self, tp: TopicPartition) -> None:
+        lane = self._lanes[tp]
+        while lane:
+            due = lane.popleft()
+            if isinstance(due, asyncio.Future):
+                due.set_result(None)
+            else:
+                await self.attempt(due)
+        del self._lanes[tp]
 
 
 class Feed:
@@ -51,20 +130,21 @@ class Feed:
     async def run(self, carry_out: CarryOut) -> None:
         """The task that feeds, for ever; ``carry_out`` does what is said."""
         try:
-            while True:
-                while self._waiting:
-                    session, event = self._waiting.popleft()
-                    if session in (ANY_SESSION, self._session.number):
-                        await self._step(event, carry_out)
-                self._woken.clear()
-                self._set_timer()
-                await self._woken.wait()
+            async with asyncio.TaskGroup() as group:
+                lanes = Lanes(carry_out, group)
+                while True:
+                    while self._waiting:
+                        session, event = self._waiting.popleft()
+                        if session in (ANY_SESSION, self._session.number):
+                            await self._step(event, lanes)
+                    self._woken.clear()
+                    self._set_timer()
+                    await self._woken.wait()
         finally:
             self._stop_timer()
 
-    async def _step(self, event: Event, carry_out: CarryOut) -> None:
-        """One event, with what follows from it. What fails is logged, and costs itself: the next
-        event has news, or a restart begins anew."""
+    async def _step(self, event: Event, lanes: Lanes) -> None:
+        """One event. If the step fails, that is logged, and costs the event."""
         if isinstance(event, Tick):
             self._ticking = False
         try:
@@ -72,11 +152,22 @@ class Feed:
         except Exception:
             logger.exception("coordination: %s failed", event)
             return
+        touched: dict[TopicPartition, None] = {}
         for effect in effects:
-            try:
-                await carry_out(effect)
-            except Exception:
-                logger.exception("coordination: %s could not be carried out", effect)
+            tp = partition_of(effect)
+            if tp is not None:
+                touched[tp] = None
+                lanes.put(tp, effect)
+            elif isinstance(effect, Write):
+                lanes.after(touched, effect)
+            elif isinstance(effect, RegisterBroker):
+                # Not in a later session, whose start-up begins anew.
+                lanes.after(lanes.busy, effect, partial(self._is_current, self._session.number))
+            else:
+                await lanes.attempt(effect)
+
+    def _is_current(self, session: SessionNumber) -> bool:
+        return session == self._session.number
 
     def _expired(self) -> None:
         """At once: others may lead already what this broker takes for its own."""

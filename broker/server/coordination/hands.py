@@ -66,6 +66,8 @@ class Hands:
         self._watches: dict[TopicPartition, Callback] = {}
         self._queue_made: asyncio.Future[None] | None = None
         self._reassigned = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        """What makes or deletes logs. Many at once would keep the disk from all else."""
 
     def take(self, replicas: ReplicaManager, progress: ProgressWatch) -> None:
         """Whom to tell their roles, from now on."""
@@ -212,16 +214,20 @@ class Hands:
     @_carry_out.register
     async def _(self, effect: events.StartReplica) -> None:
         tp = effect.partition
-        try:
-            await self._hosts.ready(tp, effect.topic_id)
-        except InconsistentTopicId as error:
-            # A broker that was down while its topic was deleted finds the next one of that name
-            # assigned to it: its close-replica is stale. It would refuse every role of it for good.
-            # The id that was read is the newer one: it was read after this session began, and what
-            # wrote the log was told its id before.
-            logger.warning("%s: %s; deleted", tp, error)
-            await self._hosts.stop_replicas([StopReplica(partition=tp, delete=True)], CLOSE)
-            await self._hosts.ready(tp, effect.topic_id)
+        async with self._one_at_a_time:
+            try:
+                await self._hosts.ready(tp, effect.topic_id)
+            except InconsistentTopicId as error:
+                # A broker that was down while its topic was deleted finds the next one of that name
+                # assigned to it: its close-replica is stale. It would refuse every role of it for
+                # good. The id that was read is the newer one: it was read after this session began,
+                # and what wrote the log was told its id before.
+                logger.warning("%s: %s; deleted", tp, error)
+                await self._delete(tp)
+                await self._hosts.ready(tp, effect.topic_id)
+
+    async def _delete(self, tp: TopicPartition) -> None:
+        await self._hosts.stop_replicas([StopReplica(partition=tp, delete=True)], CLOSE)
 
     @_carry_out.register
     async def _(self, effect: events.Assume) -> None:
@@ -265,9 +271,8 @@ class Hands:
     @_carry_out.register
     async def _(self, effect: events.StopReplica) -> None:
         self._watches.pop(effect.partition, None)
-        await self._hosts.stop_replicas(
-            [StopReplica(partition=effect.partition, delete=True)], CLOSE
-        )
+        async with self._one_at_a_time:
+            await self._delete(effect.partition)
 
     @_carry_out.register
     async def _(self, effect: events.WatchProgress) -> None:

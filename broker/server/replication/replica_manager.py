@@ -5,9 +5,10 @@ to be deleted (:mod:`broker.server.replication.roles`). It takes over the log th
 that is a former topic's of the same name (KIP-516): such a log stays as it is, and the partition is
 not hosted, until the log was told to be deleted. Whoever coordinates is obeyed for what is hosted
 whether ZooKeeper can be reached or not; what is to be hosted waits for its topic's settings, which
-are read there, and so does what is told behind it (as in Kafka, which holds its
-``replicaStateChangeLock`` meanwhile). A leader that nobody has told otherwise goes on leading (as
-in Kafka: it is the leader epoch that makes a zombie harmless to acks=all).
+are read there. So does what a controller tells behind it (as in Kafka, which holds its
+``replicaStateChangeLock`` meanwhile): its requests take :attr:`ReplicaManager.turn`. A leader that
+nobody has told otherwise goes on leading (as in Kafka: it is the leader epoch that makes a zombie
+harmless to acks=all).
 Not handled: several log directories failing one by one; moving replicas between directories.
 """
 
@@ -57,7 +58,9 @@ class ReplicaManager:
         self._context = context
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[TopicIdPartition, Partition] = {}
-        self._one_at_a_time = asyncio.Lock()
+        self.turn = asyncio.Lock()
+        """Whoever tells several partitions at a time holds it, so that each is told in the order of
+        requests. Without a controller it is each partition's own order that is kept."""
         self._doomed: list[TopicPartition] = []
         self._state_changes = StateChangeLog(config.id)
 
@@ -109,11 +112,10 @@ class ReplicaManager:
         Those that are hosted are first. A broker without ZooKeeper is told to follow, and of a new
         partition besides: waiting for that one's settings, it would lead on as a zombie.
         """
-        async with self._one_at_a_time:
-            return {
-                role.partition: await self._become_leader_or_follower(role, origin)
-                for role in sorted(roles, key=lambda role: role.partition not in self._partitions)
-            }
+        return {
+            role.partition: await self._become_leader_or_follower(role, origin)
+            for role in sorted(roles, key=lambda role: role.partition not in self._partitions)
+        }
 
     async def _become_leader_or_follower(
         self, role: BecomeLeaderOrFollower, origin: Origin
@@ -176,8 +178,7 @@ class ReplicaManager:
             InconsistentTopicId: the log is a former topic's.
             OSError: the disk says no.
         """
-        async with self._one_at_a_time:
-            await self._host(tp, topic_id)
+        await self._host(tp, topic_id)
 
     def step(self, tp: TopicPartition, event: Event) -> None:
         """Feeds an event to the partition's replica, if it is here."""
@@ -260,16 +261,15 @@ class ReplicaManager:
             OSError: the disk says no, and the broker halts. Nobody may be told that the logs are
                 deleted: who is would not ask again, and the next start would find them.
         """
-        async with self._one_at_a_time:
-            errors = {stop.partition: self._stop_replica(stop, origin) for stop in stops}
-            # Before the answer: a controller that was told so does not ask again.
-            doomed, self._doomed = self._doomed, []
-            try:
-                await carry_out(self._logs.delete_steps(doomed))
-            except OSError as error:
-                self._context.halt(error)
-                raise
-            return errors
+        errors = {stop.partition: self._stop_replica(stop, origin) for stop in stops}
+        # Before the answer: a controller that was told so does not ask again.
+        doomed, self._doomed = self._doomed, []
+        try:
+            await carry_out(self._logs.delete_steps(doomed))
+        except OSError as error:
+            self._context.halt(error)
+            raise
+        return errors
 
     def _stop_replica(self, stop: StopReplica, origin: Origin) -> ErrorCode:
         tp = stop.partition

@@ -31,9 +31,10 @@ async def handle(
     error = context.fence.admit(request, connection)
     if error is not ErrorCode.none:
         return LeaderAndIsrResponse(error_code=error, topics=())
-    errors = await context.replicas.become_leader_or_follower(
-        roles(request), origin("LeaderAndIsr", request)
-    )
+    async with context.replicas.turn:
+        errors = await context.replicas.become_leader_or_follower(
+            roles(request), origin("LeaderAndIsr", request)
+        )
     return LeaderAndIsrResponse(
         error_code=ErrorCode.none,
         topics=tuple(

@@ -28,7 +28,8 @@ async def handle(
         return StopReplicaResponse(error_code=error, partition_errors=())
     told = stops(request)
     try:
-        errors = await context.replicas.stop_replicas(told, origin("StopReplica", request))
+        async with context.replicas.turn:
+            errors = await context.replicas.stop_replicas(told, origin("StopReplica", request))
     except OSError:
         errors = dict.fromkeys((stop.partition for stop in told), ErrorCode.kafka_storage_error)
     return StopReplicaResponse(
