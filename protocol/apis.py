@@ -45,6 +45,7 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     45: (0, 0),
     46: (0, 0),
     47: (0, 0),
+    64: (0, 0),
 }
 """First and last, by API key; what kio has."""
 

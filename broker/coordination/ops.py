@@ -142,6 +142,16 @@ class DeleteTopic:
     expected: ZkVersion = ANY_VERSION
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveBroker:
+    """Delete the broker's queue with all that is in it, if it is there.
+
+    REFUSED if the broker is registered.
+    """
+
+    broker: BrokerId
+
+
 Op: TypeAlias = (
     Check
     | CreateLeader
@@ -155,6 +165,7 @@ Op: TypeAlias = (
     | TakeTopic
     | DeletePartition
     | DeleteTopic
+    | RemoveBroker
 )
 
 

@@ -84,6 +84,9 @@ class Coordinator(Protocol):
         Returns what was begun; None when another broker has to be asked.
         """
 
+    async def remove_broker(self, broker: BrokerId) -> Outcome:
+        """Forget a broker that will not come back."""
+
     async def controlled_shutdown(
         self, request: ControlledShutdownRequest
     ) -> ControlledShutdownResponse:

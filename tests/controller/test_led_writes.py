@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from broker.config import BrokerConfig
+from broker.coordination.administration.admin import Admin
 from broker.coordination.nodes import (
     ABSENT,
     ANY_VERSION,
@@ -27,12 +29,17 @@ from broker.coordination.ops import (
     Enqueue,
     PutAssigned,
     PutIsr,
+    RemoveBroker,
     Result,
     TakeTopic,
 )
 from broker.server.coordination import tree
+from broker.server.coordination.commands import Commands
+from broker.server.coordination.nodes import queue
+from broker.server.coordination.orders import Orders
 from broker.server.coordination.reading import Reader
 from broker.server.coordination.writing import Writer
+from broker.server.zk import znodes
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.session import SessionNumber
 from broker.types import BrokerId, LeaderEpoch, TopicPartition
@@ -259,5 +266,92 @@ def test_a_tree_is_of_one_variant(zookeeper, theirs, ours):
             with pytest.raises(tree.ForeignTree, match="nobody knows whose it is"):
                 async with connected(zookeeper, variant=ours):
                     pass
+
+    run(story())
+
+
+# --- brokers that are removed ---------------------------------------------------------------------
+
+
+def orders_of(writer, reader):
+    return Orders(reader, writer, Commands(reader, writer), Admin(fenced=True, queue_max=100))
+
+
+def test_a_broker_that_will_not_come_back_leaves_no_queue(zookeeper):
+    async def story():
+        async with connected(zookeeper) as (session, writer, reader):
+            orders = orders_of(writer, reader)
+            outcome = await orders.remove_broker(TWO)
+            assert outcome.error is ErrorCode.broker_id_not_registered
+            await session.ensure(queue(ONE))
+            await session.ensure(queue(TWO))
+            assert await wrote(writer, start(TWO), start(TWO)) is DONE
+            assert await reader.depths() == {ONE: 0, TWO: 2}
+            assert (await orders.remove_broker(TWO)).error is ErrorCode.none
+            assert await reader.depths() == {ONE: 0}
+            assert await reader.live() == frozenset()
+            assert await wrote(writer, start(TWO)) is REFUSED, "nobody puts anything in any more"
+
+    run(story())
+
+
+def test_a_broker_that_runs_is_not_removed(zookeeper):
+    async def story():
+        async with connected(zookeeper) as (session, writer, reader):
+            await session.ensure(queue(TWO))
+            await session.ensure(znodes.broker_id(TWO))
+            outcome = await orders_of(writer, reader).remove_broker(TWO)
+            assert outcome.error is ErrorCode.invalid_request
+            assert "broker 2 is running" in outcome.text
+            assert await wrote(writer, RemoveBroker(broker=TWO)) is REFUSED, "whoever was faster"
+            assert await reader.depths() == {TWO: 0}
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        (assigned(REPLICAS, ONE, TWO),),
+        (assigned(REPLICAS, ONE), assigned(REASSIGNED, TWO)),
+        (
+            assigned(REPLICAS, ONE),
+            PutAssigned(node=REASSIGNED, replicas=(ONE,), removing=(TWO,), expected=ABSENT),
+        ),
+    ],
+    ids=["a replica", "one that is coming", "one that is going"],
+)
+def test_a_broker_with_replicas_is_not_removed(zookeeper, held):
+    """They could be neither moved away nor deleted."""
+
+    async def story():
+        async with connected(zookeeper) as (session, writer, reader):
+            await session.ensure(queue(TWO))
+            assert await wrote(writer, CreateTopic(topic="t"), *held) is DONE
+            outcome = await orders_of(writer, reader).remove_broker(TWO)
+            assert outcome.error is ErrorCode.invalid_request
+            assert "broker 2 has replicas of t-0" in outcome.text
+            assert await reader.depths() == {TWO: 0}
+
+    run(story())
+
+
+def test_a_queue_that_is_made_again_is_read_anew(zookeeper):
+    """The names of its entries begin at 0 again; what was read by these names is another's."""
+
+    async def story():
+        async with connected(zookeeper) as (session, writer, reader):
+            await session.ensure(queue(TWO))
+            assert await wrote(writer, start(TWO)) is DONE
+            (before,) = await reader.queue(TWO)
+            assert await wrote(writer, RemoveBroker(broker=TWO)) is DONE
+            await session.ensure(queue(TWO))
+            close = StateChangeRequest(
+                change=Change.CLOSE_REPLICA, partition=TP, leader=ONE, epoch=EPOCH
+            )
+            assert await wrote(writer, Enqueue(broker=TWO, request=close)) is DONE
+            (after,) = await reader.queue(TWO)
+            assert after.name == before.name
+            assert after.request == close
 
     run(story())

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from simulated_cluster import PAUSE_S, Cluster
 
+from broker.server.coordination.by_leaders import ByLeaders
 from broker.server.coordination.led_topics import TIMEOUT_S
 from broker.server.coordination.tree import ForeignTree
 from broker.server.replication.partition import Partition
 from broker.types import TopicPartition
+from simulation.world.bad_links import both_ways
 from simulation.world.slow_disks import SlowDisks
 from simulation.zookeeper.ensemble import HOST
 
@@ -271,3 +274,64 @@ def test_a_move_is_taken_back_by_whoever_is_asked(seed: int) -> None:
         assert cluster.run(there_and_back()) == (ErrorCode.none, ErrorCode.none)
     finally:
         cluster.close()
+
+
+# --- brokers that are removed ---------------------------------------------------------------------
+
+
+async def removed(cluster: Cluster, broker: int) -> ErrorCode:
+    """What broker 1 answers to ``kafka-cluster unregister``."""
+    request = UnregisterBrokerRequest(broker_id=broker)  # type: ignore[arg-type]
+    answer = await cluster.client._by(1, request)
+    assert answer is not None
+    error: ErrorCode = answer.error_code
+    return error
+
+
+def depths(cluster: Cluster) -> dict[int, int]:
+    """The queues that broker 1 counts for its metrics."""
+
+    async def counted() -> dict[int, int]:
+        app = cluster.nodes[1].app
+        assert app is not None
+        assert isinstance(app.coordinator, ByLeaders)
+        return dict(await app.coordinator._reader.depths())
+
+    return cluster.run(counted())
+
+
+def test_broker_that_is_removed_has_a_queue_again_when_it_is_back() -> None:
+    """Also if it is removed while it is on its way back: it is registered last of all."""
+    cluster = Cluster(1, brokers=4, properties=LED)
+    cluster.start()
+    all_started(cluster)
+    four = cluster.nodes[4]
+    try:
+        assert cluster.run(removed(cluster, 4)) is ErrorCode.invalid_request, "it runs"
+        four.kill()
+        cluster.until(lambda: depths(cluster)[4] == 0)
+
+        async def until_removed() -> None:
+            while (error := await removed(cluster, 4)) is not ErrorCode.none:
+                assert error is ErrorCode.invalid_request, "its session is not over yet"
+                await asyncio.sleep(PAUSE_S)
+
+        cluster.run(until_removed())
+        assert depths(cluster).keys() == {1, 2, 3}
+        assert cluster.run(removed(cluster, 4)) is ErrorCode.broker_id_not_registered
+
+        async def back() -> int:
+            times = 0
+            for one, other in both_ways(four.host, HOST):
+                cluster.network.set_latency(one, other, 0.3, 0.0)
+            four.start()
+            while (error := await removed(cluster, 4)) is not ErrorCode.invalid_request:
+                times += error is ErrorCode.none
+            await cluster.client.create("t", partitions=4, replicas=4)
+            return times
+
+        assert cluster.run(back()) > 0, "it was removed when it had its queue already"
+        assert depths(cluster).keys() == {1, 2, 3, 4}
+    finally:
+        cluster.close()
+    assert not cluster.loop.troubles

@@ -7,8 +7,11 @@ is told comes in requests (:mod:`broker.server.requests.leader_and_isr` and its 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
+from kio.schema.errors import ErrorCode
+
 from broker.config import BrokerConfig
 from broker.controller.context import Context
+from broker.controller.events import Outcome
 from broker.replication.events import WriteIsr
 from broker.server.admin.topic_store import TopicStore
 from broker.server.clock import Clock
@@ -91,6 +94,10 @@ class ByController:
     ) -> Outcomes | None:
         """See :meth:`ControllerRuntime.alter_reassignments`."""
         return await self._controller.alter_reassignments(targets)
+
+    async def remove_broker(self, _broker: BrokerId) -> Outcome:
+        """With a controller nothing is left of a broker that is not registered."""
+        return Outcome(ErrorCode.unsupported_version)
 
     async def controlled_shutdown(
         self, request: ControlledShutdownRequest

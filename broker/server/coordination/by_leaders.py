@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from broker.config import BrokerConfig
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.controller.context import Context
+from broker.controller.events import Outcome
 from broker.coordination.administration.admin import Admin
 from broker.coordination.coordinator import Coordinator
 from broker.coordination.events import BrokersRead, IsrAsked, ShutdownAsked
@@ -137,6 +138,10 @@ class ByLeaders:
     ) -> Outcomes | None:
         """See :class:`~broker.server.coordination.orders.Orders`."""
         return await self._orders.reassign(targets)
+
+    async def remove_broker(self, broker: BrokerId) -> Outcome:
+        """See :class:`~broker.server.coordination.orders.Orders`."""
+        return await self._orders.remove_broker(broker)
 
     async def controlled_shutdown(
         self, _request: ControlledShutdownRequest

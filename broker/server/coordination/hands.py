@@ -202,8 +202,13 @@ class Hands:
     async def _(self, _effect: events.RegisterBroker) -> None:
         self._begin(self._registered())
 
-    async def _registered(self) -> None:
+    async def _registered(self) -> events.Event | None:
+        """Somebody may have removed this broker while it was starting, and its queue with it."""
         await self._register()
+        if await self._reader.exists(nodes.queue(self._me)) is not None:
+            return None
+        await self._session.ensure(nodes.queue(self._me))
+        return events.QueueChanged()
 
     def session_over(self) -> None:
         """Nothing is heard of its watches any more."""

@@ -14,8 +14,9 @@ from broker.controller.events import Outcome
 from broker.coordination.administration.admin import Admin, Command
 from broker.coordination.administration.admin import Outcome as CommandOutcome
 from broker.coordination.nodes import ADMIN, Change, Kind, Node, PartitionView, StateChangeRequest
-from broker.coordination.ops import Check, Enqueue, PutIsr, Result
+from broker.coordination.ops import Check, Enqueue, PutIsr, RemoveBroker, Result
 from broker.server.coordination.commands import Commands
+from broker.server.coordination.nodes import queue
 from broker.server.coordination.reading import Reader
 from broker.server.coordination.writing import Writer
 from broker.server.coordinator import Outcomes
@@ -24,6 +25,9 @@ from broker.types import BrokerId, LeaderEpoch, TopicPartition
 
 LOOK_S = 0.05
 """How often it is looked whether somebody leads."""
+
+NAMED_MAX = 5
+"""Partitions that a refusal names."""
 
 TIMEOUT_S = 30.0
 """These commands wait for nothing."""
@@ -159,6 +163,33 @@ class Orders:
             if await self._done(self._admin.cancel_reassignment(tp)):
                 return DONE
 
+    # --- brokers ----------------------------------------------------------------------------
+
+    async def remove_broker(self, broker: BrokerId) -> Outcome:
+        """The remove-brokers command (*Design V2*, "Paths stored in Zookeeper"): delete the queue
+        of a broker that will not come back. One that does gets a new queue.
+
+        A broker that has a replica, or is to close one, keeps its queue: without it the partition
+        could be neither moved away nor deleted.
+        """
+        await self._reader.sync()
+        if broker in await self._reader.live():
+            return _refused(f"broker {broker} is running: stop it first")
+        held = await self._reader.naming(broker, removing=True)
+        if held:
+            named = ", ".join(map(str, sorted(held)[:NAMED_MAX]))
+            more = f" and {len(held) - NAMED_MAX} more" if len(held) > NAMED_MAX else ""
+            return _refused(f"broker {broker} has replicas of {named}{more}: move them first")
+        if await self._reader.exists(queue(broker)) is None:
+            text = f"there is no broker {broker}"
+            return Outcome(ErrorCode.broker_id_not_registered, text)
+        while True:
+            written = await self._writer.write((RemoveBroker(broker=broker),), None)
+            if written.result is Result.DONE:
+                return DONE
+            if written.result is Result.REFUSED:
+                return _refused(f"broker {broker} is running: stop it first")
+
     # --- what they share --------------------------------------------------------------------
 
     async def _each(
@@ -178,6 +209,10 @@ class Orders:
             return True
         await asyncio.sleep(LOOK_S)
         return False
+
+
+def _refused(text: str) -> Outcome:
+    return Outcome(ErrorCode.invalid_request, text)
 
 
 def _known(

@@ -39,8 +39,9 @@ class Reader:
 
     def __init__(self, session: ZkSession) -> None:
         self._session = session
-        self._queued: dict[BrokerId, dict[str, QueuedRequest]] = {}
-        """What was in the queues when they were last read: an entry never changes."""
+        self._queued: dict[BrokerId, tuple[int, dict[str, QueuedRequest]]] = {}
+        """What was in the queues when they were last read, by the transaction that made the queue:
+        an entry never changes. The names of a queue that is made again begin anew."""
 
     # --- partitions -------------------------------------------------------------------------
 
@@ -139,17 +140,29 @@ class Reader:
         }
         return {tp: assigned.replicas for tp, assigned in found.items() if assigned is not None}
 
-    async def naming(self, broker: BrokerId) -> frozenset[TopicPartition]:
-        """The partitions that this broker has, or is about to have, a replica of."""
+    async def naming(
+        self, broker: BrokerId, *, removing: bool = False
+    ) -> frozenset[TopicPartition]:
+        """The partitions that this broker has, or is about to have, a replica of.
+
+        ``removing``: and those of which it is to lose one when a reassignment ends.
+        """
         # In this order: a creation that is completed between the two readings takes a partition
         # from there to here. The other way round a broker that starts just then hosts it not, nor
         # is it told to again: it had taken that out of its queue before it was killed.
         orders = await self.reassignments()
-        moving = {tp: order.replicas for tp, order in orders.items()}
+        moving = {
+            tp: (*order.replicas, *(order.removing if removing else ()))
+            for tp, order in orders.items()
+        }
         assigned = await self.assigned(await self.topics())
         return frozenset(
             tp for found in (assigned, moving) for tp, ids in found.items() if broker in ids
         )
+
+    async def sync(self) -> None:
+        """What is read from now on is no older than what anybody was told before."""
+        await self._session.sync(znodes.BROKER_IDS)
 
     # --- brokers ----------------------------------------------------------------------------
 
@@ -165,13 +178,18 @@ class Reader:
         """A broker's queue; what in it makes no sense is removed. ``watch`` is called when
         something is put in or taken out."""
         where = nodes.queue(broker)
-        names = sorted(await self._session.children(where, watch))
-        known = self._queued.get(broker, {})
+        listed_names, stat = await asyncio.gather(
+            self._session.children(where, watch), self.exists(where)
+        )
+        names = sorted(listed_names)
+        made = 0 if stat is None else int(stat.czxid)
+        former, entries = self._queued.get(broker, (made, {}))
+        known = entries if former == made else {}
         new = [name for name in names if name not in known]
         read = await asyncio.gather(*(self._queued_request(where, name) for name in new))
         found = known | {entry.name: entry for entry in read if entry is not None}
         listed = {name: found[name] for name in names if name in found}
-        self._queued[broker] = listed
+        self._queued[broker] = made, listed
         return tuple(listed.values())
 
     async def _queued_request(self, where: str, name: str) -> QueuedRequest | None:

@@ -184,6 +184,14 @@ class Writer:
                 ]
             case events.DeletePartition():
                 return await self._remove_all(nodes.partition(op.partition))
+            case events.RemoveBroker():
+                # A transaction cannot ask that a node be absent: made and deleted again, it was.
+                registered = znodes.broker_id(op.broker)
+                absent = [
+                    _Step(_create(registered, b"")),
+                    _Step(_remove(registered, ANY_VERSION)),
+                ]
+                return [*absent, *await self._remove_all(nodes.queue(op.broker))]
             case events.DeleteTopic():
                 home = znodes.topic(op.topic)
                 steps = [_Step(_remove(home, op.expected))]

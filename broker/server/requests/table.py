@@ -38,6 +38,7 @@ from broker.server.requests import (
     produce,
     stop_replica,
     sync_group,
+    unregister_broker,
     update_metadata,
 )
 from broker.server.requests.client import Client
@@ -77,6 +78,7 @@ from broker.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochReq
 from broker.wire.messages.produce import ProduceRequest
 from broker.wire.messages.stop_replica import StopReplicaRequest
 from broker.wire.messages.sync_group import SyncGroupRequest
+from broker.wire.messages.unregister_broker import UnregisterBrokerRequest
 from broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 Q = TypeVar("Q", bound=Request[Response])
@@ -188,11 +190,15 @@ APIS: Final[Mapping[int, Served]] = {
     46: Api(ListPartitionReassignmentsRequest, range(1), list_partition_reassignments.handle),
     42: Api(DeleteGroupsRequest, range(3), delete_groups.handle),
     47: Api(OffsetDeleteRequest, range(1), offset_delete.handle),
+    64: Api(UnregisterBrokerRequest, range(1), unregister_broker.handle),
 }
 SERVED: Final = {key: api.versions for key, api in APIS.items()}
 
 _ORDERS: Final = frozenset({4, 5, 6, 7})
 """Between brokers and their controller."""
+
+_WITHOUT_CONTROLLER: Final = frozenset({64})
+"""Of brokers that have no controller. Kafka's that have one in ZooKeeper do not serve these."""
 
 TO_THEIR_END: Final = frozenset({4, 5})
 """Carried out to the end once they have come, whatever becomes of the connection. A controller that
@@ -217,4 +223,5 @@ def readable(served: Mapping[int, range]) -> Mapping[int, Container[int]]:
 def served(*, orders: bool) -> Mapping[int, range]:
     """Versions by API; without ``orders`` none of those by which a controller is obeyed: where
     there is none, whoever sends them is not to be believed."""
-    return {key: versions for key, versions in SERVED.items() if orders or key not in _ORDERS}
+    others = _WITHOUT_CONTROLLER if orders else _ORDERS
+    return {key: versions for key, versions in SERVED.items() if key not in others}
