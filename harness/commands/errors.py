@@ -1,5 +1,6 @@
 """How a command fails: one clear message and the exit status that it deserves."""
 
+import errno
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,9 @@ def told() -> Iterator[None]:
         if debugging():
             traceback.print_exc()
         damaged = isinstance(failure, HistoryError)
-        fail(str(failure), ExitStatus.INCONCLUSIVE if damaged else ExitStatus.INFRASTRUCTURE)
+        full = isinstance(failure, OSError) and failure.errno == errno.ENOSPC
+        hint = ": make room, then `ackproof check` checks what was recorded" if full else ""
+        fail(f"{failure}{hint}", ExitStatus.INCONCLUSIVE if damaged else ExitStatus.INFRASTRUCTURE)
 
 
 def debugging() -> bool:

@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from harness import directory as places
-from harness import outside
+from harness import free_space, outside
 from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
 from harness.campaign.model.campaign import Campaign
@@ -20,13 +20,14 @@ from harness.campaign.problems.places import (
     elsewhere,
     lacking_capabilities,
     missing_programs,
+    strange_programs,
     without_hosts,
 )
 from harness.campaign.skipping import nothing_left, without_refused
 from harness.campaign.validation import CampaignFile
 from harness.commands import options
 from harness.commands.dry_run import timelines
-from harness.commands.errors import debugging, told
+from harness.commands.errors import debugging, fail, told
 from harness.console import console
 from harness.exit_status import ExitStatus
 from harness.running import execution
@@ -116,15 +117,18 @@ def run(
             campaign_file, meant=meant, system=system, metadata_quorum=metadata_quorum
         )
         campaign = _resolved(file.campaign, backend, inventory, seed)
+        if strange := list(strange_programs(campaign, programs)):
+            fail("; ".join(f"--program: {reason}" for reason in strange), ExitStatus.USAGE)
         if dry_run:
             click.echo(f"{campaign.name}: seed {campaign.seed}")
             console().print(timelines(campaign))
             _tell_doings(campaign)
             return
-        file.refuse(missing_programs(campaign, [path.absolute() for path in programs]))
+        file.refuse(missing_programs(campaign, programs))
         campaign = _placed(campaign, file, frozenset(accepted), skip_refused)
         _check_cluster(campaign, file, yes=meant)
         clock = SystemClock()
+        free_space.require(campaign, out or places.RESULTS)
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
         go_inside(

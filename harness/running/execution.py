@@ -23,6 +23,7 @@ from harness.running.deadline import Clock
 from harness.running.interruption import Interruption
 from harness.running.progress import Progress, progress
 from harness.running.recorder import RunRecorder
+from harness.running.run_log import logging_to
 from history.printable import printable
 from history.schema import INTERRUPTED
 from history.storage import AnyPath
@@ -201,7 +202,7 @@ def _one_run(
     (run_directory / "logs").mkdir()
     recorder = RunRecorder(run_directory / "history", clock)
     scratch = directory / "scratch" / f"run-{plan.number}"
-    with _logging_to(run_directory / "logs" / "harness.log"):
+    with logging_to(run_directory / "logs" / "harness.log", display.note):
         try:
             with _backend(plan, scratch, run_directory, display) as backend, interruption.noted():
                 run = _prepare(campaign, plan, run_directory, backend, recorder, display, clock)
@@ -267,20 +268,3 @@ def _prepare(
         kept={} if outside is None else KEPT,
         racks=racks_of([broker.name for broker in system.brokers], plan.cluster.properties),
     )
-
-
-@contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
-    """Everything that is logged meanwhile goes to ``path`` and not to the terminal."""
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    root = logging.getLogger()
-    before = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        root.setLevel(before)
-        root.removeHandler(handler)
-        handler.close()

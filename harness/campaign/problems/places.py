@@ -12,7 +12,7 @@ from harness.campaign.plan.needs import DISKS, refusal, struck
 from history.cell import LIBRDKAFKA, is_program
 from infra import client_programs, systems
 from infra.documents import Problem
-from infra.interface import Capability
+from infra.interface import Capability, InfraError
 from infra.systems import names
 from nemesis import FAULTS
 
@@ -50,11 +50,25 @@ def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
     ``allowed``: the programs of the user's own that may be started: a campaign file, which may come
     from anybody, does not decide that (as of librdkafka's plugins:
     :data:`workloads.configuration.RESERVED`)."""
+    meant = {path.resolve() for path in allowed}
     for client in clients_of(campaign.cells):
         if client == LIBRDKAFKA:
             continue
         if (reason_missing := client_programs.missing(client)) is not None:
             yield Problem(field=_FIELD, reason=reason_missing)
-        elif is_program(client) and client_programs.own(client) not in allowed:
+        elif is_program(client) and client_programs.own(client).resolve() not in meant:
             reason = f"it would start {client} with your rights; if that is meant: "
             yield Problem(field=_FIELD, reason=f"{reason}--program {client}")
+
+
+def strange_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[str]:
+    """Yield why a program that the user allows cannot be meant: it is none, or no cell names it."""
+    named = {Path(client).resolve() for client in clients_of(campaign.cells) if is_program(client)}
+    for path in allowed:
+        try:
+            program = client_programs.own(str(path))
+        except InfraError as error:
+            yield str(error)
+            continue
+        if program.resolve() not in named:
+            yield f"no cell of the campaign has the client {path}: name it under cells.client"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from statistics import mean
 
+from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.cells import CELLS_MAX, Sweep, expand
 from harness.campaign.model.clusters import RUNS_MAX, ClusterSpec
 from harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEntry, Schedule, StoryEntry
@@ -129,6 +130,13 @@ def _bytes(draft: Draft) -> float | None:
     if copied is None or draft.workload is None or draft.workload.flat_out:
         return None
     return draft.workload.rate * copied
+
+
+def bytes_of_a_run(campaign: Campaign) -> float:
+    """Return what the disks have to hold of the longest run, and more: what is only read is
+    counted, too. 0 where it cannot be told, of clients that send flat out."""
+    sections = {name: getattr(campaign, name) for name in Draft.__dataclass_fields__}
+    return _bytes_of_a_run(Draft(**sections)) or 0
 
 
 def _bytes_of_a_run(draft: Draft) -> float | None:

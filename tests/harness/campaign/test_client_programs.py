@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from click.testing import CliRunner
 from memory_cluster import MemoryNode
 
 from harness.backends import Site
@@ -14,6 +15,7 @@ from harness.campaign.model.cells import expand
 from harness.campaign.model.clusters import ClusterSpec
 from harness.campaign.problems.places import missing_programs
 from harness.campaign.validation import check
+from harness.cli import cli
 from harness.running import clients
 from history.cell import LIBRARIES, Cell
 from infra import client_builds, client_programs
@@ -209,3 +211,28 @@ def test_what_lacks_a_compiler_says_so(
         "java: no javac in PATH: install a JDK (Debian: apt-get install default-jdk-headless)\n"
     )
     assert not list((nothing_built / "ackproof" / "clients").iterdir())
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_program_that_nobody_can_mean_is_refused(
+    campaign_file, own_program: Path, tmp_path: Path, dry: tuple[str, ...]
+) -> None:
+    file = campaign_file({"cells.acks": "all", "cells.client": "librdkafka", "faults": []})
+    (tmp_path / "text").write_text("no program")
+    for program, words in (
+        ("./nope", "there is no program"),
+        (str(tmp_path), "there is no program"),
+        (str(tmp_path / "text"), "may not be executed"),
+        (str(own_program), "no cell of the campaign has the client"),
+    ):
+        told = CliRunner().invoke(cli, ["run", str(file), "--program", program, *dry])
+        assert told.exit_code == 2
+        assert "--program: " in told.stderr
+        assert words in told.stderr
+        assert len(told.stderr.splitlines()) == 1
+
+
+def test_program_may_be_named_in_another_way(problems, own_program: Path) -> None:
+    (own_program.parent / "sub").mkdir()
+    same = own_program.parent / "sub" / ".." / own_program.name
+    assert problems(str(own_program), allowed=(same,)) == []
