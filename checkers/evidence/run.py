@@ -62,22 +62,19 @@ class RunEvidence:
         faults: Those that the history tells of, planned or not.
         unrecorded: Planned faults that the history may have lost rows of, as what they may have
             done.
-        words: What brokers said of each partition in their own logs.
-        orders: Of which leader epochs each broker was told, likewise.
-        cuts: And of truncations.
+        words, orders, cuts: What the brokers' own logs say of each partition; of the leader epochs
+            that each broker was told; of truncations.
         absences: When brokers were seen to have no ZooKeeper session.
         recovery, servers, zookeeper, failovers: Rows of these tables.
         ends: The ends of servers that no fault accounts for.
         logs: The brokers' logs that were collected; None where there is no such directory.
         collected: When the brokers' logs were copied; None where that did not end well.
         read_began: When the final read began; None where the steps do not tell.
-        asked_to_end: When clients were about to be, at the end of the workload; None where that is
-            not known.
+        asked_to_end: When clients were about to be; None where that is not known.
         flushed: Whether the clients are known to have closed their histories.
         incomplete: The tables of the run as a whole that are not what their writers closed: what
             rests on one of them is unknown.
-        infrastructure_failed: See :func:`checkers.evidence.steps.infrastructure_failures`.
-        stopped: Whether the user asked the run to stop.
+        infrastructure_failed, stopped: As :mod:`checkers.evidence.steps` has it.
         gaps: What the evidence lacks, and of which cells.
         findings: What else a reader must know.
     """

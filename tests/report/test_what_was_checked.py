@@ -10,7 +10,7 @@ import pytest
 from checked_cells import run
 from checked_in_process import checked
 from junitparser import JUnitXml, Skipped
-from made_histories import FINISHED, MadeRun, write_campaign
+from made_histories import FINISHED, MadeRun, state, write_campaign
 from rich.console import Console
 
 from checkers.verdict import ANOMALIES, CampaignResult, Verdict
@@ -33,7 +33,9 @@ UNTOLD = (
 @pytest.fixture
 def external(tmp_path: Path) -> Path:
     """Results of a run on an external cluster, of which clients are told no leader epochs."""
-    directory = write_campaign(tmp_path / "results", run(cluster=()))
+    directory = write_campaign(
+        tmp_path / "results", run(cluster=[{**state(-9, 1, 0, [1, 2, 3]), "leader_epoch": None}])
+    )
     plan = json.loads((directory / FILE).read_text(encoding="utf-8"))
     plan["runs"][0]["external"] = True
     (directory / FILE).write_text(json.dumps(plan), encoding="utf-8")
