@@ -70,6 +70,13 @@ class Observed:
     states: tuple[State, ...] = ()
     holes: tuple[Span, ...] = ()
 
+    def until(self, end: int) -> "Observed":
+        """Return what was seen before a time. A hole that began before it stays as it is."""
+        return Observed(
+            states=tuple(state for state in self.states if state.time < end),
+            holes=tuple(hole for hole in self.holes if hole.start < end),
+        )
+
     def changes(self) -> Iterator[tuple[State, State]]:
         """Each state and the one after it."""
         return pairwise(self.states)

@@ -4,6 +4,7 @@ tables tell."""
 from dataclasses import replace
 
 from checkers.cluster.faults import FOREVER, Partition
+from checkers.cluster.observed import OBSERVATION_LAG_NS
 from checkers.cluster.reach import settle_ns
 from checkers.evidence.run import RunEvidence
 from checkers.promises.agreement import Agreement, agreement
@@ -20,13 +21,14 @@ _OFFSETS = Cell(name=OFFSETS_TOPIC, topic=OFFSETS_TOPIC, settings={"acks": "all"
 
 def terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
     """From when on a partition's acked records are promised to be kept."""
-    return terms(cell, partition, around(run, partition))
+    return terms(cell, partition, _until_read(run, around(run, partition)))
 
 
 def shown_terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
     """From when on what consumers were shown of a partition is promised to stay."""
     bound = run.clock_bound_ns(partition, "sends", "polls")
-    return shown_terms(cell, partition, replace(around(run, partition), clock_bound_ns=bound))
+    befell = _until_read(run, around(run, partition))
+    return shown_terms(cell, partition, replace(befell, clock_bound_ns=bound))
 
 
 def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Terms:
@@ -35,7 +37,7 @@ def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partiti
     if kept_in is None:
         why = f"nobody watched who coordinated {group.name}"
         return Terms(unknown_before=FOREVER, why=(why,))
-    return terms(_OFFSETS, kept_in, around_group(run, kept_in, partition))
+    return terms(_OFFSETS, kept_in, _until_read(run, around_group(run, kept_in, partition)))
 
 
 def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
@@ -49,7 +51,7 @@ def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
             why = f"nobody watched who led {topic}"
             found.append(Terms(unknown_before=FOREVER, why=(why,)))
         for partition in [(topic, number) for number in range(many)]:
-            befell = replace(around(run, partition), clock_bound_ns=bound)
+            befell = _until_read(run, replace(around(run, partition), clock_bound_ns=bound))
             found.append(terms(cell if topic == cell.topic else _OFFSETS, partition, befell))
     return Terms(
         unpromised_before=max(one.unpromised_before for one in found),
@@ -87,6 +89,16 @@ def around(run: RunEvidence, partition: Partition) -> Surroundings:
         tenures=run.observation.tenures,
         combined=frozenset(run.planned.combined),
     )
+
+
+def _until_read(run: RunEvidence, befell: Surroundings) -> Surroundings:
+    """Return what came before the final read had ended: what came later excuses nothing that the
+    read did not find. A change is seen up to a moment after it took place."""
+    if run.read_over is None:
+        return befell
+    end = min(run.read_over + OBSERVATION_LAG_NS, FOREVER)
+    faults = tuple(fault for fault in befell.faults if fault.start < end)
+    return replace(befell, observed=befell.observed.until(end), faults=faults)
 
 
 def around_group(run: RunEvidence, kept_in: Partition, read: Partition) -> Surroundings:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.cluster.faults import FOREVER, FaultFacts, Partition, faults_of, possible
+from checkers.cluster.faults import FaultFacts, Partition, faults_of
 from checkers.cluster.observed import Absence, Observation, Span, absences
 from checkers.cluster.reach import settle_ns
 from checkers.evidence import closings, costs, gaps, outside, steps
@@ -19,6 +19,7 @@ from checkers.evidence.closings import Closings
 from checkers.evidence.collected_files import CollectedFiles, collected_files
 from checkers.evidence.crashes import came, crashes_of, told_apart
 from checkers.evidence.ends import End, unaccounted
+from checkers.evidence.fault_proofs import fault_gaps, unrecorded
 from checkers.evidence.final_read import FinalRead
 from checkers.evidence.final_reads import ReadFacts, ends_not_met, read_gaps, reads_of
 from checkers.evidence.gaps import UNJUDGED, Gap
@@ -70,6 +71,7 @@ class RunEvidence:
         logs: The brokers' logs that were collected; None where there is no such directory.
         collected: When the brokers' logs were copied; None where that did not end well.
         read_began: When the final read began; None where the steps do not tell.
+        read_over: When it ended well; None where the steps do not tell.
         asked_to_end: When clients were about to be; None where that is not known.
         flushed: Whether the clients are known to have closed their histories.
         incomplete: The tables of the run as a whole that are not what their writers closed: what
@@ -100,6 +102,7 @@ class RunEvidence:
     logs: Logs | None
     collected: Span | None
     read_began: int | None
+    read_over: int | None
     asked_to_end: int | None
     flushed: bool
     incomplete: frozenset[str]
@@ -178,8 +181,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *ends_not_met(reads),
         *clocks.findings(),
         *_unmeasured(planned, tables),
-        *_uncollected(planned, logs, collected, files),
-        *outside.findings(planned),
+        *_unchecked(planned, logs, collected, files),
     )
     return RunEvidence(
         planned=planned,
@@ -187,7 +189,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         history=history,
         reads=reads,
         faults=faults,
-        unrecorded=tuple(_unrecorded(planned, faults, tables["phases"], incomplete)),
+        unrecorded=tuple(unrecorded(planned, faults, tables["phases"], incomplete)),
         observation=observation,
         clocks=clocks,
         writers=writers,
@@ -203,6 +205,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         logs=logs,
         collected=collected,
         read_began=steps.began_after(tables["phases"], "final-read", "workload"),
+        read_over=steps.ended_after(tables["phases"], "final-read", "workload"),
         asked_to_end=steps.begun(tables["phases"], "flush"),
         incomplete=incomplete,
         flushed="flush" in steps.ended(tables["phases"]),
@@ -244,61 +247,17 @@ def _unmeasured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Ite
         yield from costs.findings(planned, tables["failovers"], tables["zookeeper"])
 
 
-def _uncollected(
+def _unchecked(
     planned: PlannedRun, logs: Logs | None, collected: Span | None, files: CollectedFiles
 ) -> Iterator[str]:
-    """Of a manifest that plans it: one from former days says nothing of it."""
+    """Describe which logs were not compared, and what no cluster of your own tells. A manifest from
+    before logs were collected plans none."""
     if planned.replicas and collected is None:
         yield "replicas not compared: the step collect did not end well"
     elif planned.replicas and logs is None:
         yield "replicas not compared: their logs were not collected"
     yield from files.findings
-
-
-def _fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Gap]:
-    told = {(fault.fault_id, fault.name) for fault in faults}
-    for plan in planned.faults:
-        if (plan.fault_id, plan.fault) not in told:
-            label = f"{plan.fault}#{plan.fault_id}"
-            yield Gap(words=f"{label} on {plan.target}: the history has nothing of it")
-    cells = _cells(planned)
-    for fault in faults:
-        # What was not injected did not happen, what has not bitten neither; but the cells that it
-        # was to touch have not lived through it. Others lose nothing.
-        touched = frozenset(c.name for c in cells if any(map(fault.touches, c.topic_partitions)))
-        for words in _unproven(fault):
-            yield Gap(words=f"{fault.label} on {fault.target}{words}", cells=touched)
-
-
-def _unrecorded(
-    planned: PlannedRun,
-    faults: Sequence[FaultFacts],
-    phases: Sequence[Row],
-    incomplete: frozenset[str],
-) -> Iterator[FaultFacts]:
-    """Yield what planned faults may have done of which rows may be missing.
-
-    A fault is written down before it is injected. So none is missing of a whole table where the run
-    was interrupted before all of them had their turn.
-    """
-    told = {(fault.fault_id, fault.name) for fault in faults}
-    interrupted = "phases" not in incomplete and steps.span(phases, "faults") is None
-    for plan in planned.faults:
-        if "faults" in incomplete or ((plan.fault_id, plan.fault) not in told and not interrupted):
-            yield possible(plan)
-
-
-def _unproven(fault: FaultFacts) -> Iterator[str]:
-    if not fault.planned:
-        yield ": the manifest plans no such fault"
-    elif not fault.trusted:
-        yield f" destroys {fault.destroys!r}, which is not known"
-    if fault.injected is None:
-        yield " was not injected"
-    elif not fault.bit:
-        yield " is not proven to have bitten"
-    if fault.end == FOREVER:
-        yield " is not proven healed"
+    yield from outside.findings(planned)
 
 
 def _lacking(
@@ -309,7 +268,7 @@ def _lacking(
     observation: Observation,
 ) -> Iterator[Gap]:
     """Yield which faults are not proven, and what was not read back, compared or observed."""
-    yield from _fault_gaps(planned, faults)
+    yield from fault_gaps(planned, faults)
     yield from read_gaps(planned, reads)
     yield from _clock_gaps(planned, clocks)
     yield from _unobserved(planned, observation)

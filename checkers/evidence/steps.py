@@ -97,6 +97,12 @@ def began_after(rows: Sequence[Row], step: str, before: str) -> int | None:
     return start if start is not None and earlier is not None and start > earlier else None
 
 
+def ended_after(rows: Sequence[Row], step: str, before: str) -> int | None:
+    """Return when such a step ended well; None where the times of the steps do not tell."""
+    told = span(rows, step)
+    return None if told is None or began_after(rows, step, before) is None else told.end
+
+
 def ended(rows: Sequence[Row]) -> set[str]:
     """The steps that came to their end, well or not."""
     return {row["phase"] for row in rows if row["event"] == "end"}

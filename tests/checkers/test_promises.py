@@ -14,6 +14,7 @@ from made_histories import (
     ALL,
     BEFORE,
     DURING,
+    FINISHED,
     KILL,
     T0,
     UNCLEAN,
@@ -568,6 +569,45 @@ def test_the_boundary_moves_with_the_clock_bound(tmp_path: Path) -> None:
     assert concluded(tmp_path / "near", ACKS_1, made, TAKEN).verdict is FAIL
     far = concluded(tmp_path / "far", ACKS_1, made, TAKEN, bounds=(4_000_000_000, 0))
     assert far.verdict is NOT_GUARANTEED
+
+
+# --- what came after the final read -------------------------------------------------------------
+
+READ_FROM_TO = {"workload": (0, 1), "final-read": (120, 130), "collect": (140, 150)}
+
+
+def read_from_to(steps: Mapping[str, tuple[float, float]]) -> list[dict[str, Any]]:
+    """The steps of a run, with the times of some."""
+    return [
+        {**row, "time": at(steps[row["phase"]][row["event"] == "end"])}
+        if row["phase"] in steps
+        else row
+        for row in FINISHED
+    ]
+
+
+AFTERWARDS = {
+    "acks=1": (ACKS_1, [*STAYS, state(135, 2, 1, (2, 3))], KILL),
+    "unclean": (MINIMAL, [*ONE_LEFT, state(135, 2, 1, (2,))], KILL),
+    "power": (ALL, STAYS, strike(133, 134, servers=("broker-1", "broker-2", "broker-3"))),
+    "unwatched": (ACKS_1, [*STAYS, connection(135, "zookeeper-lost")], KILL),
+}
+
+
+@pytest.mark.parametrize("name", AFTERWARDS)
+def test_what_came_after_the_final_read_excuses_no_loss(tmp_path: Path, name: str) -> None:
+    settings, cluster, faults = AFTERWARDS[name]
+    made = losing(WELL, FIRST)
+    phases = read_from_to(READ_FROM_TO)
+    read = concluded(tmp_path / "read", settings, made, cluster, faults, phases=phases)
+    assert read.verdict is FAIL
+    # It had not ended then, or the steps do not tell when it did.
+    reading = read_from_to({**READ_FROM_TO, "final-read": (120, 139)})
+    untimed = read_from_to({"workload": (0, 1), "final-read": (0, 0)})
+    for steps in (reading, untimed):
+        directory = tmp_path / f"{len(steps)}-{steps is reading}"
+        result = concluded(directory, settings, made, cluster, faults, phases=steps)
+        assert result.verdict in (NOT_GUARANTEED, INCONCLUSIVE)
 
 
 # --- what keeps a deposed leader from hearing of its successor ----------------------------------

@@ -1,0 +1,57 @@
+"""What is proven of the faults of a run, and what planned ones may have done of which rows may be
+missing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from checkers.cluster.faults import FOREVER, FaultFacts, possible
+from checkers.evidence import steps
+from checkers.evidence.gaps import Gap
+from history.manifest import PlannedRun
+
+
+def fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Gap]:
+    """Yield which planned faults the history has nothing of, and what is not proven of others."""
+    told = {(fault.fault_id, fault.name) for fault in faults}
+    for plan in planned.faults:
+        if (plan.fault_id, plan.fault) not in told:
+            label = f"{plan.fault}#{plan.fault_id}"
+            yield Gap(words=f"{label} on {plan.target}: the history has nothing of it")
+    cells = [planned_cell.cell for planned_cell in planned.cells]
+    for fault in faults:
+        # What was not injected did not happen, what has not bitten neither; but the cells that it
+        # was to touch have not lived through it. Others lose nothing.
+        touched = frozenset(c.name for c in cells if any(map(fault.touches, c.topic_partitions)))
+        for words in _unproven(fault):
+            yield Gap(words=f"{fault.label} on {fault.target}{words}", cells=touched)
+
+
+def _unproven(fault: FaultFacts) -> Iterator[str]:
+    if not fault.planned:
+        yield ": the manifest plans no such fault"
+    elif not fault.trusted:
+        yield f" destroys {fault.destroys!r}, which is not known"
+    if fault.injected is None:
+        yield " was not injected"
+    elif not fault.bit:
+        yield " is not proven to have bitten"
+    if fault.end == FOREVER:
+        yield " is not proven healed"
+
+
+def unrecorded(
+    planned: PlannedRun,
+    faults: Sequence[FaultFacts],
+    phases: Sequence[Mapping[str, Any]],
+    incomplete: frozenset[str],
+) -> Iterator[FaultFacts]:
+    """Yield what planned faults may have done of which rows may be missing.
+
+    A fault is written down before it is injected. So none is missing of a whole table where the run
+    was interrupted before all of them had their turn.
+    """
+    told = {(fault.fault_id, fault.name) for fault in faults}
+    interrupted = "phases" not in incomplete and steps.span(phases, "faults") is None
+    for plan in planned.faults:
+        if "faults" in incomplete or ((plan.fault_id, plan.fault) not in told and not interrupted):
+            yield possible(plan)
