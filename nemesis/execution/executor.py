@@ -87,6 +87,7 @@ class Executor:
         failures = [self._undone(one, entry.fault_id) for one in reversed(held) if one is not None]
         if reasons := [failure for failure in failures if failure]:
             raise HealFailed("; ".join(reasons))
+        self._ledger.undone(entry.fault_id)
 
     def pass_on(self, entry: OpenFault) -> None:
         """Have the other faults that are on stand by the servers that this one has started, and

@@ -45,6 +45,7 @@ class Ledger:
         self._open: dict[int, OpenFault] = {}
         self._begun: dict[int, list[Effect]] = {}
         self._done: dict[int, list[Effect]] = {}
+        self._undone: dict[int, tuple[Effect, ...]] = {}
 
     def open(self, entry: OpenFault) -> None:
         """Write down the intent. On disk when this returns."""
@@ -80,6 +81,14 @@ class Ledger:
             self._write({"changed nothing": fault_id, "effect": str(effect)})
             self._done[fault_id].remove(effect)
 
+    def undone(self, fault_id: int) -> None:
+        """Write down that the effects of a fault's plan are undone: what ends from now on does not
+        end of them. The fault stays open until it is proven to be healed."""
+        with self._lock:
+            if (entry := self._open.get(fault_id)) is not None:
+                self._write({"undone": fault_id})
+                self._undone[fault_id] = entry.plan.effects
+
     def close(self, fault_id: int) -> None:
         """Write down that the fault was healed, and proven to be. Idempotent."""
         with self._lock:
@@ -112,13 +121,22 @@ class Ledger:
             )
 
     def holding(self, server: str) -> int | None:
-        """The open fault that accounts for the end of this server's process, None where it ended
-        by itself. A pause does not account for an end: what dies of it dies by itself."""
+        """Return the open fault that accounts for the end of this server's process; None where it
+        ended by itself.
+
+        A pause does not account for an end: what dies of it dies by itself. Nor does an effect that
+        is undone: a broker that was started again, and crashes, has ended by itself, though the
+        fault is open until the broker is registered.
+        """
         with self._lock:
             ending = (
                 entry.fault_id
                 for entry in self.still_open()
-                if self._may_have_ended(entry.fault_id, server)
+                if any(
+                    effect.ends == server
+                    for effect in self._done[entry.fault_id]
+                    if effect not in self._undone.get(entry.fault_id, ())
+                )
             )
             return next(ending, None)
 
@@ -137,10 +155,11 @@ class Ledger:
     def ending(self, name: str) -> frozenset[int]:
         """The faults, open or healed, that ended a server's process or a client, or may have."""
         with self._lock:
-            return frozenset(fault for fault in self._done if self._may_have_ended(fault, name))
-
-    def _may_have_ended(self, fault_id: int, name: str) -> bool:
-        return any(effect.ends == name for effect in self._done[fault_id])
+            return frozenset(
+                fault
+                for fault, effects in self._done.items()
+                if any(effect.ends == name for effect in effects)
+            )
 
     def _write(self, entry: Mapping[str, object], *, synced: bool = False) -> None:
         with self._path.open("a", encoding="utf-8") as ledger:

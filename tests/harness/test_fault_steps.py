@@ -110,7 +110,7 @@ def test_what_is_recorded_of_a_fault(run: Run) -> None:
 def test_the_ledger_has_the_intent_before_the_injection(run: Run, tmp_path: Path) -> None:
     steps.faults(run, deadline(run))
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
-    assert [next(iter(line)) for line in lines] == ["open", "doing", "close"] * 2
+    assert [next(iter(line)) for line in lines] == ["open", "doing", "undone", "close"] * 2
 
 
 def test_a_hold_shorter_than_the_session_is_kept_to(run: Run, memory: Memory) -> None:

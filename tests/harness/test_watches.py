@@ -134,6 +134,24 @@ def test_after_a_proven_heal_an_end_is_the_servers_own(run: Run, memory: Memory,
     assert run.findings
 
 
+def test_crash_of_a_restarted_broker_is_its_own_while_its_fault_is_still_open(
+    run: Run, memory: Memory, watched
+) -> None:
+    """It was killed by a fault, and started again; it exits before it is registered."""
+    server = memory.system.brokers[0]
+    watched()
+    hold(run, 3)
+    server.process.signal(signal.SIGKILL)
+    watched()
+    server.start()
+    run.ledger.undone(3)
+    watched()
+    server.process.current, server.process.code = ProcessState.EXITED, 1
+    assert watched()[-3:] == [("ended", -9, 3), ("started", None, None), ("ended", 1, None)]
+    assert run.findings == ["run 1, servers: broker-1 ended by itself, status 1"]
+    assert run.ledger.still_open()
+
+
 def test_a_silent_host_is_no_end(run: Run, memory: Memory, watched) -> None:
     server = memory.system.brokers[0]
     server.process = process = SilentProcess("broker-1")
