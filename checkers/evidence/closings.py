@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from checkers.cluster.faults import Partition
 from history import reader, storage
 from history.errors import DamagedFiles
@@ -60,20 +62,46 @@ class Closings:
         altered = {path: words for (path, _), words in found if words is not None}
         return {table: _parted(altered, *files) for table, files in listed.items()}
 
-    def _looks(self, listed: Mapping[str, Listed]) -> Iterator[tuple[AnyPath, Closing]]:
-        """What is to be held against what: closed files that have a digest."""
-        for sound, _ in listed.values():
-            for stem, paths in sound.items():
-                closing = self.of(file_of(stem))
-                closed = [path for path in paths if path.suffix == CLOSED_SUFFIX]
-                if closing is not None and closing.digest is not None:
-                    yield from ((path, closing) for path in closed)
+    def _looks(self, listed: Mapping[str, Listed]) -> Iterator[tuple[AnyPath, Closing | str]]:
+        """Yield the closed files of a history that has digests, each with its closing, or with why
+        none can be believed."""
+        if not any(one.digest for several in self._of.values() for one in several):
+            return
+        for table, (sound, _) in listed.items():
+            for stem, paths in sound.items() if table != "closings" else ():
+                closing = self._believed(file_of(stem))
+                yield from ((path, closing) for path in paths if path.suffix == CLOSED_SUFFIX)
+
+    def _believed(self, file: File) -> Closing | str:
+        if self.contradict(file):
+            return "its writer's closings contradict each other"
+        return (
+            self.of(file) or "is closed, and no closing tells whether it is as its writer left it"
+        )
 
 
-def read(listed: Listed) -> Closings:
-    """Return the closings that a history has. Raises DamagedFiles."""
-    files = [path for paths in reader.sound(listed).values() for path in paths]
-    return Closings(reader.read_files("closings", files).to_pylist())
+def read(listed: Listed) -> tuple[Closings, Mapping[AnyPath, str]]:
+    """Return the closings that a history has, and what is wrong with the files that cannot be read.
+    One damaged file must not cost the digests of all others."""
+    sound, wrong = listed
+    files = [path for paths in sound.values() for path in paths]
+    stored = any(isinstance(path, StoredPath) for path in files)
+    rows: list[Mapping[str, Any]] = []
+    damaged = dict(wrong)
+    for path, found in zip(files, each(_rows, files, stored=stored), strict=True):
+        if isinstance(found, str):
+            damaged[path] = found
+        else:
+            rows += found
+    return Closings(rows), damaged
+
+
+def _rows(path: AnyPath) -> Sequence[Mapping[str, Any]] | str:
+    try:
+        rows: Sequence[Mapping[str, Any]] = reader.read_files("closings", [path]).to_pylist()
+    except (DamagedFiles, ValueError, pa.ArrowException) as error:
+        return str(error)
+    return rows
 
 
 def file_of(stem: Stem) -> File:
@@ -87,8 +115,12 @@ def other_length(rows: int, paths: Sequence[AnyPath]) -> str | None:
     return None if held == rows else f"holds {held} rows, its writer closed it with {rows}"
 
 
-def _altered(look: tuple[AnyPath, Closing]) -> str | None:
+def _altered(look: tuple[AnyPath, Closing | str]) -> str | None:
     path, closing = look
+    if isinstance(closing, str):
+        return closing
+    if closing.digest is None:
+        return None
     try:
         if storage.digest(path) == closing.digest:
             return None

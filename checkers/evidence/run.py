@@ -15,7 +15,6 @@ from checkers.cluster.observed import Absence, Observation, Span, absences
 from checkers.cluster.reach import settle_ns
 from checkers.evidence import closings, costs, gaps, outside, steps
 from checkers.evidence.clocks import Clocks
-from checkers.evidence.closings import Closings
 from checkers.evidence.collected_files import CollectedFiles, collected_files
 from checkers.evidence.crashes import came, crashes_of, told_apart
 from checkers.evidence.ends import End, unaccounted
@@ -147,7 +146,7 @@ class RunEvidence:
 def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
     """The evidence of one run from the directory of its tables."""
     listed = reader.listed_by_table(history)
-    closed, unclosed = _closings(listed["closings"])
+    closed, unclosed = closings.read(listed["closings"])
     listed = closed.held_against(listed)
     tables, damaged = _tables(listed)
     faults = faults_of(tables["faults"], planned.faults)
@@ -164,7 +163,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     reads = reads_of(tables["reads"])
     broke_down = tuple(steps.infrastructure_failures(tables["phases"]))
     found = (
-        *unclosed,
+        *(Gap(words=f"{path}: {why}") for path, why in unclosed.items()),
         *damaged.values(),
         *writers.gaps(),
         *gaps.of_all(steps.gaps(tables["phases"])),
@@ -214,13 +213,6 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         gaps=found,
         findings=tuple(dict.fromkeys(findings)),
     )
-
-
-def _closings(listed: Listed) -> tuple[Closings, tuple[Gap, ...]]:
-    try:
-        return closings.read(listed), ()
-    except (DamagedFiles, ValueError, pa.ArrowException) as error:
-        return Closings(), (Gap(words=f"table closings: {error}"),)
 
 
 def _tables(listed: Mapping[str, Listed]) -> tuple[dict[str, list[Row]], Mapping[str, Gap]]:

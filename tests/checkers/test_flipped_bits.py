@@ -73,4 +73,22 @@ def test_closings_that_contradict_each_other_are_damage(tmp_path: Path) -> None:
     (history_of(directory) / "closings.log-again.parquet").write_bytes(source.read_bytes())
     result = checked(directory)
     assert verdicts(result) == {"c": INCONCLUSIVE, "d": PASS}
-    assert "log of t-0 by final-read: its writer's closings contradict each other" in told(result)
+    assert "log.t.0.final-read.parquet: its writer's closings contradict each other" in told(result)
+
+
+def test_damaged_closings_of_one_writer_leave_the_digests_of_others(tmp_path: Path) -> None:
+    """A loss must not be claimed from an altered log because another writer's closings are gone."""
+    directory = write_campaign(tmp_path, run(partitions={("t", 0): losing(WELL, 1)}))
+    (history_of(directory) / "closings.clients-harness.parquet").write_bytes(b"PAR1")
+    assert checked(directory).verdict is FAIL
+    log = history_of(directory) / "log.t.0.final-read.parquet"
+    flip(log, log.stat().st_size // 2, 3)
+    assert checked(directory).verdict is INCONCLUSIVE
+
+
+def test_closed_file_without_a_closing_is_not_believed(tmp_path: Path) -> None:
+    directory = write_campaign(tmp_path, run(partitions={("t", 0): losing(WELL, 1)}))
+    (history_of(directory) / "closings.log-final-read.parquet").unlink()
+    result = checked(directory)
+    assert result.verdict is INCONCLUSIVE
+    assert "no closing tells whether it is as its writer left it" in told(result)
