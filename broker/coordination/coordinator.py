@@ -99,11 +99,6 @@ class Coordinator:
         return tuple(sorted(self._hosted))
 
     @property
-    def queue_depth(self) -> int:
-        """State change requests that were read and are not carried out yet."""
-        return self._queue.depth
-
-    @property
     def suspects(self) -> frozenset[TopicPartition]:
         """The partitions of whose replicas here the log's end may be gone."""
         return frozenset(tp for tp, hosted in self._hosted.items() if hosted.is_suspect)

@@ -260,6 +260,25 @@ def test_every_broker_says_what_it_serves(
         assert found == served(orders=coordination == "controller")
 
 
+def test_a_broker_is_unregistered_where_there_is_no_controller(
+    tools: KafkaTools, cluster: Cluster, coordination: str
+) -> None:
+    """Elsewhere nothing is left of a broker that is not registered."""
+    if coordination == "controller":
+        assert "does not support" in tools("kafka-cluster", "unregister", "--id", "1")
+        return
+    refusals = {
+        1: ("InvalidRequestException", "broker 1 is running: stop it first"),
+        99: ("BrokerIdNotRegisteredException", "there is no broker 99"),
+    }
+    for broker, (kind, reason) in refusals.items():
+        with pytest.raises(KafkaToolFailed, match=kind) as refused:
+            tools("kafka-cluster", "unregister", "--id", str(broker))
+        # The client of 3.9 sends one to the broker's log for the reason.
+        assert tools.version == KAFKA_3 or reason in str(refused.value)
+        assert any(reason in one.log.read_text() for one in cluster.brokers.values())
+
+
 @pytest.mark.parametrize(
     ("words", "api"),
     [

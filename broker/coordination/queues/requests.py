@@ -45,11 +45,6 @@ class OwnQueue:
         self._waiting: dict[TopicPartition, deque[QueuedRequest]] = {}
         self._reading = self._again = False
 
-    @property
-    def depth(self) -> int:
-        """Entries that are not done."""
-        return sum(map(len, self._waiting.values()))
-
     def read(self) -> None:
         """Look what there is."""
         if self._reading:

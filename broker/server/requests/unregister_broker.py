@@ -5,6 +5,8 @@ it (*Design V2*, the remove-brokers command); by any broker. Refused with INVALI
 broker runs or has replicas, which Kafka's KRaft controllers let pass.
 """
 
+import logging
+
 from broker.server.requests.context import Context
 from broker.types import BrokerId
 from broker.wire.messages.unregister_broker import (
@@ -12,8 +14,12 @@ from broker.wire.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 
+logger = logging.getLogger(__name__)
+
 
 async def handle(request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
     """Answers when the broker is forgotten."""
     outcome = await context.coordinator.remove_broker(BrokerId(request.broker_id))
+    if outcome.text is not None:  # of which the clients of Kafka 3 show the code alone
+        logger.warning("UnregisterBroker refused: %s", outcome.text)
     return UnregisterBrokerResponse(error_code=outcome.error, error_message=outcome.text)
