@@ -56,7 +56,7 @@ def main(
 def _print(seeds: Sequence[int], statuses: Sequence[ExitStatus]) -> None:
     table = Table("seed", "exit status", "meaning", box=box.SIMPLE_HEAD, pad_edge=False)
     for seed, status in zip(seeds, statuses, strict=False):
-        table.add_row(str(seed), str(status.value), status.name.lower())
+        table.add_row(str(seed), str(status.value), status.meaning)
     for seed in seeds[len(statuses) :]:
         table.add_row(str(seed), "", "not started")
     console().print(table)

@@ -13,7 +13,6 @@ from harness.comparing.sends import BLOCK_S
 from harness.comparing.sides import Key, Side
 from harness.console import plain
 from harness.report.chance import DOUBT
-from harness.report.outcome import in_short
 
 _ENDS = {"worse": "bold red", "better": "green", "changed": "yellow"}
 
@@ -41,7 +40,7 @@ def _named(side: Side) -> str:
     many = len(document.runs)
     runs = f"{many} run{'' if many == 1 else 's'}"
     what = f"{document.campaign}, seed {document.seed}, {when}, {runs}"
-    return f"{side.directory}: {what}: {in_short(document.verdict, document.exit_status)}"
+    return f"{side.directory}: {what}: {document.words}"
 
 
 def _cell(key: Key) -> str:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from checkers.verdict import Verdict
 from harness.environment import Machine, Versions
+from harness.report import outcome
 from harness.report.cell_document import CellDocument
 from harness.report.consumers_document import ConsumptionDocument
 from harness.report.part import Part
@@ -226,6 +227,17 @@ class VerdictDocument(Part):
     first, then what nothing explains; what the settings let expect last."""
     consumption: ConsumptionDocument = ConsumptionDocument()
     """Counts of consumers, client by client and group by group."""
+
+    @property
+    def kind(self) -> Verdict:
+        """The verdict whose colours it has."""
+        return outcome.kind(self.verdict, self.exit_status)
+
+    @property
+    def words(self) -> str:
+        """The verdict, and what it does not say."""
+        checked = outcome.guarantees_checked(self.cells)
+        return outcome.in_short(self.verdict, self.exit_status, checked)
 
 
 @cache

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from checkers.judging.guarantees import NO_LOSS
 from checkers.verdict import Verdict
 from harness.directory import CAMPAIGN_FILE, RESULTS
-from harness.report import PAGE, outcome, verdict
+from harness.report import PAGE, verdict
 from harness.report.about import lasted
 from harness.report.cell_document import CellDocument
 from harness.report.comparison import label
@@ -106,22 +106,8 @@ class Entry:
         if self.document is None:
             told = f"{self.date}: {self.trouble}"
             return Square(kind="broken", letter="?", told=told, link=self.page)
-        told = f"{self.date}, seed {self.document.seed}: {self.words}"
-        return _square(self.kind, told, self.page)
-
-    @property
-    def kind(self) -> Verdict:
-        """The verdict whose colours it has."""
-        document = self.document
-        assert document is not None
-        return outcome.kind(document.verdict, document.exit_status)
-
-    @property
-    def words(self) -> str:
-        """The verdict, and what it does not say."""
-        document = self.document
-        assert document is not None
-        return outcome.in_short(document.verdict, document.exit_status)
+        told = f"{self.date}, seed {self.document.seed}: {self.document.words}"
+        return _square(self.document.kind, told, self.page)
 
     def _lost(self, cells: Iterable[CellDocument]) -> str:
         return _sum(cell.lost for cell in cells) or ("-" if self._cells else UNKNOWN)

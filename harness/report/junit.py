@@ -89,7 +89,7 @@ def _suite(
         "seed": str(campaign.get("seed")),
         "verdict": result.verdict.value,
         "exit_status": str(int(exit_status(result))),
-        "checked": guarantees_checked(result).words,
+        "checked": guarantees_checked(result.cells).words,
         "baseline": str(result.baseline).lower(),
         **({"skipped": "; ".join(result.skipped)} if result.skipped else {}),
         **versions,

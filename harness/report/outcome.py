@@ -1,11 +1,12 @@
 """What a checked campaign came to, in words: the one place that the terminal, the page, the index
 and ``junit.xml`` take them from, so that none of them contradicts another or the exit status."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.verdict import CampaignResult, Verdict
+from checkers.verdict import CampaignResult, CellResult, Verdict
 from harness.exit_status import ExitStatus, exit_status
+from harness.report.cell_document import CellDocument
 
 HELD = "Every guarantee held"
 NOT_ALL_PROMISED = "Not every acknowledged record was promised to be kept"
@@ -64,15 +65,15 @@ def kind(verdict: Verdict, status: int | None) -> Verdict:
     return Verdict.INCONCLUSIVE if undecided else verdict
 
 
-def in_short(verdict: Verdict, status: int | None) -> str:
+def in_short(verdict: Verdict, status: int | None, known: Checked) -> str:
     """Return a verdict and what it does not say: ``fail, an expectation was not met``."""
-    more = _MORE.get(status)
-    return f"{verdict.value}, {more}" if more else verdict.value
+    partly = known.words if known.missing and verdict is Verdict.PASS else None
+    return ", ".join(filter(None, (verdict.value, _MORE.get(status), partly)))
 
 
 def outcome(result: CampaignResult) -> Outcome:
     """Return the words for ``result``."""
-    status, known = exit_status(result), guarantees_checked(result)
+    status, known = exit_status(result), guarantees_checked(result.cells)
     return Outcome(
         status=status,
         headline=_HEADLINES.get(status) or _held(result, known),
@@ -81,10 +82,10 @@ def outcome(result: CampaignResult) -> Outcome:
     )
 
 
-def guarantees_checked(result: CampaignResult) -> Checked:
+def guarantees_checked(cells: Sequence[CellResult] | Sequence[CellDocument]) -> Checked:
     """Return how many guarantees were checked, by name: one that was not checked in one of the
     cells counts as not checked."""
-    every = [one for cell in result.cells for one in cell.guarantees]
+    every = [one for cell in cells for one in cell.guarantees]
     missing = dict.fromkeys(one.name for one in every if not one.checked)
     return Checked(total=len({one.name for one in every}), missing=tuple(missing))
 

@@ -101,7 +101,7 @@ def render(
         result=result,
         outcome=outcome(result),
         summary=_summary(cells),
-        why=why([cell for cell in cells if cell.verdict in _TOLD_AT_ONCE]),
+        why=why([cell for cell in cells if cell.counts_as in _TOLD_AT_ONCE]),
         cells=cells,
         columns=columns(cells),
         counts=COUNTS,

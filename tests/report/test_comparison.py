@@ -12,6 +12,7 @@ import yaml
 from made_results import cell_result
 from rich.console import Console
 
+from checkers.judging.guarantees import campaign_verdict
 from checkers.verdict import (
     ANOMALIES,
     CampaignResult,
@@ -74,7 +75,7 @@ def run(number: int, cluster: Mapping[str, Value], **changes: object) -> RunResu
 
 def result(cells: Sequence[CellResult], runs: Sequence[RunResult]) -> CampaignResult:
     return CampaignResult(
-        verdict=Verdict.PASS,
+        verdict=campaign_verdict((cell.counts_as for cell in cells), ()),
         cells=tuple(cells),
         anomalies={"lost": 0},
         findings=(),

@@ -183,13 +183,15 @@ def headline_agrees(result: CampaignResult, found: Outputs) -> None:
     banner = re.search(r'<section class="banner (.*?)">\s*<h2>(.*?)</h2>', found.page)
     assert banner is not None
     assert banner[2] == f"{came.headline}: {result.verdict.value}"
-    assert banner[1] == found.entry.kind.value
+    assert banner[1] == found.document.kind.value
     assert (banner[1] == "pass") == (found.status is ExitStatus.HELD and result.verdict == "pass")
     assert re.search(rf"^verdict: {result.verdict.value}\b", found.terminal, re.MULTILINE)
     assert found.document.verdict is result.verdict
-    assert found.entry.words.startswith(result.verdict.value)
+    assert found.document.words.startswith(result.verdict.value)
     assert f"one: one, seed 1, date unknown, {len(result.runs)} run" in found.compared
-    assert found.entry.words in found.compared
+    assert found.document.words in found.compared
+    assert found.document.words in found.entry.square.told
+    assert found.entry.square.kind == banner[1]
     promised = [g for cell in result.cells for g in cell.guarantees if g.promised]
     if came.headline == HELD:
         assert all(one.held for one in promised)
