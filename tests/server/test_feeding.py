@@ -4,10 +4,21 @@ import asyncio
 
 from hosts import run, until
 
-from broker.coordination.events import BrokersRead, QueueChanged, SessionExpired, Tick
+from broker.coordination.events import (
+    BrokersRead,
+    Dequeue,
+    QueueChanged,
+    RegisterBroker,
+    SessionExpired,
+    StartReplica,
+    Tell,
+    Tick,
+    Write,
+)
+from broker.replication.events import Resigned
 from broker.server.clock import Clock
 from broker.server.coordination.feeding import Feed
-from broker.types import Millis
+from broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition
 
 
 class Session:
@@ -26,18 +37,19 @@ class Session:
 
 
 class Core:
-    """Notes what it is fed; fails when it is told to."""
+    """Notes what it is fed; fails when it is told to. ``says``: what follows from each event."""
 
     def __init__(self):
         self.fed = []
         self.next_tick = None
         self.fails = False
+        self.says = {}
 
     def step(self, event, _now):
         self.fed.append(event)
         if self.fails:
             raise ValueError("a step that fails")
-        return ("effect",)
+        return self.says.get(event, ("effect",))
 
 
 async def feeding(core, session):
@@ -92,6 +104,85 @@ def test_it_ticks_when_that_is_wanted():
         _, task, _ = await feeding(core, session)
         await until(lambda: core.fed)
         assert core.fed[0] == Tick()
+        task.cancel()
+
+    run(story())
+
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+SLOW, NEXT = (
+    StartReplica(partition=A),
+    Tell(partition=A, event=Resigned(leader_epoch=LeaderEpoch(1))),
+)
+OTHER = Tell(partition=B, event=Resigned(leader_epoch=LeaderEpoch(1)))
+TAKEN_OUT = Write(token=1, ops=(Dequeue(broker=BrokerId(1), name="request-0"),), session=7)
+REGISTER = RegisterBroker()
+
+
+class Disk:
+    """Starts replicas when it is told to, and carries out all else at once."""
+
+    def __init__(self):
+        self.done = []
+        self.answers = asyncio.Event()
+
+    async def __call__(self, effect):
+        if isinstance(effect, StartReplica):
+            await self.answers.wait()
+        self.done.append(effect)
+
+
+async def slow_start(session, *later):
+    """A replica that is being started, while the events ``later`` come with their effects."""
+    core, disk = Core(), Disk()
+    feed = Feed(core, Clock(), session)
+    task = asyncio.ensure_future(feed.run(disk))
+    core.says[QueueChanged()] = (SLOW, TAKEN_OUT)
+    feed.put(QueueChanged())
+    for number, effect in enumerate(later):
+        event = BrokersRead(live=frozenset({number}))
+        core.says[event] = (effect,)
+        feed.put(event)
+    await until(lambda: len(core.fed) == 1 + len(later))
+    return disk, task
+
+
+def test_effects_wait_for_their_own_partition_alone():
+    async def story():
+        disk, task = await slow_start(Session(), NEXT, OTHER)
+        await until(lambda: disk.done)
+        assert disk.done == [OTHER]
+        disk.answers.set()
+        await until(lambda: len(disk.done) == 4)
+        assert disk.done.index(SLOW) < min(disk.done.index(NEXT), disk.done.index(TAKEN_OUT))
+        task.cancel()
+
+    run(story())
+
+
+def test_broker_is_registered_when_all_its_replicas_are_started():
+    async def story():
+        disk, task = await slow_start(Session(), REGISTER, OTHER)
+        await until(lambda: disk.done)
+        assert disk.done == [OTHER]
+        disk.answers.set()
+        await until(lambda: len(disk.done) == 4)
+        assert disk.done.index(SLOW) < disk.done.index(REGISTER)
+        task.cancel()
+
+    run(story())
+
+
+def test_broker_is_not_registered_in_a_later_session_by_an_earlier_start():
+    async def story():
+        session = Session()
+        disk, task = await slow_start(session, REGISTER)
+        session.expire()
+        disk.answers.set()
+        await until(lambda: TAKEN_OUT in disk.done)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert REGISTER not in disk.done
         task.cancel()
 
     run(story())
