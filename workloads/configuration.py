@@ -55,6 +55,7 @@ CONSUMER_DEFAULTS: Mapping[str, str | bool | int] = {
 _NOBODYS: Mapping[str, str] = {
     "bootstrap.servers": "the harness knows where the cluster is",
     "plugin.library.paths": "a campaign file must not make anybody load a program",
+    "sasl.kerberos.kinit.cmd": "a campaign file must not make anybody run a program",
     "ssl.engine.location": "a campaign file must not make anybody load a program",
 }
 

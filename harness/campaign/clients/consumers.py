@@ -4,9 +4,9 @@ room."""
 from collections.abc import Mapping
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer
 
-from harness.campaign.clients.refusals import meant
+from harness.campaign.clients.refusals import meant, refusal
 from workloads.configuration import CONSUMER_RESERVED, canonical, member_properties
 from workloads.interface import Group
 from workloads.spec import GroupMemberSpec, SpecificationError
@@ -32,12 +32,15 @@ For suggestions alone."""
 _TOGETHER = "Failed to create consumer: "
 """So begins what is told of properties that do not go together, each of which may be right."""
 
+_ANY_GROUP = {"group.id": "not-connected"}
+"""confluent-kafka makes no consumer without a group."""
+
 
 def refused(name: str, value: str | float) -> str | None:
     """Why no member may have this property, whatever else it has; None where it may."""
     if canonical(name) in CONSUMER_RESERVED:
         return f"may not be set: {CONSUMER_RESERVED[canonical(name)]}"
-    told = _told({name: value})
+    told = refusal(Consumer, {**_ANY_GROUP, name: value})
     if told is None or told.startswith(_TOGETHER):
         return None
     return meant(told, name, OFTEN_SET)
@@ -68,17 +71,5 @@ def try_out(group: Group) -> None:
     with librdkafka's reason, or ours."""
     config = {**properties(group)}
     del config["bootstrap.servers"]
-    if (told := _told(config)) is not None:
+    if (told := refusal(Consumer, config)) is not None:
         raise SpecificationError(told.removeprefix(_TOGETHER))
-
-
-def _told(config: Properties) -> str | None:
-    """Make a consumer with these, connected to nowhere; librdkafka's reason if it will not."""
-    try:
-        consumer = Consumer({"group.id": "not-connected", **config, "log_level": 0})
-    except KafkaException as refusal:
-        return str(refusal.args[0].str()).strip()
-    except (TypeError, ValueError) as refusal:
-        return str(refusal)
-    consumer.close()
-    return None

@@ -4,9 +4,9 @@ librdkafka's are librdkafka's to judge; of others, :mod:`workloads.foreign.prope
 
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
-from harness.campaign.clients.refusals import meant
+from harness.campaign.clients.refusals import meant, refusal
 from history.cell import LIBRDKAFKA, Cell
 from history.payload import bytes_min
 from workloads.configuration import RESERVED, canonical, producer_config, producer_properties
@@ -78,7 +78,7 @@ def refused(name: str, value: str | float, client: str = LIBRDKAFKA) -> str | No
         return foreign.refused(client, name, value)
     if canonical(name) in RESERVED:
         return f"may not be set: {RESERVED[canonical(name)]}"
-    told = _told({name: value})
+    told = refusal(Producer, {name: value})
     return None if told is None else meant(told, name, OFTEN_SET)
 
 
@@ -124,23 +124,5 @@ def _try_out_librdkafka(cell: Cell) -> int:
 def _made(properties: Properties) -> None:
     config = {**properties}
     del config["bootstrap.servers"]
-    if (told := _told(config)) is not None:
+    if (told := refusal(Producer, config)) is not None:
         raise SpecificationError(told)
-
-
-def _told(config: Properties) -> str | None:
-    """Make a producer with these, connected to nowhere; librdkafka's reason if it will not."""
-    try:
-        Producer({**config, "log_level": 0})
-    except KafkaException as refusal:
-        return str(refusal.args[0].str())
-    except (TypeError, ValueError) as refusal:
-        return str(refusal)
-    return None
-
-
-def message_timeout_ms(cell: Cell) -> int:
-    """How long a send of the cell's producer can be under way."""
-    if cell.client != LIBRDKAFKA:
-        return foreign.delivery_timeout_ms(producer_config(cell))
-    return int(properties(cell)["message.timeout.ms"])

@@ -1,10 +1,13 @@
 """What a campaign may say, however much it is; and that it reads back as what it was."""
 
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer
 
+from harness.campaign.clients.refusals import refusal
 from harness.campaign.validation import CampaignRefused, check, load
 from workloads.interface import Delivery
 
@@ -96,3 +99,36 @@ def test_groups_read_back(campaign_file, tmp_path: Path) -> None:
     assert load(file).workload == campaign.workload
     (read,) = (spec.group for spec in load(file).workload.groups)
     assert (read.delivery, read.config, read.static) == (Delivery.AUTO_COMMIT, {"check": 1}, False)
+
+
+OIDC = {
+    "security.protocol": "sasl_plaintext",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "me",
+    "sasl.oauthbearer.client.secret": "mine",
+}
+
+
+@pytest.mark.parametrize("client", ["producer", "consumer"])
+def test_trying_a_debug_setting_prints_nothing(campaign_file, capfd, client: str) -> None:
+    own = {"debug": "all"}
+    changes = (
+        {"cells.producer": own}
+        if client == "producer"
+        else {"workload.groups": [{"name": "g", "members": 1, "consumer": own}]}
+    )
+    check(campaign_file(changes))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("made", [Producer, Consumer])
+def test_trying_a_token_endpoint_contacts_nothing(made) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        config = {"group.id": "g", **OIDC, "sasl.oauthbearer.token.endpoint.url": endpoint}
+        assert refusal(made, config) is None
+        # The refresh of the token runs in a thread of librdkafka, which has ended by now.
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
