@@ -1,20 +1,33 @@
 """``python -m harness`` is ``ackproof``."""
 
+import signal
 import sys
-import traceback
 
-_INCONCLUSIVE = 3
+_INCONCLUSIVE, _INFRASTRUCTURE = 3, 5
 
 
 def main() -> None:
-    """The command line. That it cannot even be loaded must not look like a broken guarantee, which
-    Python's own status 1 of an exception would."""
+    """Run the command line.
+
+    An import that fails must not look like a broken guarantee, as Python's own status 1 would.
+    Asked to stop while it imports, the program says so in one line.
+    """
     try:
+        from harness.running.interruption import SIGNALS
+
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # see harness.backends.go_inside
         from harness.cli import main as command_line
-    except Exception:  # noqa: BLE001 - whatever is missing or broken
-        traceback.print_exc()
+
+        command_line()
+    except KeyboardInterrupt:
+        sys.stderr.write("ackproof: interrupted\n")
         sys.exit(_INCONCLUSIVE)
-    command_line()
+    except Exception:  # noqa: BLE001 - whatever is missing or broken
+        import traceback  # Python starts sooner without it
+
+        traceback.print_exc()
+        sys.exit(_INFRASTRUCTURE)
 
 
 if __name__ == "__main__":

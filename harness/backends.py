@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from harness.campaign.model.clusters import ClusterSpec
+from harness.running.interruption import SIGNALS
 from history.cell import LIBRDKAFKA, as_text
 from infra import attended, client_programs, systems
 from infra.artifacts import Artifact
@@ -286,5 +287,7 @@ def go_inside(
 ) -> NoReturn:
     """Replace this process by ``ackproof <arguments>`` where ``backend`` works; ``scratch`` is
     removed when it ends. Raises InfraError when the machine does not let us in."""
-    command = [sys.executable, "-m", "harness", *arguments]
+    # Python cannot handle a signal before it has loaded the program, which unblocks these.
+    blocked = [f"--block-signal={number.name}" for number in SIGNALS]
+    command = ["env", *blocked, sys.executable, "-m", "harness", *arguments]
     BACKENDS[backend].enter(command, run_id, kind=kind, scratch=scratch, results=results)

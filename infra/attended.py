@@ -40,8 +40,8 @@ def enter(
     n ended it, 3 for its 1: ``infra.local.status``). Arguments and errors as of
     ``infra.local.enter.enter``; ``afterwards`` removes what is not below ``scratch``."""
     registry = Registry.open()
+    forwarder = Forwarder()  # before there is an entry, which only the end of this process removes
     registry.add(run_id, kind, results=results, scratch=scratch)
-    forwarder = Forwarder()
     # In a process group of its own, so that Ctrl-C reaches it once, from here.
     child = subprocess.Popen([*dying_with(os.getpid()), *argv], process_group=0)
     forwarder.attach(child.pid)

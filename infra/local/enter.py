@@ -15,6 +15,7 @@ util-linux does the work. Its ``unshare --fork`` is not used: before 2.41 it swa
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from infra.agent.cgroups import RUN
 from infra.agent.privilege import search_path
 from infra.interface import Capability, InfraError
 from infra.local.marker import marked as inside
+from infra.local.signals import FORWARDED
 from infra.registry import STATE_DIRECTORY, Kind, Registry
 from infra.scarcity import Scarce
 from infra.trials import AS_ROOT, OF_ROOT
@@ -80,6 +82,9 @@ def enter(
         raise InfraError("inside the run's namespaces already")
     flags = _way_in()
     registry = Registry.open()
+    # The outer process unblocks them when it can hand them down: one that comes earlier is kept,
+    # and the entry in the registry is removed again.
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     registry.add(run_id, kind, results=results, scratch=scratch, rootless=flags == _AS_USER)
     environ = {**os.environ, STATE_DIRECTORY: str(registry.directory), RUN: run_id}
     environ.pop(_HOST_NETWORK, None)

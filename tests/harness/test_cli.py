@@ -222,3 +222,19 @@ def test_unread_from_the_middle_on_ends_with_the_status_of_what_was_done() -> No
         talking.stdout.close()
         assert talking.stderr.read() == b""
         assert talking.wait(60) == 3
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_signal_before_the_program_is_loaded_ends_it_in_one_line(name: str) -> None:
+    """The signal is pending when Python starts, as after Ctrl-C at once."""
+    kill = f'kill -{name} $$; exec "$@"'
+    done = subprocess.run(
+        [
+            *("env", f"--block-signal={name}", "sh", "-c", kill, "sh"),
+            *(sys.executable, "-m", "harness", "--version"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "ackproof: interrupted\n")

@@ -201,7 +201,7 @@ def views_of_a_paused_zookeeper(scratch: Path) -> None:
         begun = time.monotonic()
         with pytest.raises(ViewUnavailable):
             system.view()
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < PATIENCE_S
         wait_until(
             lambda: not system._client.connected, PATIENCE_S, "the connection to be given up"
         )
@@ -218,7 +218,6 @@ def observes(scratch: Path) -> None:
         with _client(system) as client:
             session = _make_cluster(client)
             partition = {"topic": "t", "partition": 0, "leader": 1, "isr": (1, 2)}
-            _await(seen, kind=ChangeKind.ZOOKEEPER_BACK, absent=True)
             _await(seen, kind=ChangeKind.BROKER_UP, broker=1)
             _await(seen, kind=ChangeKind.CONTROLLER, broker=1, controller_epoch=4)
             _await(seen, kind=ChangeKind.PARTITION, leader_epoch=7, controller_epoch=4, **partition)
@@ -231,6 +230,11 @@ def observes(scratch: Path) -> None:
             _await(seen, kind=ChangeKind.CONTROLLER, broker=None)
             assert session == client.client_id[0]
         _await(seen, kind=ChangeKind.BROKER_DOWN, broker=1)
+    # The first connection is not reported as one that came back. A busy machine may lose a later
+    # one, which is.
+    connection = (ChangeKind.ZOOKEEPER_LOST, ChangeKind.ZOOKEEPER_BACK)
+    changes = [change.kind for change in seen if change.kind in connection]
+    assert ChangeKind.ZOOKEEPER_BACK not in changes[::2], seen
 
 
 def what_zookeeper_counts(scratch: Path) -> None:
@@ -394,14 +398,11 @@ def _observer(system: BundledSystem, seen: list[ClusterChange]):
         yield observer
 
 
-def _await(seen: list[ClusterChange], *, absent: bool = False, **fields: object) -> None:
+def _await(seen: list[ClusterChange], **fields: object) -> None:
     def found() -> bool:
         return any(all(getattr(c, k) == v for k, v in fields.items()) for c in list(seen))
 
-    if absent:
-        assert not found(), seen
-    else:
-        wait_until(found, PATIENCE_S, f"{fields} among {seen}")
+    wait_until(found, PATIENCE_S, f"{fields} among {seen}")
 
 
 def _stand_in(_: Node, config: PurePosixPath) -> Sequence[str]:

@@ -248,3 +248,19 @@ def test_a_mark_carried_elsewhere_says_nothing(monkeypatch: pytest.MonkeyPatch) 
         assert enter.inside()
         monkeypatch.setenv(name, value + "0")
         assert not enter.inside()
+
+
+def test_signal_on_the_way_inside_ends_the_run_in_one_line(inside) -> None:
+    code = (
+        "import os, pathlib, signal\n"
+        "from harness.backends import go_inside\n"
+        "from infra.registry import Kind\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+        "scratch = pathlib.Path('scratch')\n"
+        "go_inside(['--version'], 'run', kind=Kind.RUN, scratch=scratch, results=None)\n"
+    )
+    done = _python(inside, "-c", code)
+    assert (done.returncode, done.stderr) == (3, "ackproof: interrupted\n")
+    assert not Registry(inside.state).run_ids()
+    assert not inside.scratch.exists()

@@ -126,3 +126,10 @@ def _made(properties: Properties) -> None:
     del config["bootstrap.servers"]
     if (told := refusal(Producer, config)) is not None:
         raise SpecificationError(told)
+
+
+def message_timeout_ms(cell: Cell) -> int:
+    """How long a send of the cell's producer can be under way."""
+    if cell.client != LIBRDKAFKA:
+        return foreign.delivery_timeout_ms(producer_config(cell))
+    return int(properties(cell)["message.timeout.ms"])
