@@ -129,7 +129,7 @@ def load(directory: AnyPath) -> CampaignResult | None:
     result = verdict.read(directory)
     if result is None:
         return None
-    losses.lost(directory)
+    losses.require_counts(directory, result.anomalies)
     if result.cells and not (directory / "runs").is_dir():
         raise DamagedFiles({directory / "runs": "is not there"})
     return result

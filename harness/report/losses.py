@@ -85,6 +85,17 @@ def lost(directory: AnyPath) -> tuple[list[dict[str, Any]], int]:
     return found.slice(0, LISTED_MAX).to_pylist(), len(found)
 
 
+def require_counts(directory: AnyPath, counts: Mapping[str, int]) -> None:
+    """Raise DamagedFiles where anomalies.parquet cannot be read, or has not as many rows of each
+    anomaly as were counted: then it is of another check."""
+    found = _rows(directory).group_by("anomaly").aggregate([([], "count_all")]).to_pylist()
+    rows = {row["anomaly"]: row["count_all"] for row in found}
+    for name, count in counts.items():
+        if rows.get(name, 0) != count:
+            words = f"{rows.get(name, 0):,} rows of {name}, and the verdict counts {count:,}"
+            raise DamagedFiles({directory / ANOMALIES_FILE: f"it has {words}"})
+
+
 def by_fault(directory: AnyPath) -> list[dict[str, Any]]:
     """How many records are lost and duplicated, by run, cell, partition and fault; in that order.
     Raises as :func:`lost`."""

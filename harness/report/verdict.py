@@ -88,8 +88,7 @@ def from_document(document: Mapping[str, Any]) -> CampaignResult:
 def read_document(file: AnyPath) -> VerdictDocument:
     """All that stands in it, of whatever version up to ours. Raises OSError where it cannot be
     read, ValueError where it is not one of ours."""
-    content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate could be written nowhere
+    content = _content(file)
     if isinstance(content, Mapping):
         _refuse_newer(content)
     document = VerdictDocument.model_validate(content)
@@ -106,11 +105,21 @@ def read(directory: AnyPath) -> CampaignResult | None:
     """The result that was written into this directory; None when none was. Raises DamagedFiles."""
     file = directory / FILE
     try:
-        return from_document(json.loads(file.read_text(encoding="utf-8")))
+        return from_document(_content(file))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise DamagedFiles({file: str(error)}) from None
+
+
+def _content(file: AnyPath) -> Any:
+    """What is written in the file. Raises OSError, ValueError."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate could be written nowhere
+    return content
 
 
 def _refuse_contradictions(found: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from checked_cells import run
@@ -53,6 +54,13 @@ def results(tmp_path: Path) -> Path:
     pq.write_table(ANOMALIES.empty_table(), directory / "anomalies.parquet")
     (directory.parent / "latest").symlink_to("one")
     return directory
+
+
+def lose(directory: Path, count: int) -> None:
+    """Write so many rows of lost records."""
+    row = {"run": 1, "cell": "all", "anomaly": "lost", "topic": "all", "partition": 0, "time": 1}
+    rows = pa.Table.from_pylist([row] * count, schema=ANOMALIES)
+    pq.write_table(rows, directory / "anomalies.parquet")
 
 
 def tell(directory: Path, result: CampaignResult, capsys) -> tuple[ExitStatus, str, str]:
@@ -137,6 +145,7 @@ def test_strange_names_are_checked_and_reported(results: Path) -> None:
 def test_output_that_cannot_be_written_does_not_change_the_status(
     results: Path, output: str, environ: Mapping[str, str]
 ) -> None:
+    lose(results, 1)
     report.write(results, BROKEN)
     with Path(output).open("wb") as full:
         done = subprocess.run(
@@ -163,6 +172,18 @@ def test_verdict_that_contradicts_its_cells_is_refused(results: Path) -> None:
         assert "Every guarantee held" not in told.output
         assert not (results / report.PAGE).exists()
     assert "no verdict" in (results.parent / index.FILE).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("rows", "result"), [(0, BROKEN), (2, BROKEN), (1, HELD)])
+def test_anomalies_of_another_check_are_refused(
+    results: Path, rows: int, result: CampaignResult
+) -> None:
+    lose(results, rows)
+    report.write(results, result)
+    told = CliRunner().invoke(cli, ["report", str(results)])
+    assert told.exit_code == 3
+    assert f"it has {rows} rows of lost, and the verdict counts" in told.stderr
+    assert not (results / report.PAGE).exists()
 
 
 def test_check_that_fails_leaves_no_verdict_in_the_index(results: Path) -> None:

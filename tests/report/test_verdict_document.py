@@ -126,7 +126,7 @@ CAUSE = Cause(
 RESULT = CampaignResult(
     verdict=Verdict.PASS,
     cells=(cell(1), cell(2)),
-    anomalies={"lost": 6},
+    anomalies={"lost": 3, "duplicated": 1},
     findings=("one",),
     runs=(run(1, 3), run(2, 5)),
     consumption=Consumption(clients=(CLIENT,), groups=(GROUP,)),
