@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from checkers.judging.facts import Facts
 from checkers.judging.liveness import Living
 from checkers.promises.standing import (
+    BY_THE_DEPOSED,
     COMPARED,
     COORDINATED,
     READABLE,
@@ -225,12 +226,19 @@ def of_readers(
             doubtful=facts.count(checker, Standing.UNKNOWN),
             seen=facts.count(checker),
             promised=not facts.count(counted, Standing.UNPROMISED),
-            why="; ".join(why_not(facts)) or "promised by every configuration",
+            why="; ".join(why_not(facts)) or _unexcused(facts.count(checker, Standing.UNKNOWN)),
             looked=_everywhere(facts, looked(checker)),
             what=checker,
         )
 
     return judge
+
+
+def _unexcused(doubtful: int) -> str:
+    """Return why a guarantee is promised of which nothing tells that it is not."""
+    if doubtful:
+        return "the manifest does not plan the group, or the consumer, that was told"
+    return "promised by every configuration"
 
 
 def shown(checker: str) -> Callable[[Facts], Finding]:
@@ -239,8 +247,14 @@ def shown(checker: str) -> Callable[[Facts], Finding]:
 
 
 def committed(checker: str) -> Callable[[Facts], Finding]:
-    """Of what groups committed."""
-    return of_readers(checker, COORDINATED, lambda facts: facts.uncommitted)
+    """Judge what groups committed."""
+
+    def why_not(facts: Facts) -> tuple[str, ...]:
+        deposed = facts.count(BY_THE_DEPOSED)
+        told = f"{deposed:,} answers may be of a coordinator that had not heard that it was deposed"
+        return (*facts.uncommitted, *([told] if deposed else ()))
+
+    return of_readers(checker, COORDINATED, why_not)
 
 
 def transacted(checker: str, *, isolated: bool = False) -> Callable[[Facts], Finding]:

@@ -26,6 +26,9 @@ COORDINATED = "coordinated"
 """What a group's share of a partition is counted as by whether what is committed is promised to be
 kept."""
 
+BY_THE_DEPOSED = "read back from a deposed coordinator"
+"""What an answer is counted as that a coordinator may have given which had been deposed."""
+
 WATCHED = "partitions watched"
 """What a partition is counted as whose states in ZooKeeper were seen until the end."""
 

@@ -17,6 +17,9 @@ DISKS_THAT_SERVE = frozenset({"slow-disk", "disk-full"})
 """Faults of a disk that keep no controller from telling what it has decided: it writes that to
 ZooKeeper."""
 
+NOBODY = -1
+"""A broker that no fault befell."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
@@ -49,6 +52,10 @@ class Surroundings:
             broker: None for every broker.
             faults: Those that may have kept it from hearing, as far as each reaches.
         """
+        faults = tuple(faults)
+        if broker is None:
+            befallen = set().union(*(fault.brokers or () for fault in faults))
+            return max(self.heard(time, one, faults) for one in (NOBODY, *befallen))
         heard = time + self.settle_ns
         kept = (self._kept(fault, broker) for fault in faults)
         for span in sorted((one for one in kept if one is not None), key=lambda one: one.start):
@@ -60,13 +67,12 @@ class Surroundings:
         """Return a boundary moved later by the bound of the clients' clocks."""
         return min(time + (self.clock_bound_ns or 0), FOREVER)
 
-    def _kept(self, fault: FaultFacts, broker: int | None) -> Span | None:
+    def _kept(self, fault: FaultFacts, broker: int) -> Span | None:
         """Return for how long a fault may have kept a broker from hearing; None: it did not."""
         if not fault.disturbs:
             return None
-        if fault.brokers is None or fault.befell_keepers(self.combined):
-            return Span(fault.start, fault.end)
-        if broker in fault.brokers or (broker is None and fault.brokers):
+        everyone = fault.brokers is None or fault.befell_keepers(self.combined)
+        if everyone or broker in (fault.brokers or ()):
             return Span(fault.start, fault.end)
         # The next controller tells every broker who leads when it takes office.
         last = max((end for end in self._in_office(fault)), default=fault.start)

@@ -139,9 +139,24 @@ def _unseen(observed: Observed) -> Iterator[Limit]:
         yield Limit(before=observed.states[0].time, certain=False, why=why)
 
 
-def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Span]:
-    """When a leader that was deposed may have gone on telling what it knew, as if nothing had been
-    written since: from each change of leader until it had settled."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stale:
+    """When a leader that was deposed may have gone on telling what it knew.
+
+    Attributes:
+        start: What was written before, it knew.
+        seen: When its successor was seen to lead: what was asked for later, it never knew.
+        end: When it had heard of that.
+    """
+
+    start: int
+    seen: int
+    end: int
+
+
+def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Stale]:
+    """Yield when a deposed leader may have gone on telling what it knew, for each change of leader,
+    as if nothing had been written since."""
     faults = [fault for fault in around.faults if fault.touches(partition)]
     for before, after, deposed in around.observed.successions():
         if after.leader != before.leader or after.leader_epoch - before.leader_epoch > 1:
@@ -149,7 +164,8 @@ def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Span]:
             if around.observed.blind(Span(before.time, after.time)):
                 start = before.time
             start = max(start - (around.clock_bound_ns or 0), 0)
-            yield Span(start, around.heard(after.time, _known(before, after, deposed), faults))
+            end = around.heard(after.time, _known(before, after, deposed), faults)
+            yield Stale(start=start, seen=around.widened(after.time), end=end)
 
 
 def _leader_changes(around: Surroundings, faults: Sequence[FaultFacts]) -> Iterator[Limit]:

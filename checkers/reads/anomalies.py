@@ -19,8 +19,8 @@ from checkers.cluster.observed import NEVER, Span
 from checkers.cluster.reach import NO_FAULTS, FaultWindows
 from checkers.partition.indexes import PartitionHistory
 from checkers.promises import standing
-from checkers.promises.standing import Standing
-from checkers.promises.terms import ALL_PROMISED, Terms
+from checkers.promises.standing import BY_THE_DEPOSED, Standing
+from checkers.promises.terms import ALL_PROMISED, Stale, Terms
 from checkers.reads import claims
 from checkers.reads.claims import ACK, Claims
 from checkers.reads.offsets import Committed, Furthest, ReadBack
@@ -46,14 +46,14 @@ class Coordinated:
         at_least_once: Whether it commits what its members were shown, and nothing else; None where
             nobody knows.
         terms: Of the partition of ``__consumer_offsets`` that keeps them.
-        stale: Spans of time in which a coordinator that was deposed may have told what it knew.
+        stale: When a coordinator that was deposed may have told what it knew.
         faults: That reach that partition, or this one.
         peace: When nothing keeps it from going on (:mod:`checkers.evidence.peace`).
     """
 
     at_least_once: bool | None = None
     terms: Terms = ALL_PROMISED
-    stale: tuple[tuple[int, int], ...] = ()
+    stale: tuple[Stale, ...] = ()
     faults: FaultWindows = NO_FAULTS
     peace: Span = NEVER
 
@@ -223,7 +223,11 @@ class Anomalies:
         certain = np.array([one.certain for one in mine], dtype=bool)
         answered = np.array([one.answered for one in mine], dtype=np.int64)
         stands = Counter(standing.by_time(anomaly, answered[certain], promise.terms))
-        stands[standing.name(anomaly, Standing.UNKNOWN)] += int((~certain).sum())
+        # Whoever told it: what was not promised to be kept need not be told.
+        unpromised, _ = standing.standings(answered[~certain], promise.terms)
+        stands[standing.name(anomaly, Standing.UNPROMISED)] += int(unpromised.sum())
+        stands[standing.name(anomaly, Standing.UNKNOWN)] += int((~unpromised).sum())
+        stands[BY_THE_DEPOSED] += int((~unpromised).sum())
         return Found(anomaly=anomaly, rows=found, standing=stands)
 
     def skipped_by_commit(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from checkers.cluster.observed import Span
 from checkers.cluster.reach import FaultWindows
-from checkers.promises.terms import Terms
+from checkers.promises.terms import Stale, Terms
 from checkers.reads.anomalies import Coordinated
 from checkers.reads.shown import Counts
 
@@ -41,8 +41,7 @@ class Group:
     at_least_once: bool | None
     unpromised_before: int
     unknown_before: int
-    stale_starts: list[int]
-    stale_ends: list[int]
+    stale: list[Stale]
     fault_bounds: list[int]
     fault_labels: list[str | None]
     peace_start: int
@@ -55,7 +54,7 @@ class Group:
             terms=Terms(
                 unpromised_before=self.unpromised_before, unknown_before=self.unknown_before
             ),
-            stale=tuple(zip(self.stale_starts, self.stale_ends, strict=True)),
+            stale=tuple(self.stale),
             faults=FaultWindows(bounds=tuple(self.fault_bounds), labels=tuple(self.fault_labels)),
             peace=Span(self.peace_start, self.peace_end),
         )

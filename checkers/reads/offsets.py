@@ -20,6 +20,7 @@ import numpy as np
 
 from checkers.arrays import NONE, Array
 from checkers.cluster.faults import FOREVER
+from checkers.promises.terms import Stale
 from checkers.reads.spans import Event
 from history.schema import SendType
 
@@ -96,13 +97,13 @@ class ReadBack:
 
 
 def read_back(
-    members: Sequence[Committed], stale: Sequence[tuple[int, int]] = (), *, whole: bool
+    members: Sequence[Committed], stale: Sequence[Stale] = (), *, whole: bool
 ) -> Iterator[ReadBack]:
-    """What members were told less than what had been committed.
+    """Yield what members were told less than what had been committed.
 
     Args:
-        stale: Spans of time in which a coordinator that was deposed may still have told what it
-            remembers: that is nothing of what its successor was asked to keep meanwhile.
+        stale: When a coordinator that was deposed may still have told what it remembers. That is
+            everything that was kept before, and nothing that its successor was asked to keep.
         whole: Whether all that the group committed is recorded. If not, somebody else may have
             committed what is read back; nobody commits nothing.
     """
@@ -114,21 +115,23 @@ def read_back(
             look, time, offset = row["type"] == LOOKED, row["time"], row["offset"]
             if offset != NOTHING and not (whole and commits.recorded(offset, members)):
                 continue
-            surely = min((start for start, end in stale if start <= time < end), default=time)
             until = FOREVER if look else time
-            for since in (surely,) if look else dict.fromkeys((surely, time)):
-                found = commits.contradicted(offset, until, since)
-                if found is not None:
-                    yield ReadBack(
-                        client=member.client,
-                        time=time,
-                        offset=offset,
-                        committed=int(commits.offset[found]),
-                        by=members[commits.client[found]].client,
-                        answered=int(commits.answered[found]),
-                        certain=since == surely,
-                    )
-                    break
+            found = commits.contradicted(offset, until, time)
+            deposed = any(
+                commits.remembered(offset, until, one)
+                for one in stale
+                if one.start <= time < one.end
+            )
+            if found is not None and not (look and deposed):
+                yield ReadBack(
+                    client=member.client,
+                    time=time,
+                    offset=offset,
+                    committed=int(commits.offset[found]),
+                    by=members[commits.client[found]].client,
+                    answered=int(commits.answered[found]),
+                    certain=not deposed,
+                )
 
 
 class _Commits:
@@ -160,6 +163,13 @@ class _Commits:
             return None
         older = len(same) or offset < self.offset[others].max()
         return last if older else None
+
+    def remembered(self, offset: int, until: int, stale: Stale) -> bool:
+        """Return whether a coordinator that was deposed may have told an offset by ``until``: it
+        contradicts nothing that it knew, and was not asked of its successor alone."""
+        if self.contradicted(offset, until, stale.start) is not None:
+            return False
+        return offset == NOTHING or bool((self.asked[self.offset == offset] <= stale.seen).any())
 
     def _superseded(self, one: int, others: Array) -> bool:
         """Whether one of the others was certainly kept after it."""

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from checkers.cluster.faults import Partition
-from checkers.cluster.observed import Span
 from checkers.cluster.reach import windows
 from checkers.evidence.peace import peace_of
 from checkers.evidence.promised import (
@@ -14,7 +13,7 @@ from checkers.evidence.promised import (
 )
 from checkers.evidence.run import RunEvidence
 from checkers.evidence.writers import Left
-from checkers.promises.terms import stale_spans
+from checkers.promises.terms import Stale, stale_spans
 from checkers.reads.consumers import Consumer, Group
 from history.cell import Cell
 from history.manifest import PlannedGroup, PlannedRun, PlannedWriter
@@ -73,7 +72,7 @@ def group_of(run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Parti
         for fault in run.faults
         if fault.touches(partition) or (kept_in is not None and fault.touches(kept_in))
     ]
-    stale: list[Span] = []
+    stale: list[Stale] = []
     if kept_in is not None:
         stale += stale_spans(kept_in, around_group(run, kept_in, partition))
     reached = windows(concerned, run.planned, run.clock_bound_ns(partition, "polls") or 0)
@@ -82,8 +81,14 @@ def group_of(run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Parti
         at_least_once=group.delivery == AT_LEAST_ONCE,
         unpromised_before=within_int64(promise.unpromised_before),
         unknown_before=within_int64(promise.unknown_before),
-        stale_starts=[within_int64(span.start) for span in stale],
-        stale_ends=[within_int64(span.end) for span in stale],
+        stale=[
+            Stale(
+                start=within_int64(one.start),
+                seen=within_int64(one.seen),
+                end=within_int64(one.end),
+            )
+            for one in stale
+        ],
         fault_bounds=list(reached.bounds),
         fault_labels=list(reached.labels),
         peace_start=within_int64(peace.start),

@@ -344,6 +344,50 @@ def test_a_coordinator_that_was_deposed_may_tell_what_it_remembers(
     assert result.verdict is expected, told(result)
 
 
+@pytest.mark.parametrize(("changed", "expected"), [(51.5, FAIL), (52.5, INCONCLUSIVE)])
+def test_deposed_coordinator_tells_no_offset_that_its_successor_was_asked_to_keep(
+    tmp_path: Path, changed: float, expected: Verdict
+) -> None:
+    """Offset 1 was asked for at 52 s, and 3 at 53 s; who is assigned at 57 s is told 1."""
+    offsets = [WATCHED, kept_by(changed, 2, 1, (2, 3))]
+    told_1 = commit("fetched", 3, at(57), 1, 3)
+    result = coordinated(tmp_path, *OLDER, told_1, offsets=offsets)
+    assert result.anomalies["commit-regressed"] == 1
+    assert result.verdict is expected, told(result)
+    if expected is INCONCLUSIVE:
+        words = "1 answers may be of a coordinator that had not heard that it was deposed"
+        assert f"nobody knows whether that was promised: {words}" in told(result)
+
+
+@pytest.mark.parametrize(
+    ("servers", "expected"), [(("broker-3",), FAIL), (("broker-1",), INCONCLUSIVE)]
+)
+def test_deposed_coordinator_is_excused_only_by_a_fault_that_keeps_it_from_hearing(
+    tmp_path: Path, servers: tuple[str, ...], expected: Verdict
+) -> None:
+    """1 is deposed at 45 s, and must have heard by 52 s, unless a fault on it lasts until 60 s."""
+    paused = a_fault(44, 60, fault_id=2, fault="pause", servers=servers)
+    on_offsets = [{**row, "partitions": ["__consumer_offsets-0"]} for row in paused]
+    offsets = [WATCHED, kept_by(45, 2, 1, (2, 3))]
+    result = coordinated(tmp_path, FORGOTTEN, offsets=offsets, faults=[*a_fault(), *on_offsets])
+    assert result.verdict is expected, told(result)
+
+
+def test_commit_that_went_with_all_disks_is_not_promised_whichever_coordinator_tells(
+    tmp_path: Path,
+) -> None:
+    every = ("broker-1", "broker-2", "broker-3")
+    destroyed = a_fault(
+        54, 55, fault_id=2, fault="wipe", destroys="all", servers=every, partitions=()
+    )
+    on_offsets = [{**row, "partitions": ["__consumer_offsets-0"]} for row in destroyed]
+    offsets = [WATCHED, kept_by(51.5, 2, 1, (2, 3))]
+    result = coordinated(tmp_path, FORGOTTEN, offsets=offsets, faults=[*a_fault(), *on_offsets])
+    kept = guarantees(result)["commits-kept"]
+    assert (kept.promised, kept.held, kept.broken) == (False, False, 0)
+    assert result.verdict is PASS, told(result)
+
+
 @pytest.mark.parametrize(("partition", "excused"), [(4, True), (3, False)])
 def test_commits_go_with_the_disks_that_kept_them(
     tmp_path: Path, partition: int, excused: bool
