@@ -15,6 +15,7 @@ from harness.campaign.problems.external import IN_FORCE
 from infra.documents import Problem
 from infra.interface import InfraError, ViewUnavailable
 from infra.secrets import Handed
+from infra.sensitive import shown
 from infra.systems.external.described import Described, server_name
 from infra.systems.external.journal import FILE
 from infra.systems.external.survey import CLEANUP, Surveyed, survey
@@ -69,7 +70,8 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
     told = outside(cluster)
     yield f"connects to {told.bootstrap_servers}, deploys nothing"
     if told.client:
-        yield f"with {', '.join(f'{name}={value}' for name, value in sorted(told.client.items()))}"
+        given = (f"{name}={shown(name, value)}" for name, value in sorted(told.client.items()))
+        yield f"with {', '.join(given)}"
     for name, secret in told.secrets.items():
         where = f"the file {secret.file}" if secret.env is None else f"${secret.env}"
         yield f"reads {name} from {where}"

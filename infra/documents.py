@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from infra import schemas, yaml_document
+from infra.sensitive import HIDDEN, is_sensitive, redacted
 from infra.wording import closest
 from infra.yaml_document import NotYaml, Position, Step, Steps
 
@@ -204,7 +205,9 @@ def _reason(error: ErrorDetails) -> str:
     reason = _KINDS.get(kind, error["msg"]).removeprefix("Value error, ")
     if kind == "value_error":
         return reason
-    return f"{reason}, not {_shown(error['input'])}{_meant(error)}"
+    if any(is_sensitive(str(step)) for step in error["loc"]):
+        return f"{reason}, not {HIDDEN}"
+    return f"{reason}, not {_shown(redacted(error['input']))}{_meant(error)}"
 
 
 def _meant(error: ErrorDetails) -> str:

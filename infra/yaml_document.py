@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 import yaml
 
+from infra.sensitive import HIDDEN, is_sensitive
+
 Step = str | int
 """From a mapping to one of its values, or from a list to one of its items."""
 
@@ -137,6 +139,8 @@ def _value(node: yaml.Node, steps: Steps, reading: Reading) -> object:
     if repr(old) != repr(new) and not tagged:
         readings = f"is {_told(old)} in YAML 1.1 and {_told(new)} in YAML 1.2"
         reason = f"{_short(node.value)} {_short(readings)}: write the one that is meant"
+        if any(is_sensitive(str(step)) for step in steps):
+            reason = f"{HIDDEN} is not the same in YAML 1.1 and YAML 1.2: write it in quotes"
         reading.slips.append(Slip(steps, reading.positions[steps], reason))
     return new
 

@@ -24,7 +24,12 @@ from harness.campaign.problems.coordinators import coordinator_problems
 from harness.campaign.problems.draft import Draft, draft
 from harness.campaign.problems.external import external_problems, own_external_problems
 from harness.campaign.problems.faults.faults import fault_problems, own_fault_problems
-from harness.campaign.problems.properties import mapping, property_problems
+from harness.campaign.problems.properties import (
+    mapping,
+    property_problems,
+    secret_problems,
+    without,
+)
 from harness.campaign.problems.releases import release_problems
 from harness.campaign.problems.systems import own_system_problems, system_problems
 from harness.campaign.problems.transactions import own_transaction_problems, transaction_problems
@@ -97,7 +102,8 @@ def judged(document: Document, *, meant: bool = False) -> CampaignFile:
     """As :func:`check`, of a file that was read."""
     campaign, problems = _model(document)
     if isinstance(document.content, dict):
-        problems += _by_itself(document.content)
+        secrets = list(secret_problems(document.content))
+        problems = [*secrets, *without([*problems, *_by_itself(document.content)], secrets)]
         wrong = {_section(problem) for problem in (*document.problems, *problems)}
         problems += _between(draft(document.content, wrong), meant)
     if campaign is None or problems or document.problems:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from harness import standing_cluster
 from harness.campaign.model.clusters import ClusterSpec
-from harness.campaign.problems.properties import property_problems
+from harness.campaign.problems.properties import property_problems, secret_problems
 from harness.campaign.problems.systems import own_system_problems, too_few_brokers
 from harness.commands import options
 from harness.commands.errors import fail, told
@@ -73,7 +73,8 @@ def up(
         fail(f"--property: {invalid.errors()[0]['msg']}", ExitStatus.USAGE)
     if (reason := too_few_brokers(wanted)) is not None:
         fail(f"--zookeepers: {reason}", ExitStatus.USAGE)
-    for problem in property_problems({"cluster": written}):
+    given = {"cluster": written}
+    for problem in (*secret_problems(given), *property_problems(given)):
         fail(f"--property: {problem}", ExitStatus.USAGE)
     with told():
         prepare(wanted.system, click.echo)

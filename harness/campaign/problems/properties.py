@@ -1,5 +1,6 @@
 """What is wrong with the properties that a campaign file sets of brokers, topics and producers,
-each looked at by itself: the name, the value, and whether records would be deleted by it.
+each looked at by itself: the name, the value, and whether records would be deleted by it. Secrets
+are refused wherever in the file they are, because copies of the file are kept with results.
 
 Read as they are written, so that they are judged whatever else is wrong with the file.
 """
@@ -10,17 +11,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.campaign.clients import producers
 from harness.campaign.model.values.sweep import several
 from history.cell import LIBRARIES, LIBRDKAFKA, SETTINGS, Value, is_program
-from infra.documents import Problem
+from infra.documents import Problem, as_field
+from infra.sensitive import Steps, secrets_in
 from infra.systems import properties
-from infra.systems.names import BUNDLED
+from infra.systems.names import BUNDLED, EXTERNAL
 from infra.systems.properties import RESERVED, Known
-from workloads.configuration import canonical
+from workloads.configuration import canonical, connection_properties
 
 _DELETES = re.compile(
     r"(log\.)?(retention\.(ms|bytes|minutes|hours)|cleaner\..*|(cleaner\.)?delete\.retention\.ms"
     r"|(cleaner\.)?(min|max)\.compaction\.lag\.ms)"
 )
 _CLEANUP = re.compile(r"(log\.)?cleanup\.policy")
+
+_SECRETS = ("cluster", "external", "secrets")
+_COMMANDS = "commands"
+_JAAS = "jaas.config"
 
 Section = Mapping[str, object]
 
@@ -40,6 +46,24 @@ def property_problems(content: Section) -> Iterator[Problem]:
             yield Problem(field=f"{where}.{key}", reason=reason, key=True)
     yield from _topic_problems(mapping(cells, "topic"), known)
     yield from _producer_problems(mapping(cells, "producer"), _clients(cells))
+
+
+def secret_problems(content: Section) -> Iterator[Problem]:
+    """Yield a problem for each secret, which names the place where it may be."""
+    cluster = content.get("cluster")
+    external = isinstance(cluster, dict) and cluster.get("system") == EXTERNAL
+    for steps in secrets_in(content):
+        reason = f"is a secret, and this file is kept: {_instead(steps, external)}"
+        yield Problem(field=as_field(steps), reason=reason, key=isinstance(steps[-1], str))
+
+
+def without(problems: Sequence[Problem], secrets: Sequence[Problem]) -> Iterator[Problem]:
+    """Yield ``problems``, except those of fields that hold secrets: reasons may quote the value."""
+    hidden = {problem.field for problem in secrets}
+    inside = tuple(f"{field}{mark}" for field in hidden for mark in ".[")
+    for problem in problems:
+        if problem.field not in hidden and not problem.field.startswith(inside):
+            yield problem
 
 
 def mapping(section: Section, name: str) -> Section:
@@ -126,3 +150,19 @@ def _deleting(field: str) -> Problem:
 
 def _misplaced(field: str, name: str) -> Problem:
     return Problem(field=field, reason=f"belongs to cells.{canonical(name)}", key=True)
+
+
+def _instead(steps: Steps, external: bool) -> str:
+    name, where = str(steps[-1]), ".".join(_SECRETS)
+    if _COMMANDS in steps:
+        return "let the command read it from a file or from its environment"
+    if not external:
+        return "leave it out, because clusters that are deployed have PLAINTEXT listeners alone"
+    if name.endswith(_JAAS):
+        return (
+            "librdkafka takes no JAAS configuration, but sasl.username under "
+            f"cluster.external.client, and sasl.password under {where}"
+        )
+    if steps[: len(_SECRETS)] == _SECRETS or connection_properties({name: ""}):
+        return f"say under {where} where it is, {name}: {{env: VARIABLE}} or {{file: PATH}}"
+    return "leave it out"

@@ -97,7 +97,10 @@ def test_what_such_a_cluster_cannot_offer_is_refused(
         ({"servers": {"broker-1": {"commands": COMMANDS}}}, "says 3, and 1 are named"),
         ({"servers": SERVERS, "broker.ids": [1, 2, 4]}, "broker-4 is missing"),
         ({"servers": {**SERVERS, "broker-1": {}}}, "one of systemd, container, compose"),
-        ({"cells": {"producer": {"sasl.password": "x"}}}, "belongs to cluster.external.client"),
+        (
+            {"cells": {"producer": {"sasl.password": "x"}}},
+            "say under cluster.external.secrets where it is",
+        ),
         ({"cells": {"client": "java"}}, "java is not told how to connect"),
         ({"cluster": {"backend": "local"}}, "its clients are on the backend here, not on local"),
         ({"cluster": {"properties": {"min.insync.replicas": 2}}}, "nothing is set of a cluster"),
