@@ -276,6 +276,13 @@ def make(cluster: ClusterSpec, backend: Backend) -> System:
     )
 
 
+def require_inventory(cluster: ClusterSpec) -> None:
+    """Raise DocumentRefused where the backend takes an inventory, and that of ``cluster`` is not
+    there, is none, or has too few hosts. No host is asked."""
+    if cluster.backend == SSH:
+        _ = Site(cluster=cluster, tell=lambda _line: None).inventory
+
+
 def go_inside(
     arguments: Sequence[str],
     run_id: str,

@@ -35,11 +35,16 @@ def create(campaign: Campaign, now_ns: int, out: Path | None) -> Path:
     must be empty or absent; NotResults otherwise.
     """
     directory = fresh(campaign.name, now_ns) if out is None else out.absolute()
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise NotResults(f"{directory} exists and is not an empty directory")
+    require_fresh(directory)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / CAMPAIGN_FILE).write_text(campaign.to_yaml(), encoding="utf-8")
     return directory
+
+
+def require_fresh(directory: Path) -> None:
+    """Raise NotResults where ``directory`` exists and is not an empty directory."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise NotResults(f"{directory.absolute()} exists and is not an empty directory")
 
 
 def existing(directory: Path) -> Path:

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import click
 
+from harness.backends import require_inventory
 from harness.campaign import validation
 from harness.campaign.docs import schema as schemas
+from harness.campaign.problems.places import elsewhere, never_offered
+from harness.campaign.validation import CampaignFile
 from harness.commands.errors import fail
 from harness.exit_status import ExitStatus
 from infra.documents import DocumentRefused
@@ -49,13 +52,13 @@ Examples:
 def validate(context: click.Context, files: tuple[Path, ...], meant: bool) -> None:
     """Say everything that is wrong with campaign files, with line and column; start nothing.
 
-    Exits with 0 when all are right, else with 2. Whether a backend works here is not looked at:
-    ackproof doctor.
+    Exits with 0 when all are right, else with 2. An inventory that a file names is read; whether
+    a backend works here is not looked at: ackproof doctor.
     """
     wrong = 0
     for file in files:
         try:
-            validation.check(file, meant=meant)
+            require_placeable(validation.check(file, meant=meant))
         except DocumentRefused as refused:
             click.echo(str(refused), err=True)
             wrong += len(refused.problems)
@@ -64,6 +67,15 @@ def validate(context: click.Context, files: tuple[Path, ...], meant: bool) -> No
     if wrong:
         fail(f"{wrong} problem{'s' if wrong > 1 else ''}", ExitStatus.USAGE)
     context.exit(ExitStatus.HELD)
+
+
+def require_placeable(file: CampaignFile) -> None:
+    """Refuse a campaign that cannot run on the backend of its file, as far as files tell it.
+    Raises DocumentRefused."""
+    file.refuse(elsewhere(file.campaign))
+    file.refuse(never_offered(file.campaign))
+    if file.campaign.cluster.inventory is not None:
+        require_inventory(file.campaign.cluster.largest)
 
 
 @click.command(

@@ -10,7 +10,7 @@ import click
 
 from harness import directory as places
 from harness import free_space, outside
-from harness.backends import BACKENDS, Site, go_inside
+from harness.backends import BACKENDS, Site, go_inside, require_inventory
 from harness.campaign import validation
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.cells import clients_of
@@ -20,6 +20,7 @@ from harness.campaign.problems.places import (
     elsewhere,
     lacking_capabilities,
     missing_programs,
+    never_offered,
     strange_programs,
     without_hosts,
 )
@@ -34,7 +35,7 @@ from harness.running import execution
 from harness.running.deadline import SystemClock
 from harness.running.interruption import Interruption
 from infra import cleanup
-from infra.interface import InfraError
+from infra.interface import Capability, InfraError
 from infra.local.status import MEANT_AS_1
 from infra.registry import Kind, Registry
 from infra.systems import prepare
@@ -119,12 +120,16 @@ def run(
         campaign = _resolved(file.campaign, backend, inventory, seed)
         if strange := list(strange_programs(campaign, programs)):
             fail("; ".join(f"--program: {reason}" for reason in strange), ExitStatus.USAGE)
+        file.refuse(missing_programs(campaign, programs))
+        kept = _placeable(campaign, file, skip_refused)
+        if out is not None:
+            places.require_fresh(out)
         if dry_run:
             click.echo(f"{campaign.name}: seed {campaign.seed}")
-            console().print(timelines(campaign))
-            _tell_doings(campaign)
+            _tell_skipped(kept)
+            console().print(timelines(kept))
+            _tell_doings(kept)
             return
-        file.refuse(missing_programs(campaign, programs))
         campaign = _placed(campaign, file, frozenset(accepted), skip_refused)
         _check_cluster(campaign, file, yes=meant)
         clock = SystemClock()
@@ -210,6 +215,20 @@ def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None
     file.refuse(outside.ask(campaign, runs_of(campaign)[0].cluster, confirm, yes=yes))
 
 
+def _placeable(campaign: Campaign, file: CampaignFile, skip_refused: bool) -> Campaign:
+    """Return the campaign without what its backend never offers, if that is wanted. Refuse what
+    keeps it from running there, as far as files tell it: neither hosts nor engines are asked.
+    Raises DocumentRefused."""
+    file.refuse(without_hosts(campaign))
+    file.refuse(elsewhere(campaign))
+    able = frozenset(Capability) - BACKENDS[campaign.cluster.backend].never.keys()
+    kept = without_refused(campaign, able) if skip_refused else campaign
+    file.refuse(nothing_left(campaign, kept))
+    file.refuse(never_offered(kept))
+    require_inventory(campaign.cluster.largest)
+    return kept
+
+
 def _placed(
     campaign: Campaign, file: CampaignFile, accepted: frozenset[str], skip_refused: bool
 ) -> Campaign:
@@ -217,8 +236,6 @@ def _placed(
     its nodes will need is fetched.
     Raises InfraError when the backend does not work here, CampaignRefused when it cannot do what
     the campaign needs."""
-    file.refuse(without_hosts(campaign))
-    file.refuse(elsewhere(campaign))
     place = BACKENDS[campaign.cluster.backend]
     if obstacle := place.obstacle():
         raise InfraError(obstacle)
@@ -235,6 +252,10 @@ def _placed(
     kept = without_refused(campaign, able) if skip_refused else campaign
     file.refuse(nothing_left(campaign, kept))
     file.refuse(lacking_capabilities(kept, able))
-    for one in kept.skipped:
-        click.echo(f"skipped: {one.what}: {one.reason}")
+    _tell_skipped(kept)
     return kept
+
+
+def _tell_skipped(campaign: Campaign) -> None:
+    for one in campaign.skipped:
+        click.echo(f"skipped: {one.what}: {one.reason}")

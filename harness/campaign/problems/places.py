@@ -5,7 +5,7 @@ nobody said might be started."""
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from harness.backends import SSH
+from harness.backends import BACKENDS, SSH
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.cells import clients_of
 from harness.campaign.plan.needs import DISKS, refusal, struck
@@ -29,6 +29,12 @@ def lacking_capabilities(
             yield Problem(field=field, reason=reason)
     if campaign.cluster.disks is not None and (reason := refusal("", DISKS, capabilities, backend)):
         yield Problem(field="cluster.disks", reason=reason)
+
+
+def never_offered(campaign: Campaign) -> Iterator[Problem]:
+    """Yield every fault that no backend of the kind offers, wherever it is."""
+    never = BACKENDS[campaign.cluster.backend].never
+    return lacking_capabilities(campaign, frozenset(Capability) - never.keys())
 
 
 def without_hosts(campaign: Campaign) -> Iterator[Problem]:
