@@ -14,6 +14,7 @@ def written_aside(path: Path) -> Iterator[Path]:
     """A dot-file beside ``path`` to write into. At the end it takes the place of ``path``; when
     something was raised it goes, and what was there stays. Raises OSError."""
     aside = path.with_name(f".{path.name}")
+    aside.unlink(missing_ok=True)  # a link would lead us elsewhere
     try:
         yield aside
         aside.rename(path)

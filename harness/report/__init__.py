@@ -6,10 +6,9 @@ reported again, so that nothing that says ``pass`` stays beside a history that d
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-
-import yaml
 
 from checkers.verdict import CampaignResult
 from harness.report import about, junit, losses, page, timeline, verdict
@@ -21,6 +20,7 @@ from history.errors import DamagedFiles, HistoryError
 from history.manifest import Manifest, PlannedRun
 from history.printable import printable
 from history.storage import AnyPath
+from infra import yaml_document
 
 log = logging.getLogger(__name__)
 
@@ -152,10 +152,10 @@ def _manifest(directory: AnyPath) -> Manifest | None:
 
 
 def _campaign(directory: AnyPath) -> Mapping[str, Any]:
-    """The resolved campaign, for show."""
-    try:
-        document = yaml.safe_load((directory / "campaign.yaml").read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        document = None
+    """The resolved campaign, for show; a file whose aliases expand without end counts as none."""
+    document: object = None
+    with suppress(OSError, ValueError):
+        text = (directory / "campaign.yaml").read_text(encoding="utf-8")
+        document = yaml_document.read(text).content
     nameless = {"name": directory.name, "seed": None}
     return {**nameless, **document} if isinstance(document, dict) else nameless

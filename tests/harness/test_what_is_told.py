@@ -221,3 +221,12 @@ def test_link_in_place_of_the_scratch_directory_is_not_followed(results: Path) -
 def test_rows_that_were_removed_meanwhile_are_missed(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="were removed meanwhile"):
         next(rows_of(tmp_path))
+
+
+def test_campaign_file_whose_aliases_never_end_hides_nothing(results: Path, capsys) -> None:
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
+    bomb = "\n".join(["a0: &a0 [x]", *levels, "name: *a29"])
+    (results / "campaign.yaml").write_text(bomb, encoding="utf-8")
+    status, out, err = tell(results, BROKEN, capsys)
+    assert (status, err) == (ExitStatus.BROKEN, "")
+    assert out.rstrip().endswith("report.html")

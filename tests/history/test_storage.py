@@ -177,3 +177,12 @@ def test_what_is_no_parquet_file_is_refused(held: bytes, tmp_path: Path) -> None
         storage.parquet(tmp_path / "damaged.parquet")
     with pytest.raises(OSError, match="nowhere"):
         storage.parquet(tmp_path / "nowhere.parquet")
+
+
+def test_link_beside_a_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("kept")
+    (tmp_path / ".page").symlink_to(tmp_path / "elsewhere")
+    write_text(tmp_path / "page", "new")
+    assert (tmp_path / "elsewhere").read_text() == "kept"
+    assert (tmp_path / "page").read_text() == "new"
+    assert not (tmp_path / "page").is_symlink()
