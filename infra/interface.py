@@ -245,12 +245,15 @@ class ClusterView:
         controller: Broker id of the controller, None while there is none.
         controller_epoch: As in ``/controller_epoch``; 0 before the first controller.
         partitions: By (topic, partition).
+        by_isr_order: Whether a leader that dies is succeeded by the first of the ISR, as before
+            Kafka 0.8.2 (KAFKA-1502), and not by the first assigned replica that is in it.
     """
 
     brokers: Mapping[int, int]
     controller: int | None
     controller_epoch: int
     partitions: Mapping[tuple[str, int], PartitionView]
+    by_isr_order: bool = False
 
 
 class Server(Protocol):

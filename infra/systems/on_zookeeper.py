@@ -7,7 +7,7 @@ holds ``server.properties`` and ``data`` (``log.dirs``), or disks with a log dir
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from kazoo.client import KazooClient
@@ -38,7 +38,7 @@ from infra.systems.deployment import (
 from infra.systems.ensemble import ZooKeeperEnsemble
 from infra.systems.metadata_quorum import MetadataQuorum
 from infra.systems.observer import ClusterObserver
-from infra.systems.properties import RESERVED, TIMINGS, known, timing_ms
+from infra.systems.properties import RESERVED, TIMINGS, Known, known, timing_ms
 from infra.systems.racks import own_rack
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect, topic_config
@@ -155,7 +155,8 @@ class SystemOnZooKeeper(DeployedSystem):
         await_all(self._brokers, listens, BROKERS_UP_S, "accepts connections")
 
     def view(self) -> ClusterView:
-        return ViewReader(self._zookeeper(), _VIEW_TIMEOUT_S).read()
+        view = ViewReader(self._zookeeper(), _VIEW_TIMEOUT_S).read()
+        return replace(view, by_isr_order=self._by_isr_order)
 
     def observer(
         self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
@@ -199,8 +200,15 @@ class SystemOnZooKeeper(DeployedSystem):
         return topic_config(self._zookeeper(), topic, _VIEW_TIMEOUT_S)
 
     def _number(self, name: str) -> int:
-        system = known(self.name, MetadataQuorum.ZOOKEEPER)
-        return timing_ms(name, self._properties, system)
+        return timing_ms(name, self._properties, self._known)
+
+    @property
+    def _known(self) -> Known | None:
+        return known(self.name, MetadataQuorum.ZOOKEEPER)
+
+    @property
+    def _by_isr_order(self) -> bool:
+        return self._known is not None and self._known.by_isr_order(self._properties)
 
     def _broker(self, node: Node, number: int) -> NodeServer:
         config = node.directory / "server.properties"

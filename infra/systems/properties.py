@@ -44,6 +44,7 @@ _LONG_MAX = 2**63 - 1
 _OURS = "ackproof."
 _GENERATION = "ackproof.generation"
 _COORDINATION = "ackproof.coordination"
+_BY_ISR_ORDER = "ackproof.leader.by.isr.order"
 UNCLEAN = "unclean.leader.election.enable"
 NO_UNCLEAN = f"has no effect with {_COORDINATION}=leader, by which only the ISR may lead"
 _OF_ZOOKEEPER = "zookeeper."
@@ -92,6 +93,10 @@ class Known:
         """Return whether there is no controller: each partition's leader coordinates it."""
         return self.in_force(properties).get(_COORDINATION) == "leader"
 
+    def by_isr_order(self, properties: Mapping[str, Value]) -> bool:
+        """Return whether a dead leader is succeeded by the first in the order of the ISR."""
+        return _is_true(self.in_force(properties).get(_BY_ISR_ORDER))
+
     def contradictions(self, properties: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
         """What brokers with ``properties`` would not start with, though each value is right: names,
         and reasons."""
@@ -105,7 +110,7 @@ class Known:
             name = "replica.fetch.wait.max.ms"
             told = limit if limit in properties else name
             yield told, f"{name} ({wait_ms}) is above {limit} ({limit_ms})"
-        if self.led_by_leaders(properties) and str(values[UNCLEAN]).lower() == "true":
+        if self.led_by_leaders(properties) and _is_true(values[UNCLEAN]):
             generation = f"{UNCLEAN}=true, which this sets, {NO_UNCLEAN}; say {UNCLEAN}: false, too"
             given = UNCLEAN in properties
             yield (UNCLEAN, NO_UNCLEAN) if given else (_GENERATION, generation)
@@ -177,6 +182,10 @@ def _wrong(value: Value, schema: Schema) -> str | None:
     if isinstance(value, bool) or not re.search(schema.get("pattern", "."), text):
         return f"{value!r} cannot be; a value matches {schema.get('pattern', '.')}"
     return None
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() == "true"
 
 
 def _is_number(value: Value) -> bool:

@@ -26,8 +26,10 @@ QUORUM, QUORUM_LEADER = "quorum", "quorum-leader"
 OF_PARTITION: Mapping[str, str] = {
     "leader": "the broker that leads the partition",
     "follower": "one in-sync follower of it",
-    "next-leader": "the in-sync follower that leads next if the leader dies: the first assigned",
-    "last-follower": "the in-sync follower that leads when all others have died: the last assigned",
+    "next-leader": "the in-sync follower that leads next if the leader dies: the first assigned; "
+    "with generation 0.8 the first in the ISR",
+    "last-follower": "the in-sync follower that leads when all others have died: the last "
+    "assigned; with generation 0.8 the last in the ISR",
     "isr": "every in-sync replica of it",
     "partition": "every broker with a replica of it",
 }

@@ -296,16 +296,18 @@ def _follower(moment: _Moment, partition: PartitionView) -> list[int]:
     return [b for b in order if b in partition.isr and b != partition.leader][:1]
 
 
-def _in_sync_followers(partition: PartitionView) -> list[int]:
+def _in_sync_followers(moment: _Moment, partition: PartitionView) -> list[int]:
     """In the order in which they would lead."""
-    return [b for b in partition.replicas if b in partition.isr and b != partition.leader]
+    by_isr_order = moment.view is not None and moment.view.by_isr_order
+    order = partition.isr if by_isr_order else partition.replicas
+    return [b for b in order if b in partition.isr and b != partition.leader]
 
 
 _OF_PARTITION: Mapping[str, Callable[[_Moment, PartitionView], Sequence[int]]] = {
     "leader": lambda _moment, partition: [partition.leader],
     "follower": _follower,
-    "next-leader": lambda _moment, partition: _in_sync_followers(partition)[:1],
-    "last-follower": lambda _moment, partition: _in_sync_followers(partition)[-1:],
+    "next-leader": lambda moment, partition: _in_sync_followers(moment, partition)[:1],
+    "last-follower": lambda moment, partition: _in_sync_followers(moment, partition)[-1:],
     "isr": lambda _moment, partition: partition.isr,
     "partition": lambda _moment, partition: partition.replicas,
 }

@@ -99,6 +99,22 @@ def test_what_does_not_go_together_is_told(
 
 
 @pytest.mark.parametrize(
+    ("given", "by_isr_order"),
+    [
+        ({}, False),
+        ({"ackproof.generation": "0.8"}, True),
+        ({"ackproof.generation": "0.10"}, False),
+        ({"ackproof.generation": "0.8", "ackproof.leader.by.isr.order": False}, False),
+        ({"ackproof.leader.by.isr.order": "true"}, True),
+    ],
+)
+def test_property_is_the_generations_unless_it_is_given(
+    given: dict[str, str | bool], by_isr_order: bool
+) -> None:
+    assert BUNDLED.by_isr_order(given) is by_isr_order
+
+
+@pytest.mark.parametrize(
     ("name", "value", "told"),
     [
         ("inter.broker.protocol.version", 0.10, "put it in quotes"),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from memory_cluster import Memory, memory_cluster
 
@@ -93,6 +95,27 @@ def test_in_sync_followers_lead_in_the_order_in_which_they_are_assigned(
     assert names(memory, others) == names(memory, "last-follower(orders, 1)") == ["broker-1"]
     memory.system.brokers[2].process.signal(9)
     assert names(memory, "next-leader(orders, 1)") == ["broker-1"]
+
+
+@pytest.mark.parametrize(
+    ("by_isr_order", "next_leader", "last_follower"),
+    [(False, "broker-2", "broker-3"), (True, "broker-3", "broker-2")],
+)
+def test_in_sync_followers_lead_in_the_order_of_the_isr_before_0_8_2(
+    memory: Memory, by_isr_order: bool, next_leader: str, last_follower: str
+) -> None:
+    view = memory.system.view()
+    key = "orders", 0
+    partition = replace(view.partitions[key], leader=1, replicas=(1, 2, 3), isr=(1, 3, 2))
+    shuffled = replace(view, partitions={key: partition}, by_isr_order=by_isr_order)
+
+    def name(text: str) -> tuple[str, ...]:
+        expression = parse(text)
+        found = resolve_planned(expression, memory.cluster.members, shuffled, 1, Aim.NODES)
+        return found.nodes
+
+    assert name("next-leader(orders, 0)") == (next_leader,)
+    assert name("last-follower(orders, 0)") == (last_follower,)
 
 
 @pytest.mark.parametrize(("role", "count"), [("one", 1), ("minority", 1), ("majority", 2)])
