@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from history import storage, stream
+from history import storage, stream, validation
 from history.errors import DamagedFiles
 from history.names import CLOSED_SUFFIX, PART_SUFFIX, PARTITIONED, Stem, parse
 from history.schema import TABLES, decoded
@@ -76,7 +76,7 @@ def read_files(
     tables, damaged = [], {}
     for path in paths:
         try:
-            tables.append(_read_file(path, schema))
+            tables.append(_read_file(table, path, schema))
         except (OSError, KeyError, ValueError, pa.ArrowException) as error:
             damaged[path] = str(error)
     if damaged:
@@ -84,13 +84,22 @@ def read_files(
     return pa.concat_tables([schema.empty_table(), *tables])
 
 
-def _read_file(path: AnyPath, schema: pa.Schema) -> pa.Table:
-    """A nullable column that is not there is null: a history from before there was one."""
-    table = _read_part(path, schema) if _is_part(path) else storage.parquet(path).read(schema.names)
+def _read_file(table: str, path: AnyPath, schema: pa.Schema) -> pa.Table:
+    """A nullable column that is not there is null: a history from before there was one. Raises
+    ValueError for rows that no writer wrote (:mod:`history.validation`)."""
+    rows = _read_part(path, schema) if _is_part(path) else _read_closed(path, schema)
     for field in schema:
-        if field.nullable and field.name not in table.column_names:
-            table = table.append_column(field, pa.nulls(len(table), field.type))
-    return table.select(schema.names).cast(schema)
+        if field.nullable and field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    rows = rows.select(schema.names).cast(schema)
+    _raise(validation.problem(table, rows))
+    return rows
+
+
+def _read_closed(path: AnyPath, schema: pa.Schema) -> pa.Table:
+    file = storage.parquet(path)
+    _raise(validation.place_of_closed(file, parse(path.name)[0]))
+    return file.read(schema.names)
 
 
 def _read_part(path: AnyPath, schema: pa.Schema) -> pa.Table:
@@ -99,8 +108,14 @@ def _read_part(path: AnyPath, schema: pa.Schema) -> pa.Table:
     batches, _ = stream.read(path)
     if not batches:
         return schema.empty_table()
-    table = pa.Table.from_batches(batches)
-    return table.select([name for name in schema.names if name in table.column_names])
+    rows = pa.Table.from_batches(batches)
+    _raise(validation.place_of(rows, parse(path.name)[0]))
+    return rows.select([name for name in schema.names if name in rows.column_names])
+
+
+def _raise(problem: str | None) -> None:
+    if problem is not None:
+        raise ValueError(problem)
 
 
 def _is_part(path: AnyPath) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from checkers.cluster.faults import FaultFacts, Partition, faults_of
 from checkers.cluster.observed import Absence, Observation, Span, absences
 from checkers.cluster.reach import settle_ns
-from checkers.evidence import closings, costs, gaps, outside, steps
+from checkers.evidence import closings, costs, gaps, outside, steps, times
 from checkers.evidence.clocks import Clocks
 from checkers.evidence.collected_files import CollectedFiles, collected_files
 from checkers.evidence.crashes import came, crashes_of, told_apart
@@ -35,10 +35,10 @@ from history.schema import MEASURES
 from history.storage import AnyPath
 
 SMALL_TABLES = (
+    "phases",  # first: they say within which time the rows of the others may be
     "reads",
     "faults",
     "cluster",
-    "phases",
     "servers",
     "clients",
     "recovery",
@@ -65,6 +65,7 @@ class RunEvidence:
         words, orders, cuts: What the brokers' own logs say of each partition; of the leader epochs
             that each broker was told; of truncations.
         absences: When brokers were seen to have no ZooKeeper session.
+        recorded: The span in which rows of it may be (:mod:`checkers.evidence.times`).
         recovery, servers, zookeeper, failovers: Rows of these tables.
         ends: The ends of servers that no fault accounts for.
         logs: The brokers' logs that were collected; None where there is no such directory.
@@ -88,6 +89,7 @@ class RunEvidence:
     unrecorded: tuple[FaultFacts, ...]
     observation: Observation
     clocks: Clocks
+    recorded: Span
     writers: Writers
     words: Mapping[Partition, Sequence[Word]]
     orders: Mapping[Partition, Mapping[int, Sequence[int]]]
@@ -142,13 +144,17 @@ class RunEvidence:
         nodes = (self.writers.nodes(partition, table) for table in tables or ("sends",))
         return self.clocks.bound(set().union(*nodes))
 
+    def sent_within(self, partition: Partition) -> Span:
+        """Return the span in which sends to a partition may be, as their clocks tell it."""
+        return times.widened(self.recorded, self.clock_bound_ns(partition) or 0)
+
 
 def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
     """The evidence of one run from the directory of its tables."""
     listed = reader.listed_by_table(history)
     closed, unclosed = closings.read(listed["closings"])
     listed = closed.held_against(listed)
-    tables, damaged = _tables(listed)
+    tables, damaged, within = _tables(listed)
     faults = faults_of(tables["faults"], planned.faults)
     clocks = Clocks(tables["clocks"])
     collected = steps.span(tables["phases"], "collect")
@@ -191,6 +197,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         unrecorded=tuple(unrecorded(planned, faults, tables["phases"], incomplete)),
         observation=observation,
         clocks=clocks,
+        recorded=within,
         writers=writers,
         words=words_of(history.parent / "logs", files.altered),
         orders=orders_of(history.parent / "logs", files.altered),
@@ -215,22 +222,30 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     )
 
 
-def _tables(listed: Mapping[str, Listed]) -> tuple[dict[str, list[Row]], Mapping[str, Gap]]:
-    """Return the rows of each table, and what is wrong with those that cannot be read. Files that
-    are damaged, or whose names tell nobody whose they are, do not count: the writers' gaps name
-    them."""
+def _tables(
+    listed: Mapping[str, Listed],
+) -> tuple[dict[str, list[Row]], Mapping[str, Gap], Span]:
+    """Return the rows of each table, what is wrong with those that cannot be read, and the span in
+    which rows of the run may be. Files that are damaged, or whose names tell nobody whose they are,
+    do not count: the writers' gaps name them."""
     tables: dict[str, list[Row]] = {}
     damaged = {}
+    within = times.EVER
     for name in SMALL_TABLES:
         try:
             stems, _ = listed[name]
             files = [path for paths in stems.values() for path in paths]
-            tables[name] = reader.read_files(name, files).to_pylist()
+            rows = reader.read_files(name, files)
+            if (words := times.untimely(rows, within)) is not None:
+                raise ValueError(words)
+            tables[name] = rows.to_pylist()
+            if name == "phases":
+                within = times.recorded(tables[name])
         except (DamagedFiles, ValueError, pa.ArrowException) as error:
             tables[name] = []
             concerned: frozenset[str] | None = frozenset() if name in UNJUDGED else None
             damaged[name] = Gap(words=f"table {name}: {error}", cells=concerned)
-    return tables, damaged
+    return tables, damaged, within
 
 
 def _unmeasured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:

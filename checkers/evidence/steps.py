@@ -44,6 +44,9 @@ STEPS: Mapping[str, Meaning] = {
 }
 """By the names in :data:`history.schema.PHASES`. A step that is not here is taken for evidence."""
 
+LAST = frozenset(step for step, meaning in STEPS.items() if meaning.last)
+"""The steps that have ended when a run has come to its end."""
+
 
 def failures(rows: Sequence[Row]) -> Iterator[str]:
     """What the steps told of, all of them."""

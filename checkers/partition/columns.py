@@ -9,7 +9,9 @@ from functools import cache
 
 import pyarrow as pa
 
-from history import reader, storage
+from checkers.cluster.observed import Span
+from checkers.evidence.times import EVER, untimely
+from history import names, reader, storage, validation
 from history.errors import DamagedFiles
 from history.names import CLOSED_SUFFIX
 from history.schema import TABLES
@@ -17,21 +19,28 @@ from history.storage import AnyPath, located
 
 
 def read(
-    table: str, files: Iterable[str], columns: Iterable[str], problems: list[str]
+    table: str,
+    files: Iterable[str],
+    columns: Iterable[str],
+    problems: list[str],
+    within: Span = EVER,
 ) -> tuple[pa.Table, bool]:
-    """What can be read of files of a table, and whether that is all of it; what cannot be goes into
-    ``problems``."""
-    names = tuple(columns)
+    """What can be read of files of a table, and whether that is all of it; what cannot be, and what
+    has times outside of a span, goes into ``problems``."""
+    wanted = tuple(columns)
     found, whole = [], True
     for file in map(located, files):
         try:
-            found.append(read_file(table, file, names))
+            rows = read_file(table, file, wanted)
+            if (words := untimely(rows, within)) is not None:
+                raise DamagedFiles({file: words})
+            found.append(rows)
         except DamagedFiles as error:
             problems.append(str(error))
             whole = False
     if len(found) == 1:
         return found[0], whole
-    return pa.concat_tables([schema_of(table, names).empty_table(), *found]), whole
+    return pa.concat_tables([schema_of(table, wanted).empty_table(), *found]), whole
 
 
 def schema_of(table: str, columns: Iterable[str]) -> pa.Schema:
@@ -53,9 +62,13 @@ def read_file(
     if path.suffix == CLOSED_SUFFIX:
         try:
             file = storage.parquet(path)
+            problem = validation.place_of_closed(file, names.parse(path.name)[0])
             groups = range(file.num_row_groups) if row_group is None else [row_group]
             # A task has a core, and each core has a task: threads would take turns.
             rows = file.read_row_groups(groups, schema.names, use_threads=False)
+            problem = problem or validation.problem(table, rows)
+            if problem is not None:
+                raise DamagedFiles({path: problem})
             if rows.schema.equals(schema):
                 return rows
             if set(rows.column_names) == set(schema.names):

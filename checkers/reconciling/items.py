@@ -89,6 +89,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         scene=scene(told),
         transactional=planned.transactional,
         committed=_committed(run, planned, partition),
+        recorded_within=run.sent_within(partition),
     )
 
 

@@ -6,6 +6,7 @@ from checkers.autopsy.scene import Scene
 from checkers.cluster.faults import Partition
 from checkers.cluster.observed import Span
 from checkers.evidence.final_read import FinalRead
+from checkers.evidence.times import EVER
 from checkers.promises.terms import Terms
 from checkers.reads.anomalies import Promises
 from checkers.reads.consumers import Consumer, Group
@@ -29,7 +30,7 @@ class WorkItem:
     promise that replicas agree; ``timeline``: what was observed of its leaders, epochs and ISR;
     ``scene``: what is known around its losses; ``transactional``: whether it was written in
     transactions; ``committed``: files of what of it is committed, None where its consumers do not
-    ask."""
+    ask; ``recorded_within``: the span in which its sends may be."""
 
     run: int
     cell: str
@@ -64,6 +65,7 @@ class WorkItem:
     scene: Scene
     transactional: bool = False
     committed: list[str] | None = None
+    recorded_within: Span = EVER
     unknown_in: list[tuple[int, int]] = field(default_factory=list)
 
     @property

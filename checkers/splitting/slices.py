@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.arrays import NONE, Array, numbers_of
+from checkers.cluster.observed import Span
 from checkers.cluster.reach import FaultWindows
 from checkers.evidence.final_read import FinalRead
+from checkers.evidence.times import EVER, untimely
 from checkers.partition.columns import schema_of
 from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
 from checkers.partition.indexing import Unindexed, index
@@ -27,7 +29,8 @@ from checkers.splitting.pieces import Piece
 from checkers.splitting.ranges import Range
 from history import storage
 from history.aside import whole
-from history.storage import AnyPath
+from history.errors import DamagedFiles
+from history.storage import AnyPath, located
 
 _OF_HISTORY = (
     *("cell_of", "producer", "sequence", "fate", "acked_offset", "time", "asked", "answered"),
@@ -177,7 +180,7 @@ def indexed(split: Split, own: Range) -> PartitionHistory:
         cell=item.cell,
         topic=item.topic,
         partition=item.partition,
-        sends=_own_rows("sends", split.sends, SEND_COLUMNS, own),
+        sends=_own_rows("sends", split.sends, SEND_COLUMNS, own, item.recorded_within),
         log=_own_rows("log", split.log, LOG_COLUMNS, own),
         read=split.read,
         sends_whole=item.sends_whole,
@@ -188,11 +191,19 @@ def indexed(split: Split, own: Range) -> PartitionHistory:
     return index([slice_])[0]
 
 
-def _own_rows(table: str, pieces: Sequence[Piece], columns: Sequence[str], own: Range) -> pa.Table:
+def _own_rows(
+    table: str,
+    pieces: Sequence[Piece],
+    columns: Sequence[str],
+    own: Range,
+    within: Span = EVER,
+) -> pa.Table:
     found = [schema_of(table, columns).empty_table()]
     for piece in pieces:
         if piece.nulls or piece.holds(own.first, own.last):
             rows = piece.read(columns)
+            if (words := untimely(rows, within)) is not None:
+                raise DamagedFiles({located(piece.file): words})
             if piece.within(own.first, own.last):
                 found.append(rows)
                 continue

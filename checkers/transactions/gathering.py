@@ -103,8 +103,11 @@ def _committed_beside_the_log(
 def _unindexed(
     run: RunEvidence, cell: Cell, partition: Partition, problems: list[str]
 ) -> Unindexed:
+    within = run.sent_within(partition)
     tables = {
-        table: columns.read(table, map(str, run.writers.files(table, partition)), names, problems)
+        table: columns.read(
+            table, map(str, run.writers.files(table, partition)), names, problems, within
+        )
         for table, names in (("sends", SEND_COLUMNS), ("log", LOG_COLUMNS))
     }
     return Unindexed(

@@ -1,0 +1,59 @@
+"""Whether the times that rows carry can be of their run.
+
+The steps of a run say from when to when it was. A send of another year is damage, or of another
+run: it would lie before every fault, or behind every one, and whoever counts acks by the second
+would count for years.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.cluster.faults import FOREVER
+from checkers.cluster.observed import Span
+from checkers.evidence import steps
+from history.validation import TIMES
+
+EVER = Span(0, FOREVER)
+
+SLACK_NS = 3_600 * 1_000_000_000
+"""So much before the first step and after the last one rows may be: far more than any clock is off
+that could be compared, and than a client takes to end."""
+
+
+def recorded(phases: Iterable[Mapping[str, Any]]) -> Span:
+    """Return the span in which rows of a run may be, from its steps. A run of which no step ended
+    last may have gone on for any time; one without steps may have been at any time."""
+    rows = list(phases)
+    times = [row["time"] for row in rows]
+    if not times:
+        return EVER
+    finished = steps.ended(rows) >= steps.LAST
+    end = min(max(times) + SLACK_NS, FOREVER) if finished else FOREVER
+    return Span(max(min(times) - SLACK_NS, 0), end)
+
+
+def widened(span: Span, bound_ns: int) -> Span:
+    """Return a span as a clock may tell it that is off by so much."""
+    return Span(max(span.start - bound_ns, 0), min(span.end + bound_ns, FOREVER))
+
+
+def untimely(rows: pa.Table, within: Span) -> str | None:
+    """Return which time of some rows is not within a span; None where all are."""
+    if within == EVER:
+        return None
+    for name in TIMES.intersection(rows.column_names):
+        told = pc.min_max(rows[name])
+        least, greatest = told["min"].as_py(), told["max"].as_py()
+        if least is not None and least < within.start:
+            return f"the column {name} holds {least}, {_days(within.start - least)} before the run"
+        if greatest is not None and greatest > within.end:
+            late = _days(greatest - within.end)
+            return f"the column {name} holds {greatest}, {late} after the run"
+    return None
+
+
+def _days(nanoseconds: int) -> str:
+    return f"{(nanoseconds + SLACK_NS) / (24 * SLACK_NS):,.1f} days"
