@@ -64,7 +64,7 @@ TAKE_NOTHING = frozenset(
 _WORDS = (None, UNSYNCED, "all", SILENTLY, UNCLEANLY)
 """What a fault can destroy."""
 
-_BROKER = re.compile(r"broker-(\d{1,9})")
+BROKER = re.compile(r"broker-(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class FaultFacts:
         """The ids of the brokers that it befell; None where the history does not tell."""
         if self.servers is None:
             return None
-        found = (_BROKER.fullmatch(server) for server in self.servers)
+        found = (BROKER.fullmatch(server) for server in self.servers)
         return frozenset(int(match.group(1)) for match in found if match)
 
     @property
@@ -187,7 +187,7 @@ class FaultFacts:
             return False
         if self.servers is None or self.partitions is None:
             return True
-        if any(not _BROKER.fullmatch(server) for server in self.servers):
+        if any(not BROKER.fullmatch(server) for server in self.servers):
             return True
         return partition in self.partitions
 

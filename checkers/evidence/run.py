@@ -25,6 +25,7 @@ from checkers.evidence.gaps import UNJUDGED, Gap
 from checkers.evidence.writers import Writers
 from checkers.raw_logs.directories import Logs, logs_of
 from checkers.timeline.cuts import Cut, cuts_of
+from checkers.timeline.lines import nonsense
 from checkers.timeline.words import Word, orders_of, words_of
 from history import reader
 from history.cell import Cell
@@ -187,6 +188,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *clocks.findings(),
         *_unmeasured(planned, tables),
         *_unchecked(planned, logs, collected, files),
+        *nonsense(history.parent / "logs", files.altered),
     )
     return RunEvidence(
         planned=planned,

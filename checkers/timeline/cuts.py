@@ -12,11 +12,12 @@ ended. The one is in the line before by which it became a follower; the other is
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from checkers.cluster.faults import Partition
-from checkers.timeline.words import object_in, said
+from checkers.timeline.lines import STRANGE, number, object_in, partition_in, said
 from history.storage import AnyPath
 
 _FOLLOWS = re.compile(
@@ -69,39 +70,40 @@ def _cuts(lines: Iterable[str]) -> Iterator[tuple[Partition, Cut]]:
         if '"Truncate"' in line:
             try:
                 yield _cut(object_in(line))
-            except (KeyError, TypeError, ValueError):
+            except STRANGE:
                 continue
         elif "Follower" in line and (follows := _FOLLOWS.search(line)):
-            following[follows["partition"]] = int(follows["epoch"])
+            with suppress(*STRANGE):
+                following[follows["partition"]] = number(follows["epoch"])
         elif "Truncating partition" in line and (truncates := _TRUNCATES.search(line)):
-            yield from _kafka_cut(truncates, following.get(truncates["partition"], -1))
+            with suppress(*STRANGE):
+                yield from _kafka_cut(truncates, following.get(truncates["partition"], -1))
 
 
 def _cut(told: Mapping[str, Any]) -> tuple[Partition, Cut]:
-    topic, _, number = str(told["partition"]).rpartition("-")
     cut = Cut(
-        broker=int(told["broker"]),
-        leader=int(told["leader"]),
-        leader_epoch=int(told["leader_epoch"]),
-        log_end=int(told["log_end_offset"]),
-        offset=int(told["offset"]),
+        broker=number(told["broker"]),
+        leader=number(told["leader"]),
+        leader_epoch=number(told["leader_epoch"]),
+        log_end=number(told["log_end_offset"]),
+        offset=number(told["offset"]),
         due_to=str(told["due_to"]),
     )
-    return (topic, int(number)), cut
+    return partition_in(told), cut
 
 
 def _kafka_cut(truncates: re.Match[str], epoch: int) -> Iterator[tuple[Partition, Cut]]:
-    topic, _, number = truncates["partition"].rpartition("-")
-    if number.isdecimal():
+    topic, _, partition = truncates["partition"].rpartition("-")
+    if partition.isdecimal():
         cut = Cut(
-            broker=int(truncates["broker"]),
-            leader=int(truncates["leader"]),
+            broker=number(truncates["broker"]),
+            leader=number(truncates["leader"]),
             leader_epoch=epoch,
             log_end=None,
-            offset=int(truncates["offset"]),
+            offset=number(truncates["offset"]),
             due_to=_grounds(truncates["grounds"]),
         )
-        yield (topic, int(number)), cut
+        yield (topic, number(partition)), cut
 
 
 def _grounds(words: str) -> str:

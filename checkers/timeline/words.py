@@ -14,14 +14,15 @@ No use is made of their times. They are of the broker's clock, which nobody has 
 may set, in its time zone. What counts is the order in one process, and who says what of an epoch.
 """
 
-import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from checkers.cluster.faults import Partition
-from history.storage import AnyPath, matching
+from checkers.timeline.lines import STRANGE, number, object_in, partition_in, said
+from history.storage import AnyPath
 
 _ORDER = "LeaderAndIsr"
 _ROLES = frozenset({_ORDER, "LeaderChange"})
@@ -41,9 +42,6 @@ _KAFKA = (
         r"(?: .*?[Hh]igh [Ww]atermark:? (?P<watermark>\d+))?"
     ),
 )
-_NAME = re.compile(r"broker-\d{1,9}")
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,34 +102,18 @@ def orders_of(
     return found
 
 
-def said(
-    logs: AnyPath,
-    understand: Callable[[Iterable[str]], Iterator[_T]],
-    without: Container[AnyPath] = (),
-) -> Iterator[_T]:
-    """Return what is understood of the lines of each broker's log, one broker after the other, but
-    of the files ``without``."""
-    nodes = [path for path in matching(logs, "broker-*") if _NAME.fullmatch(path.name)]
-    files = (path for node in nodes for path in matching(node, "*.log") if path not in without)
-    for path in files:
-        try:
-            with path.open(encoding="utf-8", errors="replace") as lines:
-                yield from understand(lines)
-        except OSError:
-            continue
-
-
 def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Word]]:
     life = 0
     for line in lines:
         if _BEGINNING.search(line):
             life += 1
         elif " starts at " in line:
-            yield from _kafka_word(line, life)
-        elif '"completed"' in line and (told := object_in(line)).get("change") in _ROLES:
+            with suppress(*STRANGE):
+                yield from _kafka_word(line, life)
+        elif '"completed"' in line and _is_one_of(told := object_in(line), _ROLES):
             try:
                 yield _word(told, life)
-            except (KeyError, TypeError, ValueError):
+            except STRANGE:
                 continue
 
 
@@ -142,51 +124,43 @@ def _orders(lines: Iterable[str]) -> Iterator[tuple[Partition, int, int]]:
         if told.get("event") == "received" and told.get("change") == _ORDER:
             try:
                 partition, word = _word(told, 0)
-            except (KeyError, TypeError, ValueError):
+            except STRANGE:
                 continue
             yield partition, word.broker, word.leader_epoch
 
 
 def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Word]]:
     for found in filter(None, (pattern.search(line) for pattern in _KAFKA)):
-        topic, _, number = found["partition"].rpartition("-")
-        broker = int(found["broker"])
-        if number.isdecimal():
-            yield (
-                (topic, int(number)),
-                Word(
-                    broker=broker,
-                    life=life,
-                    leader=broker,
-                    leader_epoch=int(found["epoch"]),
-                    log_end=int(found["end"]),
-                    high_watermark=_number(found["watermark"]),
-                ),
+        topic, _, partition = found["partition"].rpartition("-")
+        if partition.isdecimal():
+            broker = number(found["broker"])
+            word = Word(
+                broker=broker,
+                life=life,
+                leader=broker,
+                leader_epoch=number(found["epoch"]),
+                log_end=number(found["end"]),
+                high_watermark=_number(found["watermark"]),
             )
+            yield (topic, number(partition)), word
 
 
-def object_in(line: str) -> Mapping[str, Any]:
-    """What stands between the first and the last brace. A broker that was killed may have left half
-    a line, and its next process goes on behind it."""
-    try:
-        told = json.loads(line[line.index("{") : line.rindex("}") + 1])
-    except ValueError:
-        return {}
-    return told if isinstance(told, dict) else {}
+def _is_one_of(told: Mapping[str, Any], changes: frozenset[str]) -> bool:
+    change = told.get("change")
+    return isinstance(change, str) and change in changes
 
 
 def _word(told: Mapping[str, Any], life: int) -> tuple[Partition, Word]:
-    topic, _, number = str(told["partition"]).rpartition("-")
     word = Word(
-        broker=int(told["broker"]),
+        broker=number(told["broker"]),
         life=life,
-        leader=int(told["leader"]),
-        leader_epoch=int(told["leader_epoch"]),
+        leader=number(told["leader"]),
+        leader_epoch=number(told["leader_epoch"]),
         log_end=_number(told.get("leader_epoch_start_offset")),
         high_watermark=_number(told.get("high_watermark")),
     )
-    return (topic, int(number)), word
+    return partition_in(told), word
 
 
 def _number(told: Any) -> int | None:
-    return None if told is None else int(told)
+    return None if told is None else number(told)

@@ -172,7 +172,10 @@ def _span(
 
 
 def _object(text: str | None) -> dict[str, Any]:
-    value = json.loads(text or "{}")
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {"": "unreadable"}
     return value if isinstance(value, dict) else {"": value}
 
 
