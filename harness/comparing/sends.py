@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from history import reader
+from history.errors import HistoryError
 from history.schema import SendType
 
 BLOCK_S = 5
@@ -18,6 +19,10 @@ those after it, and short enough for a run of a minute to have a dozen."""
 
 BINS = np.geomspace(0.05, 3.6e6, 600)
 """Milliseconds, 3 % apart."""
+
+LASTED_MAX_S = 7 * 24 * 3_600
+"""Sends that are further apart are of no one run: a time among them is damaged. It bounds the
+memory that blocks take."""
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
@@ -73,6 +78,9 @@ def _sends(took: pa.Table) -> Sends:
     began = took["time"].to_numpy()
     waited_ms = (took["time_acked"].to_numpy() - began) / _NS_PER_MS
     since = began - began.min()
+    lasted_s = float(since.max()) / _NS_PER_S
+    if lasted_s > LASTED_MAX_S:
+        raise HistoryError(f"sends of one run that are {lasted_s / 86_400:.0f} days apart")
     block = since // (BLOCK_S * _NS_PER_S)
     whole = int(block.max())
     bins = np.digitize(waited_ms, BINS)
@@ -82,5 +90,5 @@ def _sends(took: pa.Table) -> Sends:
     return Sends(
         waited_ms=waited_ms,
         blocks=counted.reshape(whole, len(BINS) + 1),
-        lasted_s=float(since.max()) / _NS_PER_S,
+        lasted_s=lasted_s,
     )

@@ -201,7 +201,9 @@ def _panel(
     first, last = span
     for cell in cells:
         series = run.acks.get(cell.cell, {})
-        seconds = range(first, last + 1)
+        # Where nothing was acked for long, the line needs its two ends alone: a year costs nothing.
+        turns = {first, last, *series, *(second + 1 for second in series)}
+        seconds = sorted(second for second in turns if first <= second <= last)
         axes.step(
             [second - first for second in seconds],
             [series.get(second, 0) for second in seconds],
