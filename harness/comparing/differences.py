@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from harness.comparing import sides
 from harness.comparing.measures import Measure, measures
 from harness.comparing.sides import Key, Side
 from harness.directory import CAMPAIGN_FILE
 from harness.report import chance
+from infra import documents
 
 SETTINGS_TOLD = 12
 """Settings that differ and are named; of more than these, how many there are."""
@@ -67,7 +66,8 @@ class Differences:
 
 
 def compare(a: Path, b: Path) -> Differences:
-    """Of two results directories. Raises as :func:`harness.comparing.sides.read`."""
+    """Of two results directories. Raises as :func:`harness.comparing.sides.read`, and
+    DocumentRefused for a campaign file that is none."""
     first, second = sides.read(a), sides.read(b)
     shared = [key for key in first.cells if key in second.cells]
     found = {key: tuple(measures(first.cells[key], second.cells[key])) for key in shared}
@@ -174,10 +174,10 @@ def _settings(a: Path, b: Path) -> Iterator[str]:
 
 
 def _campaign(directory: Path) -> object:
-    try:
-        return yaml.safe_load((directory / CAMPAIGN_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return None
+    """Return what a campaign file holds, None where there is none. It is read as any campaign file
+    is, so that aliases of aliases are refused. Raises DocumentRefused."""
+    file = directory / CAMPAIGN_FILE
+    return documents.read(file).content if file.is_file() else None
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:

@@ -113,7 +113,7 @@ def read(directory: Path) -> Side:
         )
     try:
         document = verdict.read_document(file)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DamagedFiles({file: str(error)}) from None
     return Side(
         directory=directory,

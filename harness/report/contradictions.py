@@ -4,11 +4,15 @@ A document that somebody edited, or that is made of two, is refused: nothing tha
 believed.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from checkers.verdict import CampaignResult, Verdict, counted_as
 from harness.report.cell_document import CellDocument
+
+_RECORDS = ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered")
+_RECORDS_MAX = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,28 @@ def in_cells(verdict: Verdict, cells: Sequence[CellDocument]) -> Iterator[str]:
         )
         for cell in cells
     ]
-    return _contradictions(verdict, found)
+    yield from _counts(cells)
+    yield from _contradictions(verdict, found)
+
+
+def _counts(cells: Sequence[CellDocument]) -> Iterator[str]:
+    """Yield the numbers of records that no run can have."""
+    for (run, name), times in Counter((cell.run, cell.cell) for cell in cells).items():
+        if times > 1:
+            yield f"{name} of run {run} stands there {times} times"
+    for cell in cells:
+        counts = {name: getattr(cell, name) for name in _RECORDS}
+        known = {name: count for name, count in counts.items() if count is not None}
+        for name, count in known.items():
+            if not 0 <= count < _RECORDS_MAX:
+                yield f"{cell.cell} has {_short(count)} {name} records"
+        if known.get("lost", 0) > cell.acked:
+            yield f"{cell.cell} lost {_short(known['lost'])} of {_short(cell.acked)} acked records"
+
+
+def _short(count: int) -> str:
+    """A number in words that are short, however large it is."""
+    return f"{count:,}" if abs(count) < _RECORDS_MAX else "more than 2^63"
 
 
 def _several(expected: Verdict | tuple[Verdict, ...] | None) -> tuple[Verdict, ...]:
