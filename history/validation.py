@@ -51,10 +51,13 @@ TIMES = frozenset({"time", "due", "killed", "led", "acked"})
 
 _COUNTS = frozenset(
     {
-        *("partition", "partitions", "producer", "sequence", "rows", "records", "poll", "commit"),
-        *("transaction", "read_producer", "read_sequence", "fault_id"),
+        *("partition", "partitions", "rows", "records", "poll", "commit"),
+        *("transaction", "fault_id"),
     }
 )
+_IDENTITY = frozenset({"producer", "sequence"})
+_READ = frozenset({"log", "polls"})
+"""Tables of what was read back: which record a payload names is the cluster's to say."""
 _OFFSETS_OF_RECORDS = frozenset({"sends", "log", "polls", "inputs", "committed"})
 """Tables in which an offset is a record's; in others -1 says that there is none."""
 
@@ -110,8 +113,13 @@ def _elsewhere(name: str, strange: object, value: object) -> str:
 
 def _not_negative(table: str, columns: pa.Schema) -> Iterator[str]:
     for field in columns:
-        name, of_record = field.name, table in _OFFSETS_OF_RECORDS
-        known = name in TIMES or name in _COUNTS or (name == "offset" and of_record)
+        name = field.name
+        known = (
+            name in TIMES
+            or name in _COUNTS
+            or (name in _IDENTITY and table not in _READ)
+            or (name == "offset" and table in _OFFSETS_OF_RECORDS)
+        )
         # The partitions of a fault are names.
         if known and pa.types.is_integer(field.type):
             yield name

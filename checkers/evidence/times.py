@@ -18,7 +18,8 @@ from history.validation import TIMES
 
 EVER = Span(0, FOREVER)
 
-SLACK_NS = 3_600 * 1_000_000_000
+_DAY_NS = 86_400 * 1_000_000_000
+SLACK_NS = _DAY_NS
 """So much before the first step and after the last one rows may be: far more than any clock is off
 that could be compared, and than a client takes to end."""
 
@@ -56,4 +57,4 @@ def untimely(rows: pa.Table, within: Span) -> str | None:
 
 
 def _days(nanoseconds: int) -> str:
-    return f"{(nanoseconds + SLACK_NS) / (24 * SLACK_NS):,.1f} days"
+    return f"{(nanoseconds + SLACK_NS) / _DAY_NS:,.1f} days"
