@@ -157,8 +157,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     listed = closed.held_against(listed)
     tables, damaged, within = _tables(listed)
     faults = faults_of(tables["faults"], planned.faults)
-    clocks = Clocks(tables["clocks"])
-    collected = steps.span(tables["phases"], "collect")
+    collected, said = steps.span(tables["phases"], "collect"), history.parent / "logs"
     files = collected_files(history.parent, planned, tables["collected"])
     logs = logs_of(history.parent / "replicas", files.is_whole)
     crashes = crashes_of(tables["clients"], faults)
@@ -167,7 +166,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     writers = Writers(planned, listed, closed, crashes, tables["clients"])
     incomplete = frozenset(damaged).union(filter(writers.incomplete, SMALL_TABLES))
     observation = Observation(tables["cluster"], whole="cluster" not in incomplete)
-    reads = reads_of(tables["reads"])
+    clocks, reads = Clocks(tables["clocks"]), reads_of(tables["reads"])
     broke_down = tuple(steps.infrastructure_failures(tables["phases"]))
     found = (
         *(Gap(words=f"{path}: {why}") for path, why in unclosed.items()),
@@ -176,11 +175,11 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *gaps.of_all(steps.gaps(tables["phases"])),
         *_lacking(planned, faults, reads, clocks, observation),
     )
-    if not history.is_dir():
-        # All of that follows from this.
+    if not history.is_dir():  # all of that follows from this
         found = (Gap(words=f"{history} is not there"),)
     findings = (
         *(gap.words for gap in found),
+        *nonsense(said, files.altered),
         *steps.failures(tables["phases"]),
         *broke_down,
         *writers.findings(),
@@ -188,7 +187,6 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *clocks.findings(),
         *_unmeasured(planned, tables),
         *_unchecked(planned, logs, collected, files),
-        *nonsense(history.parent / "logs", files.altered),
     )
     return RunEvidence(
         planned=planned,
@@ -201,13 +199,13 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         clocks=clocks,
         recorded=within,
         writers=writers,
-        words=words_of(history.parent / "logs", files.altered),
-        orders=orders_of(history.parent / "logs", files.altered),
-        cuts=cuts_of(history.parent / "logs", files.altered),
+        words=words_of(said, files.altered),
+        orders=orders_of(said, files.altered),
+        cuts=cuts_of(said, files.altered),
         absences=absences(tables["cluster"]),
         recovery=tables["recovery"],
         servers=tables["servers"],
-        ends=_ends(planned, tables["servers"], faults, history.parent / "logs"),
+        ends=_ends(planned, tables["servers"], faults, said),
         zookeeper=tables["zookeeper"],
         failovers=tables["failovers"],
         logs=logs,
