@@ -42,6 +42,15 @@ SILENT = frozenset(
 )
 """Faults that end no connection and no process."""
 
+RESTARTS = frozenset(
+    {
+        *("kill", "terminate", "restart", "replace", "power-failure"),
+        *("disk-full", "disk-failure", "read-only"),
+        *("bit-flip", "corrupt-index", "lose-checkpoint", "lose-epochs"),
+    }
+)
+"""Faults that end processes, and start them again when they are healed."""
+
 ORDERS = frozenset(
     {
         *("reassign", "elect-preferred", "elect-unclean", "alter-min-isr", "add-broker"),
@@ -143,6 +152,11 @@ class FaultFacts:
             return None
         found = (BROKER.fullmatch(server) for server in self.servers)
         return frozenset(int(match.group(1)) for match in found if match)
+
+    @property
+    def proven(self) -> bool:
+        """Whether it is known to have happened, and can excuse anything."""
+        return self.bit and self.injected is not None and self.trusted
 
     @property
     def trusted(self) -> bool:

@@ -35,13 +35,13 @@ from history.storage import AnyPath
 def crashes_of(
     rows: Iterable[Mapping[str, Any]], faults: Iterable[FaultFacts]
 ) -> Mapping[str, FaultFacts]:
-    """The fault that crashed each client, where that is proven: the kernel tells signal 9, and the
-    fault that sent it has bitten.
+    """Return the fault that crashed each client, where that is proven: the kernel tells signal 9,
+    and the fault that sent it has bitten, was planned, and befell a node of clients.
 
     Args:
         rows: Of the table ``clients``.
     """
-    bitten = {fault.fault_id: fault for fault in faults if fault.bit}
+    bitten = {fault.fault_id: fault for fault in faults if fault.proven and fault.on_clients}
     return {
         row["client"]: bitten[row["fault_id"]]
         for row in rows

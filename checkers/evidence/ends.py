@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.cluster.faults import FOREVER, SILENT, FaultFacts
+from checkers.cluster.faults import FOREVER, RESTARTS, SILENT, FaultFacts
 from history.storage import AnyPath, matching
 
 Row = Mapping[str, Any]
@@ -98,16 +98,15 @@ def _accounts(
     fault: FaultFacts, process: _Process, slack_ns: int, combined: frozenset[str]
 ) -> bool:
     """Return whether a fault accounts for the end of a process that is said to be its doing."""
-    # A broker that is kept from the metadata may end of that, too, and so may one that is started
-    # while these are on their way back.
+    # A broker that is kept from the metadata may end of that, too.
     kept = fault.servers is None or fault.befell_keepers(combined)
     if not fault.disturbs or not (kept or process.server in (fault.servers or ())):
         return False
     if not fault.start - slack_ns <= process.ended["time"] <= min(fault.end + slack_ns, FOREVER):
         return False
-    # Where healing had to be tried again, what was started by the first try is ended by the second.
-    again = kept or fault.name in SILENT or process.ended["exit_code"] in _OURS
-    return again or process.started < _heal(fault)
+    # What a fault has started again ends by itself, unless healing was tried a second time.
+    own = fault.name in RESTARTS and process.ended["exit_code"] not in _OURS
+    return kept or not own or process.started < _heal(fault)
 
 
 def _may_have_ended(fault: FaultFacts, process: _Process) -> bool:

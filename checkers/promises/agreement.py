@@ -26,7 +26,6 @@ from checkers.promises.standing import Standing
 from checkers.promises.surroundings import Surroundings
 from checkers.promises.terms import (
     ordered_elections,
-    proven,
     strike,
     unclean_elections,
 )
@@ -58,7 +57,7 @@ def _excuses(cell: Cell, partition: Partition, around: Surroundings) -> Iterator
     spared = UNSYNCED if cell.flushes_every_record else None
     for fault in faults:
         if fault.destroys == SILENTLY:
-            yield f"{fault.label} changed what replicas had on their disks", proven(fault)
+            yield f"{fault.label} changed what replicas had on their disks", fault.proven
         elif strike(fault) is not None and fault.destroys not in (spared, UNCLEANLY):
             yield from _led_on(around.observed, fault)
     elections = (
@@ -89,7 +88,7 @@ def _led_on(observed: Observed, fault: FaultFacts) -> Iterator[tuple[str, bool]]
             for before, after in pairwise(during)
         )
         if any(state.leader == broker for state in during):
-            yield why, proven(fault) and not observed.blind(damaged)
+            yield why, fault.proven and not observed.blind(damaged)
         elif jumps or (damaged.start < damaged.end and observed.blind(damaged)):
             yield why, False
 

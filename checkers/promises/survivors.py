@@ -81,10 +81,11 @@ class _Replicas:
         return bool(isr) and self.damaged.keys() >= set(isr)
 
     def _seen_since(self, isr: Sequence[int], until: int) -> bool:
-        """Whether the members were watched since they were damaged: in a hole one of them may have
-        left the ISR and come back whole."""
+        """Return whether each member is proven to have been damaged, and was watched since then: in
+        a hole one of them may have left the ISR and come back whole."""
         since = min(self.damaged[broker].at.start for broker in isr)
-        return not self.observed.blind(Span(since, until))
+        proven = all(self.damaged[broker].fault.proven for broker in isr)
+        return proven and not self.observed.blind(Span(since, until))
 
 
 def voided(observed: Observed, strikes: Sequence[tuple[Span, FaultFacts]]) -> Iterator[Void]:

@@ -198,7 +198,7 @@ def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterato
         if fault.brokers is None or around.observed.blind(struck):
             certain = False
         elif leaders & fault.brokers:
-            certain = proven(fault)
+            certain = fault.proven
         else:
             continue
         why = f"{fault.label} took data from its leader's disk (acks=1)"
@@ -271,8 +271,7 @@ def _survivors(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[L
             if void.isr
             else f"nobody watched whether {void.fault.label} {lost} that had it"
         )
-        certain = void.certain and proven(void.fault)
-        yield Limit(before=around.widened(void.before), certain=certain, why=why)
+        yield Limit(before=around.widened(void.before), certain=void.certain, why=why)
 
 
 def _silent_damage(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
@@ -286,7 +285,7 @@ def _silent_damage(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterat
         since = Span(struck.start, FOREVER)
         leaders = {state.leader for state in around.observed.during(since)}
         if fault.brokers is not None and leaders & fault.brokers:
-            certain = proven(fault)
+            certain = fault.proven
         elif fault.brokers is None or around.observed.blind(since):
             certain = False
         else:
@@ -304,11 +303,6 @@ def strike(fault: FaultFacts) -> Span | None:
         return None
     struck = fault.last if fault.injected is None else fault.injected
     return Span(fault.start - OBSERVATION_LAG_NS, struck + OBSERVATION_LAG_NS)
-
-
-def proven(fault: FaultFacts) -> bool:
-    """Return whether it is known to have happened, and can excuse anything."""
-    return fault.bit and fault.injected is not None and fault.trusted
 
 
 def _until_heard(

@@ -165,8 +165,9 @@ def test_everything_else_that_nobody_sent_is_one(tmp_path: Path, strange: Entry)
         {"clients": [{**KILLED, "fault_id": None}]},
         {"clients": [{**KILLED, "exit_code": 1}]},
         {"clients": []},
+        {"clients": [{**KILLED, "fault_id": 1}]},
     ],
-    ids=["not proven", "by itself", "another end", "never seen to end"],
+    ids=["not proven", "by itself", "another end", "never seen to end", "a fault on a broker"],
 )
 def test_without_proof_it_is_not_closed(tmp_path: Path, changes: dict[str, Any]) -> None:
     result = checked(write_campaign(tmp_path, crashed(**changes)))

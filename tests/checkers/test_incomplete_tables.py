@@ -192,6 +192,31 @@ def test_planned_fault_that_destroys_no_known_word_excuses_no_loss(tmp_path: Pat
     assert "destroys 'nonsense', which is not known" in told(result)
 
 
+def test_planned_fault_excuses_nothing_with_the_help_of_one_that_is_not(tmp_path: Path) -> None:
+    """2 loses its disk by a planned fault; 1, the other of the ISR, by one that nobody planned."""
+    first = [{**row, "servers": ["broker-1"]} for row in intruder("all")]
+    second = a_fault(50, 60, fault_id=2, destroys="all", servers=("broker-2",))
+    plan = [PlannedFault(fault_id=2, fault="kill", target="t", start_ms=0, hold_ms=0)]
+    two = {**ALL, "min.insync.replicas": 1, "replication.factor": 2}
+    pair = [state(-5, 1, 0, (1, 2))]
+    for name, planned, verdict in (
+        ("planned", None, NOT_GUARANTEED),
+        ("unplanned", plan, INCONCLUSIVE),
+    ):
+        run = made(
+            losing(WELL, 0),
+            cells=[cell(two)],
+            cluster=pair,
+            faults=[*first, *second],
+            plan=planned,
+            recovery=[recovered(isr=(1, 2))],
+        )
+        result = checked(write_campaign(tmp_path / name, run))
+        assert result.verdict is verdict, told(result)
+        (no_loss, *_) = result.cells[0].guarantees
+        assert (no_loss.held is None) == (name == "unplanned")
+
+
 def test_unplanned_fault_costs_the_cells_that_it_touches(tmp_path: Path) -> None:
     """And a campaign that says that it breaks nothing is no baseline with it."""
     kill = PlannedFault(fault_id=1, fault="kill", target="leader(t, 0)", start_ms=0, hold_ms=0)
