@@ -55,7 +55,8 @@ class Guarantee:
         promise: In words, with its conditions.
         promised: Whether it was promised, by this cell's configuration and by what happened, of
             everything in the cell; or broken where it was.
-        held: Whether it held, promised or not; None where the evidence does not tell.
+        held: Whether it held, promised or not; None where the evidence does not tell. Of what was
+            promised it is False if, and only if, it was broken.
         broken: How often it was broken where it was promised.
         checked: Whether nothing was left out that could have shown that it was broken. What was not
             checked neither held nor was broken.
@@ -75,7 +76,7 @@ class Guarantee:
     @property
     def is_broken(self) -> bool:
         """Whether it was promised, and did not hold."""
-        return self.promised and self.held is False
+        return self.broken > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from checkers.judging.liveness import Living
-from checkers.promises.standing import Standing, name
+from checkers.promises.standing import Standing, examined, name
 from history.cell import Cell
 
 
@@ -54,6 +54,10 @@ class Facts:
     stays_up: Living = field(default_factory=Living)
     readers: Readers = Readers()
     baseline: bool = False
+
+    def examined(self, checker: str) -> int:
+        """Return how many things a checker examined."""
+        return self.counts.get(examined(checker), 0)
 
     def count(self, what: str, standing: Standing | None = None) -> int:
         """One of the counts; absent is 0."""

@@ -30,16 +30,25 @@ from history.cell import Cell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What became of a promise: how often it was broken where it was promised, how often where
-    nobody knows, and how often at all; whether all of the cell was promised, and why (not).
-    ``untold``: what is missing to conclude; ``looked``: whether nothing is missing to say that it
-    held; ``applies``: whether there is anything to look at."""
+    """What became of a promise.
+
+    Attributes:
+        broken: How often it was broken where it was promised.
+        doubtful: How often where nobody knows whether it was promised.
+        seen: How often at all.
+        promised: Whether all of the cell was promised; ``why`` (not).
+        examined: How many things were looked at, each of which might have broken it.
+        untold: What is missing to conclude.
+        looked: Whether nothing is missing to say that it held.
+        applies: Whether there is anything to look at.
+    """
 
     broken: int
     doubtful: int = 0
     seen: int
     promised: bool
     why: str
+    examined: int
     untold: tuple[str, ...] = ()
     looked: bool = True
     applies: bool = True
@@ -57,6 +66,7 @@ def kept(checker: str) -> Callable[[Facts], Finding]:
             seen=facts.count(checker),
             promised=facts.cell.acks != "0" and not unpromised,
             why=_terms(facts, unpromised),
+            examined=facts.examined(checker),
             what=checker,
         )
 
@@ -96,6 +106,7 @@ def of_producer(
             seen=facts.count(checker),
             promised=promised and not voided,
             why="; ".join([why, *(facts.why if promised and voided else ())]),
+            examined=facts.examined(checker),
             what=checker,
         )
 
@@ -134,8 +145,14 @@ def always(checker: str) -> Callable[[Facts], Finding]:
 
     def judge(facts: Facts) -> Finding:
         found = facts.count(checker)
-        why = "promised by every configuration"
-        return Finding(broken=found, seen=found, promised=True, why=why, what=checker)
+        return Finding(
+            broken=found,
+            seen=found,
+            promised=True,
+            why="promised by every configuration",
+            examined=facts.examined(checker),
+            what=checker,
+        )
 
     return judge
 
@@ -168,6 +185,7 @@ def min_isr(facts: Facts) -> Finding:
         seen=found,
         promised=by_all,
         why="acks=all" if by_all else _not_all(facts.cell),
+        examined=facts.examined("acked-below-min-isr"),
         looked=by_all and _everywhere(facts, VERSIONED),
         applies=by_all,
         what="acked-below-min-isr",
@@ -182,6 +200,7 @@ def epochs_rise(facts: Facts) -> Finding:
         seen=facts.count("epoch-regressed"),
         promised=not facts.count(REPLICAS, Standing.UNPROMISED),
         why="; ".join(facts.apart) or "promised by every configuration",
+        examined=facts.examined("epoch-regressed"),
         looked=_everywhere(facts, WATCHED),
         what="epoch-regressed",
     )
@@ -208,6 +227,8 @@ def agreeing(facts: Facts) -> Finding:
         seen=facts.count(DIVERGENT),
         promised=not facts.count(REPLICAS, Standing.UNPROMISED),
         why="; ".join(facts.apart) or why,
+        examined=facts.examined(DIVERGENT),
+        applies=facts.cell.replication_factor > 1,
         looked=_everywhere(facts, COMPARED),
         what=DIVERGENT,
     )
@@ -227,6 +248,7 @@ def of_readers(
             seen=facts.count(checker),
             promised=not facts.count(counted, Standing.UNPROMISED),
             why="; ".join(why_not(facts)) or _unexcused(facts.count(checker, Standing.UNKNOWN)),
+            examined=facts.examined(checker),
             looked=_everywhere(facts, looked(checker)),
             what=checker,
         )
@@ -271,6 +293,7 @@ def transacted(checker: str, *, isolated: bool = False) -> Callable[[Facts], Fin
             promised=asked and not facts.count(TRANSACTIONS, Standing.UNPROMISED),
             why="; ".join([level, *facts.undecided] if isolated else facts.undecided)
             or "promised by every configuration",
+            examined=sum(facts.count(TRANSACTIONS, one) for one in Standing),
             looked=bool(facts.count(LOOKED)),
             what=checker,
         )
@@ -289,6 +312,7 @@ def living(of: Callable[[Facts], Living]) -> Callable[[Facts], Finding]:
             seen=len(found.broken),
             promised=not found.suspended,
             why=why,
+            examined=found.examined,
             untold=found.untold,
             looked=found.looked,
             what="broken",

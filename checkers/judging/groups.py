@@ -36,7 +36,7 @@ def groups_recover(
     if peace.why:
         return Living(suspended=peace.why, looked=False)
     broken: list[str] = []
-    looked = True
+    looked, examined = True, 0
     for group in planned.groups:
         members = _members(group, found)
         deserted = not any(run.writers.went_on(one, peace.span.end) for one in members)
@@ -50,7 +50,9 @@ def groups_recover(
                 broken.append(f"{name}: {_holders(counts)}, shown nothing for {stuck_ms:,} ms")
             elif not counts.get("went_on"):
                 looked = False
-    return Living(broken=tuple(broken), looked=looked)
+            else:
+                examined += 1
+    return Living(broken=tuple(broken), looked=looked, examined=examined)
 
 
 def _counted(group: PlannedGroup, found: Sequence[PartitionTotals | None]) -> Iterator[Counts]:

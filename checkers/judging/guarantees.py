@@ -346,6 +346,8 @@ def _conclusion(
 def _guarantee(promise: _Promise, found: Finding, facts: Facts) -> Guarantee:
     held = _held(found, facts)
     offences = found.broken or found.seen
+    # Of what is promised as a whole, such as that acked records stand in order: others need not.
+    excused = f"; {found.seen:,} {found.what} where that is not promised" if found.seen else ""
     seen = {
         False: f"{offences:,} {found.what}",
         None: "the evidence does not tell",
@@ -362,7 +364,7 @@ def _guarantee(promise: _Promise, found: Finding, facts: Facts) -> Guarantee:
         broken=found.broken,
         checked=held is not None or _checked(found, facts),
         anomaly=found.what if found.what in CATALOGUE else None,
-        reason=f"{found.why}: {seen[held]}",
+        reason=f"{found.why}: {seen[held]}{'' if held is False else excused}",
     )
 
 
@@ -370,7 +372,7 @@ def _checked(found: Finding, facts: Facts) -> bool:
     """Return whether nothing was left out that could have shown that a promise was broken."""
     if not facts.whole or found.untold or found.what in facts.crashed:
         return False
-    return found.looked or not found.applies
+    return bool(found.looked and found.examined) or not found.applies
 
 
 def _held(found: Finding, facts: Facts) -> bool | None:
@@ -378,9 +380,10 @@ def _held(found: Finding, facts: Facts) -> bool | None:
         return False
     if found.doubtful:
         return None
-    if found.seen:
+    if found.seen and not found.promised:
         return False
-    if facts.gaps or found.untold or not found.looked or found.what in facts.crashed:
+    complete = found.examined and found.looked and not found.untold
+    if not complete or facts.gaps or found.what in facts.crashed:
         return None
     return True
 

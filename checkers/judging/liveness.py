@@ -28,12 +28,14 @@ class Living:
         untold: What is missing to say that it held, a sentence each.
         suspended: Why it is not promised, a sentence each.
         looked: Whether anybody could look; where nobody could, nothing is missing.
+        examined: How many partitions or servers were looked at.
     """
 
     broken: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
     suspended: tuple[str, ...] = ()
     looked: bool = True
+    examined: int = 0
 
 
 def resting_on(living: Living, tables: Iterable[str], incomplete: Collection[str]) -> Living:
@@ -86,7 +88,8 @@ def recovers(
             broken.append(f"{name} {_state(row)}")
         elif (late := _late(cell, partition, row, due, observation)) is not None:
             (broken if late else untold).append(f"{name}: {late or 'seen whole, too late to tell'}")
-    return Living(broken=tuple(broken), untold=tuple(untold))
+    examined = sum(partition in by_partition for partition in cell.topic_partitions)
+    return Living(broken=tuple(broken), untold=tuple(untold), examined=examined)
 
 
 def stays_up(
@@ -105,7 +108,8 @@ def stays_up(
         ends: Those that no fault accounts for, or perhaps none.
         rows: Of the table ``servers``.
     """
-    if not any(row["event"] == "started" for row in rows):
+    started = sum(row["event"] == "started" for row in rows)
+    if not started:
         return Living(untold=("nobody watched the servers' processes",))
     hosts = _hosts(cell, recovery, observation)
     broken: list[str] = []
@@ -116,7 +120,7 @@ def stays_up(
             (untold if end.doubt else broken).append(end.words)
         elif len(hosts) < cell.replication_factor:
             untold.append(f"{end.words}; whether it held a replica of this cell was not seen")
-    return Living(broken=tuple(broken), untold=tuple(untold))
+    return Living(broken=tuple(broken), untold=tuple(untold), examined=started)
 
 
 def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iterator[str]:

@@ -39,6 +39,12 @@ SPOKEN = "partitions spoken of"
 """What a partition is counted as of which brokers' own logs tell."""
 
 
+def examined(checker: str) -> str:
+    """What the things are counted as that a checker examined: acks, records of the final log,
+    states, what consumers were shown. Of none of them nothing can be said."""
+    return f"{checker} examined"
+
+
 def looked(checker: str) -> str:
     """What a partition is counted as at which a checker of consumers could look in full."""
     return f"{checker} looked"

@@ -215,7 +215,7 @@ class Anomalies:
         found = rows(
             self.history,
             anomaly,
-            offsets=[one.committed for one in mine],
+            offsets=[one.offset if one.committed is None else one.committed for one in mine],
             details=[_told(group, one) for one in mine],
             times=np.array([one.time for one in mine], dtype=np.int64),
             faults=promise.faults,
@@ -309,6 +309,11 @@ class Anomalies:
 
 
 def _told(group: str, one: ReadBack) -> str:
+    if one.committed is None:
+        return (
+            f"{one.client} was told offset {one.offset} when it was assigned the partition, which "
+            f"no member of {group} had committed or got to"
+        )
     told = "that nothing is" if one.lost else f"offset {one.offset}"
     return (
         f"{one.by} had committed it for {group}, and was answered; {one.client} was told {told} "

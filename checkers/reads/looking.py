@@ -40,7 +40,7 @@ from checkers.reads.claims import Claims
 from checkers.reads.commits import OfGroup
 from checkers.reads.consumers import Consumer, Counted
 from checkers.reads.offsets import COLUMNS as OFFSETS_COLUMNS
-from checkers.reads.offsets import Committed
+from checkers.reads.offsets import Committed, read_back_after_a_commit
 from checkers.reads.seen import COLUMNS as SHOWN_COLUMNS
 from checkers.reads.seen import Records, Seen
 from checkers.reads.shown import Counts, Shown
@@ -62,6 +62,8 @@ class Consumed:
         clients: Their names, by number.
         found: Anomalies.
         looked: The checkers that could look at everything.
+        examined: How much each of them looked at: records as often as they were shown, answers
+            that told what is committed, commits.
         seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
             none was, NONE where nobody knows.
         latencies: Of tail readers, as :mod:`checkers.measures.latency` counts them.
@@ -72,6 +74,7 @@ class Consumed:
     clients: Sequence[str]
     found: list[Found]
     looked: set[str]
+    examined: Mapping[str, int]
     seen: Array
     latencies: Counter[str]
     problems: list[str]
@@ -134,6 +137,7 @@ class _Looking:
         self._found: list[Found] = []
         self._clients: list[str] = []
         self._readers: list[Counted] = []
+        self._examined: Counter[str] = Counter()
         self._latencies: list[Counter[str]] = []
         self._whole = True
         self._cut = False
@@ -166,6 +170,8 @@ class _Looking:
         self._counted.append(counted)
         self._claims.append(made)
         self._whole &= left.rows_whole
+        for anomaly in (VANISHED, INCONSISTENT, SKIPPED, NONMONOTONIC):
+            self._examined[anomaly] += len(seen.offset)
         self._cut |= left.cut
         if found.steps is not None:
             self._add(self._anomalies.nonmonotonic(left.client, seen, found.steps))
@@ -182,6 +188,7 @@ class _Looking:
             )
         else:
             self._readers.append(counted)
+            self._examined[UNSEEN] += len(seen.offset)
             self._latencies.append(latency.of_reader(history, seen.record, seen.time))
 
     def result(self) -> Consumed:
@@ -200,10 +207,16 @@ class _Looking:
             clients=self._clients,
             found=self._found,
             looked=set(self._looked()),
+            examined=self._examined,
             seen=seen,
             latencies=latency.together(self._latencies),
             problems=[],
         )
+
+    def _read(self, reader: Counted) -> bool:
+        """Return whether a tail reader was shown anything, if there is anything to be shown."""
+        all_rows = np.arange(len(self._history.log_offset))
+        return bool(reader.counts["shown"] or not len(self._history.shown_to_consumers(all_rows)))
 
     def _groups(self) -> Iterator[Counted]:
         # A member of which nothing tells the group may be of any.
@@ -223,6 +236,9 @@ class _Looking:
             )
             promise = self._promises.to(name)
             found = commits.looked(group, promise, self._history)
+            for anomaly in (COMMIT_LOST, COMMIT_REGRESSED):
+                self._examined[anomaly] += read_back_after_a_commit(group.members)
+            self._examined[SKIPPED_BY_COMMIT] += len(found.furthest.offset)
             for lost in (True, False):
                 self._add(self._anomalies.read_back(name, found.told, lost))
             if found.passed is not None:
@@ -261,7 +277,8 @@ class _Looking:
         groups = {str(one.group): one.counts for one in self._counted if one.client is None}
         asked = {SKIPPED: clients, NONMONOTONIC: clients, UNSEEN: self._readers}
         for anomaly, some in asked.items():
-            if all(one.counts[_COUNTS[anomaly]] is not None for one in some):
+            told = all(one.counts[_COUNTS[anomaly]] is not None for one in some)
+            if told and (anomaly != UNSEEN or all(map(self._read, self._readers))):
                 yield anomaly
         for anomaly in (COMMIT_LOST, COMMIT_REGRESSED, SKIPPED_BY_COMMIT):
             concerned = [
@@ -270,8 +287,8 @@ class _Looking:
                 if anomaly != SKIPPED_BY_COMMIT
                 or self._promises.to(name).at_least_once is not False
             ]
-            told = (groups.get(name, {}).get(_COUNTS[anomaly]) for name in concerned)
-            if None not in told:
+            counts = (groups.get(name, {}).get(_COUNTS[anomaly]) for name in concerned)
+            if None not in counts:
                 yield anomaly
 
     def _seen(self, made: Claims) -> Array:
@@ -319,6 +336,7 @@ def _committed(left: Left, seen: Seen) -> Committed:
         cut=left.cut,
         reached=int(seen.offset[last]) + 1 if last >= 0 else NONE,
         last_poll=int(seen.poll[last]) if last >= 0 else 0,
+        highest=seen.highest,
     )
 
 

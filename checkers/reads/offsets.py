@@ -47,6 +47,7 @@ class Committed:
         cut: Whether it was crashed.
         reached: The next offset after the last that it was shown, NONE where it was shown nothing.
         last_poll: In which that was, 0 for none.
+        highest: The highest offset that it was shown, NONE where it was shown nothing.
     """
 
     client: str
@@ -57,6 +58,7 @@ class Committed:
     cut: bool
     reached: int
     last_poll: int
+    highest: int = NONE
 
     @property
     def unrecorded(self) -> int:
@@ -74,18 +76,19 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack:
-    """That a member was told less than what had been committed.
+    """That a member was told less than what had been committed, or what nobody can have committed.
 
     Attributes:
         client: Who was told, at ``time``, that ``offset`` is committed; NOTHING for nothing.
-        committed: What had been, by ``by``; ``answered``: when that was.
+        committed: What had been, by ``by``; ``answered``: when that was. None of an offset that is
+            behind all that members were shown and committed: nobody can have committed it.
         certain: Whether it was for certain the coordinator of that moment who told.
     """
 
     client: str
     time: int
     offset: int
-    committed: int
+    committed: int | None
     by: str
     answered: int
     certain: bool
@@ -99,7 +102,8 @@ class ReadBack:
 def read_back(
     members: Sequence[Committed], stale: Sequence[Stale] = (), *, whole: bool
 ) -> Iterator[ReadBack]:
-    """Yield what members were told less than what had been committed.
+    """Yield what members were told less than what had been committed, and what no member can have
+    committed.
 
     Args:
         stale: When a coordinator that was deposed may still have told what it remembers. That is
@@ -108,12 +112,22 @@ def read_back(
             committed what is read back; nobody commits nothing.
     """
     commits = _Commits(members)
+    reached = _reached(members, commits)
     for member in members:
-        for row in member.rows:
-            if row["type"] not in (FETCHED, LOOKED) or row["error"] is not None:
-                continue
+        for row in _read(member):
             look, time, offset = row["type"] == LOOKED, row["time"], row["offset"]
             if offset != NOTHING and not (whole and commits.recorded(offset, members)):
+                continue
+            if offset > reached:
+                yield ReadBack(
+                    client=member.client,
+                    time=time,
+                    offset=offset,
+                    committed=None,
+                    by="",
+                    answered=time,
+                    certain=True,
+                )
                 continue
             until = FOREVER if look else time
             found = commits.contradicted(offset, until, time)
@@ -132,6 +146,27 @@ def read_back(
                     answered=int(commits.answered[found]),
                     certain=not deposed,
                 )
+
+
+def read_back_after_a_commit(members: Sequence[Committed]) -> int:
+    """Return how often members were told what is committed after a commit had been answered."""
+    answered = _Commits(members).answered
+    first = int(answered.min(initial=FOREVER))
+    return sum(row["time"] > first for member in members for row in _read(member))
+
+
+def _read(member: Committed) -> Iterator[Row]:
+    """The rows in which a member was told what is committed."""
+    return (row for row in member.rows if row["type"] in (FETCHED, LOOKED) and row["error"] is None)
+
+
+def _reached(members: Sequence[Committed], commits: "_Commits") -> int:
+    """Return the highest offset that a member can have committed: it was asked to be, or follows
+    what it was shown. Where not all is known that they were shown, that is any."""
+    if not all(member.shown_whole for member in members):
+        return FOREVER
+    shown = (member.highest + 1 for member in members)
+    return max([int(commits.offset.max(initial=NONE)), *shown])
 
 
 class _Commits:

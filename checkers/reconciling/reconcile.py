@@ -207,6 +207,7 @@ def consumption(
         counts[found.anomaly] += len(found.rows)
         counts.update(found.standing)
     counts.update(standing.looked(name) for name in looked.looked)
+    counts.update({standing.examined(name): many for name, many in looked.examined.items()})
     doubts += (Doubt(checker=CONSUMPTION, message=problem) for problem in looked.problems)
     return looked
 
@@ -248,6 +249,7 @@ def divergent(
         message = f"the checker {DIVERGENT} failed: {error!r}"
         doubts.append(Doubt(checker=DIVERGENT, message=message))
     causes += autopsies.causes()
+    counts[standing.examined(DIVERGENT)] += copies.compared
     counts[standing.COMPARED] += int(bool(item.brokers) and not copies.untold)
     doubts.extend(Doubt(checker=REPLICAS, message=words) for words in copies.untold)
 

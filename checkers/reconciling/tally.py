@@ -11,6 +11,7 @@ from checkers.autopsy.repeats.performing import DUPLICATED
 from checkers.partition.indexes import Fate, PartitionHistory
 from checkers.promises import standing
 from checkers.reconciling.work_item import WorkItem
+from checkers.rules.acks import telling
 from checkers.rules.order import renewed
 from checkers.timeline.known import Timeline
 
@@ -19,6 +20,15 @@ BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
 
 BY_PARTITION = ("duplicated", "reordered", "nonmonotonic-send")
 """Offences promised or not with the partition as a whole."""
+
+BY_TELLING_ACKS = ("watermark-regressed", "stale-leader-ack", "acked-below-min-isr")
+"""Offences that acks tell of which tell of the cluster."""
+
+BY_LOG = ("duplicated", "reordered", "phantom", "failed-but-present", "offset-gap")
+"""Offences that the records of the final log tell of."""
+
+BY_STATES = ("two-leaders", "epoch-regressed")
+"""Offences that the states of a partition tell of."""
 
 
 def of_records(item: WorkItem, history: PartitionHistory) -> Counter[str]:
@@ -35,6 +45,7 @@ def of_records(item: WorkItem, history: PartitionHistory) -> Counter[str]:
         }
     )
     counts.update(standing.by_time("acked", acks, item.terms))
+    counts.update(_examined(history))
     counts.update(_by_moment(item, acks))
     return counts
 
@@ -44,7 +55,22 @@ def of_partition(item: WorkItem, begun: int) -> Counter[str]:
     first record was sent to it, NONE for never."""
     counts = Counter({standing.name("partitions", standing.of_partition(begun, item.terms)): 1})
     counts.update(_watched(item.timeline))
+    for checker in BY_STATES:
+        counts[standing.examined(checker)] += len(item.timeline.epochs)
     return counts
+
+
+def _examined(history: PartitionHistory) -> Counter[str]:
+    """Return what the rules look at, rule by rule."""
+    examined = {
+        ("lost",): int(np.count_nonzero(history.fate == Fate.ACKED)),
+        ("offset-mismatch", "nonmonotonic-send"): len(history.named_acks),
+        BY_TELLING_ACKS: len(telling(history)),
+        BY_LOG: len(history.log_offset),
+    }
+    return Counter(
+        {standing.examined(checker): many for some, many in examined.items() for checker in some}
+    )
 
 
 def of_rule(

@@ -52,7 +52,7 @@ def watermark_regressed(partition: PartitionHistory) -> pa.Table:
 
     What no ack stands for is not seen; nor is what went back and came again before the next send.
     """
-    acked = _telling(partition)
+    acked = telling(partition)
     undercut, by = _undercut(partition, acked)
     words = {
         int(record): _undercut_by(partition, other)
@@ -137,7 +137,7 @@ def stale_leader_ack(partition: PartitionHistory) -> pa.Table:
       came. The leader of that epoch had a log beyond that offset: whoever acked was another one, of
       an epoch before. Not where a disk lost data: a leader may then have filled the offset again.
     """
-    acked = _telling(partition)
+    acked = telling(partition)
     stands = partition.at_acked_offset[acked]
     there, gone = acked[stands != NONE], acked[stands == NONE]
     epochs = partition.log_epoch[stands[stands != NONE]]
@@ -197,7 +197,7 @@ def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
     after, nor where the observer did not see versions: an ISR that grew and shrank again unseen
     would be missing.
     """
-    acked = _telling(partition)
+    acked = telling(partition)
     asked, answered = partition.asked[acked], partition.answered[acked]
     stands = partition.at_acked_offset[acked]
     epochs = np.full(len(acked), NONE, dtype=np.int64)
@@ -215,7 +215,7 @@ def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
     return rows(partition, "acked-below-min-isr", records=records, offsets=offsets, details=details)
 
 
-def _telling(partition: PartitionHistory) -> Array:
+def telling(partition: PartitionHistory) -> Array:
     """Those whose acks tell of the cluster, and when: acks=all, from a send that is recorded, by
     clocks that are known."""
     if not partition.timeline.tells_of_acks:

@@ -5,14 +5,31 @@ from itertools import product
 from typing import Any
 
 import pytest
-from made_histories import ACKS_0, ACKS_1, ALL, cell
+from hypothesis import given
+from hypothesis import strategies as st
+from made_histories import ACKS_0, ACKS_1, ALL, UNCLEAN, cell
 from made_results import cell_result
 
-from checkers.judging.facts import Facts
+from checkers.catalogue import CHECKERS
+from checkers.judging.facts import Facts, Readers
 from checkers.judging.guarantees import NO_LOSS, campaign_verdict, judged, verdict
 from checkers.judging.liveness import Living
+from checkers.promises.standing import COORDINATED, READABLE, Standing, examined, looked, name
+from checkers.reads.anomalies import (
+    COMMIT_LOST,
+    COMMIT_REGRESSED,
+    INCONSISTENT,
+    NONMONOTONIC,
+    SKIPPED,
+    SKIPPED_BY_COMMIT,
+    UNSEEN,
+    VANISHED,
+)
+from checkers.replicas.divergence import DIVERGENT
 from checkers.verdict import Guarantee, Verdict
 
+SHOWN = (VANISHED, INCONSISTENT, SKIPPED, NONMONOTONIC, UNSEEN)
+SHOWN += (COMMIT_LOST, COMMIT_REGRESSED, SKIPPED_BY_COMMIT)
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
 LOOKED_AT = {
     "replicas compared": 1,
@@ -20,9 +37,12 @@ LOOKED_AT = {
     "partitions watched by version": 1,
     "partitions spoken of": 1,
 }
-KEPT = {"acked": 9, "acked promised": 9, "partitions promised": 1, **LOOKED_AT}
+EXAMINED = {examined(checker): 9 for checker in (*CHECKERS, DIVERGENT)}
+KEPT = {"acked": 9, "acked promised": 9, "partitions promised": 1, **LOOKED_AT, **EXAMINED}
 VOIDED = {"acked": 9, "acked promised": 4, "acked unpromised": 5, "partitions unpromised": 1}
-CLEAN = Facts(cell=cell(ALL).cell, counts=KEPT)
+VOIDED |= EXAMINED
+LIVE = Living(examined=1)
+CLEAN = Facts(cell=cell(ALL).cell, counts=KEPT, recovers=LIVE, stays_up=LIVE)
 
 
 def facts(settings: Any = ALL, counts: Any = KEPT, **changes: Any) -> Facts:
@@ -136,3 +156,66 @@ def test_what_was_expected_passes_if_it_came_and_fails_if_not(
     came = PASS if actual is expected else FAIL
     assert found.counts_as is (INCONCLUSIVE if actual is INCONCLUSIVE else came)
     assert replace(found, expected=()).counts_as is actual
+
+
+@pytest.mark.parametrize("checker", [*CHECKERS, DIVERGENT])
+def test_guarantee_holds_of_nothing_that_was_not_looked_at(checker: str) -> None:
+    unlooked = facts(counts={**KEPT, examined(checker): 0})
+    concerned = [one for one in judged(unlooked)[0] if one.anomaly == checker]
+    assert concerned
+    assert {(one.held, one.checked) for one in concerned} == {(None, False)}
+    assert {one.held for one in judged(CLEAN)[0] if one.anomaly == checker} == {True}
+
+
+def test_living_guarantee_holds_of_nothing_that_was_not_looked_at() -> None:
+    assert named(facts(recovers=Living()), "recovers").held is None
+    assert named(facts(stays_up=Living()), "servers-stay-up").held is None
+
+
+def test_offence_that_is_not_promised_breaks_no_promise_that_was_kept() -> None:
+    """With max.in.flight=1 acked records stand in order, and one of unknown outcome need not."""
+    settings = {**ACKS_1, "max.in.flight.requests.per.connection": 1}
+    given = facts(settings, counts=KEPT | {"reordered": 1, "reordered promised": 1})
+    guarantee = named(given, "no-reordering")
+    assert (guarantee.promised, guarantee.held, guarantee.broken) == (True, True, 0)
+    assert "held; 1 reordered where that is not promised" in guarantee.reason
+    assert not guarantee.is_broken
+    assert concluded(given)[0] is PASS
+
+
+WORDS = [*CHECKERS, DIVERGENT, *SHOWN, "reordered acked", "acked", "partitions", "replicas"]
+COUNTS = [
+    *(name(word, standing) for word in WORDS for standing in Standing),
+    *(word for word in WORDS),
+    *(examined(word) for word in WORDS),
+    *(looked(word) for word in WORDS),
+    *(name(word, standing) for word in (READABLE, COORDINATED) for standing in Standing),
+    *LOOKED_AT,
+]
+SETTINGS = [ALL, ACKS_1, ACKS_0, UNCLEAN, {**ACKS_1, "max.in.flight.requests.per.connection": 1}]
+
+
+@given(
+    counts=st.dictionaries(st.sampled_from(COUNTS), st.integers(0, 2)),
+    settings=st.sampled_from(SETTINGS),
+    gaps=st.sampled_from([(), ("a gap",)]),
+    crashed=st.sets(st.sampled_from(WORDS), max_size=2),
+)
+def test_no_cell_contradicts_itself(
+    counts: dict[str, int], settings: Any, gaps: tuple[str, ...], crashed: set[str]
+) -> None:
+    readers = Readers(any=True, tail=True, groups=True, at_least_once=True)
+    found = facts(settings, counts, gaps=gaps, crashed=frozenset(crashed), readers=readers)
+    guarantees, doubtful = judged(found)
+    conclusion, _ = verdict(found, guarantees, doubtful)
+    for one in guarantees:
+        assert one.is_broken == (one.broken > 0)
+        assert one.broken == 0 or one.promised
+        assert (one.promised and one.held is False) == one.is_broken
+        assert one.held is None or one.checked
+        if one.held:
+            assert found.examined(one.anomaly or "") or one.anomaly is None
+    assert (conclusion is FAIL) == any(one.is_broken for one in guarantees)
+    if conclusion in (PASS, NOT_GUARANTEED):
+        assert not gaps
+        assert not doubtful

@@ -58,7 +58,8 @@ def found(world: World, **changes: Any) -> Counter[Finding]:
 def test_where_all_is_well_nothing_is_found_and_everything_was_looked_at(world: World) -> None:
     result = consumed(world)
     assert result.found == []
-    assert result.looked == CONSUMPTION.keys()
+    unread = any(made.group is None and not made.polls for made in world.consumers)
+    assert result.looked | ({"unseen"} if unread and world.log.log else set()) == CONSUMPTION.keys()
     for one in result.counted:
         unknown = {name for name, count in one.counts.items() if count is None}
         assert unknown <= {"unseen", "unread"}, one
@@ -273,6 +274,12 @@ def remember_an_older_commit(world: World, choose: Choose) -> Planted:
     return _reading_back(world, choose, older), {("commit-regressed", last, None, None): 1}
 
 
+def read_back_what_nobody_committed(world: World, choose: Choose) -> Planted:
+    """An offset behind all that members were shown and committed."""
+    offset = world.log.end + choose([50, 999])
+    return _reading_back(world, choose, offset), {("commit-regressed", offset, None, None): 1}
+
+
 def commit_unshown(world: World, choose: Choose) -> Planted:
     made = choose(world.members)
     offset = choose(range(world.log.start + 1, world.log.end + 9))
@@ -299,6 +306,7 @@ PLANTS = (
     skip,
     forget_commit,
     remember_an_older_commit,
+    read_back_what_nobody_committed,
     commit_unshown,
 )
 

@@ -112,7 +112,12 @@ def _spans(made: MadeConsumer) -> Iterator[tuple[int | None, list[Seen]]]:
 def _read_back(members: Sequence[MadeConsumer]) -> Iterator[Finding]:
     commits = [one for made in members for one in _commits(made)]
     told = [row for made in members for row in made.commits if row.type in ("fetched", "looked")]
+    got_to = [row.offset + 1 for made in members for row in made.polls]
+    reached = max([-1, *got_to, *(one[0] for one in commits)])
     for row in told:
+        if row.offset > reached:
+            yield ("commit-regressed", row.offset, None, None)
+            continue
         # Whoever looks in between says when it asked; it may have been told what came later.
         until = NEVER if row.type == "looked" else row.time
         answered = [one for one in commits if one[2] < row.time]

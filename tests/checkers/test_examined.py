@@ -1,0 +1,49 @@
+"""A guarantee is held only of what was looked at: where that is nothing, it was not checked."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from checked_cells import PASS, WELL, run
+from checked_in_process import checked
+from made_consumers import MadeConsumer
+from made_histories import a_fault, cell, write_campaign
+
+from checkers.verdict import CampaignResult, Guarantee
+
+OF_NAMED_ACKS = ("acked-offset-kept", "acks-in-order", "committed-stays", "deposed-leaders-stop")
+
+
+def guarantees(result: CampaignResult) -> dict[str, Guarantee]:
+    (found,) = result.cells
+    return {one.name: one for one in found.guarantees}
+
+
+def test_acks_without_offsets_hold_nothing_of_offsets(tmp_path: Path) -> None:
+    nameless = WELL.but(sends=[replace(one, offset=None) for one in WELL.sends])
+    result = checked(write_campaign(tmp_path, run(partitions={("t", 0): nameless})))
+    assert result.verdict is PASS
+    found = guarantees(result)
+    for name in (*OF_NAMED_ACKS, "min-isr-kept"):
+        assert (found[name].held, found[name].checked) == (None, False)
+    assert found["no-acked-record-lost"].held is True
+
+
+def test_tail_reader_that_was_shown_nothing_checks_nothing(tmp_path: Path) -> None:
+    made = run(consumers=(MadeConsumer(client="reader-0"),))
+    found = guarantees(checked(write_campaign(tmp_path, made)))
+    for name in ("reads-stay", "reads-agree", "no-poll-skip", "polls-in-order", "no-unseen"):
+        assert (found[name].held, found[name].checked) == (None, False)
+
+
+def test_partition_that_a_tail_reader_never_read_leaves_open_what_it_was_to_see(
+    tmp_path: Path,
+) -> None:
+    keys = (("t", 0), ("t", 1))
+    reader = MadeConsumer(client="reader-0", of=keys)
+    made = run(
+        cells=(cell(partitions=2),),
+        consumers=(reader,),
+        partitions=dict.fromkeys(keys, WELL),
+        faults=a_fault(partitions=("t-0", "t-1")),
+    )
+    assert guarantees(checked(write_campaign(tmp_path, made)))["no-unseen"].held is None
