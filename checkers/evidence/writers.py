@@ -152,11 +152,6 @@ class Writers:
         mine = self._planned_of.get((table, partition), ())
         return bool(mine) and not any(file in self._lacking for file in mine)
 
-    def lacks(self, table: str) -> bool:
-        """Return whether it is known that rows are missing, or too many, of a table that is not
-        written by partition."""
-        return any(file in self._lacking for file in self._planned_of.get((table, None), ()))
-
     def files(self, table: str, partition: Partition | None = None) -> list[AnyPath]:
         """The files of a table, or of a partition's, whoever wrote them."""
         mine = self._files_of.get((table, partition), ())

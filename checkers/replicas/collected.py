@@ -47,7 +47,7 @@ def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
     """Those of one partition; none, and nothing told of it, where the run as a whole has none."""
     if run.collected is None or run.logs is None:
         return Copies()
-    if run.writers.lacks("cluster"):
+    if "cluster" in run.incomplete:
         why = "rows of the table cluster are missing, which tell who was in the ISR"
         return Copies(untold=(f"replicas not compared: {why}",))
     observed = run.observation.of(partition)
