@@ -55,8 +55,7 @@ class Guarantee:
         promise: In words, with its conditions.
         promised: Whether it was promised, by this cell's configuration and by what happened, of
             everything in the cell; or broken where it was.
-        held: Whether it held, promised or not; None where the evidence does not tell. Of what was
-            promised it is False if, and only if, it was broken.
+        held: Whether it held; None where the evidence does not tell. False: broken, if promised.
         broken: How often it was broken where it was promised.
         checked: Whether nothing was left out that could have shown that it was broken. What was not
             checked neither held nor was broken.
