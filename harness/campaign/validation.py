@@ -27,6 +27,7 @@ from harness.campaign.problems.faults.faults import fault_problems, own_fault_pr
 from harness.campaign.problems.properties import (
     mapping,
     property_problems,
+    retention_problems,
     secret_problems,
     without,
 )
@@ -158,6 +159,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
         return  # what is too large is not even listed
     yield from system_problems(part)
     yield from _contradictions(part)
+    yield from retention_problems(part)
     yield from cell_problems(part)
     yield from workload_problems(part)
     yield from consumer_problems(part)

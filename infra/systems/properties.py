@@ -5,9 +5,10 @@ The bundled broker's are in ``bundled.json``, made of its own configuration and 
 of a release of Apache Kafka in ``kafka/<version>.json``, made of that release.
 """
 
+import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
@@ -23,16 +24,53 @@ from infra.wording import hint
 
 Value = str | int | float | bool
 
-RESERVED: Mapping[str, str] = dict.fromkeys(
-    (
-        "broker.id", "node.id", "process.roles", "listeners", "advertised.listeners",
-        "log.dir", "log.dirs", "metadata.log.dir", "zookeeper.connect",
-        "controller.quorum.voters", "controller.quorum.bootstrap.servers",
-        "controller.listener.names",
+_OWNED = "is set for each broker by the harness"
+_PLAINTEXT = "the harness deploys brokers with one listener, PLAINTEXT"
+
+RESERVED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("broker.id", "node.id", "process.roles", "log.dir", "log.dirs", "metadata.log.dir"),
+            *("listeners", "advertised.listeners", "zookeeper.connect"),
+            *("host.name", "port", "advertised.host.name", "advertised.port"),
+            *("controller.quorum.voters", "controller.quorum.bootstrap.servers"),
+            "controller.listener.names",
+        ),
+        _OWNED,
     ),
-    "is set for each broker by the harness",
-)  # fmt: skip
+    **dict.fromkeys(
+        (
+            *("listener.security.protocol.map", "inter.broker.listener.name"),
+            *("control.plane.listener.name", "early.start.listeners"),
+        ),
+        f"{_OWNED}: {_PLAINTEXT}",
+    ),
+}
 """Broker properties that a campaign may not set, and why."""
+
+_FIXED: Mapping[str, tuple[str, str]] = {
+    "security.inter.broker.protocol": ("PLAINTEXT", _PLAINTEXT),
+    "zookeeper.ssl.client.enable": ("false", "the harness deploys ZooKeeper without TLS"),
+    "zookeeper.set.acl": ("false", "the harness deploys ZooKeeper without authentication"),
+    "zookeeper.metadata.migration.enable": ("false", "the harness deploys one metadata quorum"),
+}
+"""Broker properties that a campaign may set to one value alone, the one in force, and why."""
+
+_PLUG_INS = (
+    *("super.users", "allow.everyone.if.no.acl.found", "authorizer.zookeeper."),
+    *("listener.name.", "rsm.config.", "rlmm.config.", "metrics.jmx.", "config.providers"),
+    *("client.quota.callback.", "kafka.csv.metrics.", "external.kafka.csv.metrics."),
+)
+"""Beginnings of the names that Kafka's own plug-ins read (``AclAuthorizer``,
+``StandardAuthorizer``, ``JmxReporter``, KIP-405's managers): ``ConfigDef`` does not list them."""
+
+_IS_PLUG_IN = re.compile(
+    r"\.class(\.name)?$|(^|\.)metrics?\.reporters$|^(kafka\.)?metrics\.reporters$"
+    r"|\.classes$|^security\.providers$|^config\.providers$"
+)
+"""Names of properties that say which classes are loaded, which may read any names."""
+_SLIP = 0.93
+"""How much a name must look like a known one to be taken for a slip beside plug-ins."""
 
 TIMINGS: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "18000",
@@ -67,10 +105,16 @@ class Known:
     topic: Mapping[str, Schema]
     generations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def unknown(self, kind: str, name: str) -> str | None:
-        """That there is no property ``name`` of a ``kind``, broker or topic, if so."""
+    def unknown(self, kind: str, name: str, beside: Collection[str] = ()) -> str | None:
+        """Return that there is no property ``name`` of a ``kind``, broker or topic, if so.
+
+        ``beside``: the names of all properties that are set. Where they name a plug-in of Apache
+        Kafka, it may read names of its own, which are known to it alone.
+        """
         known = self._of(kind)
         if name in known:
+            return None
+        if kind == "broker" and self.system != BUNDLED and self._of_plug_in(name, beside):
             return None
         if name.startswith(_OURS) and self.system != BUNDLED:
             return f"is a property of the bundled broker, and none of {self.system}"
@@ -79,8 +123,16 @@ class Known:
         return f"unknown {kind} property; {hint(name, known, otherwise=self.page)}"
 
     def wrong(self, kind: str, name: str, value: Value) -> str | None:
-        """What is wrong with the value of a property that there is."""
-        return _wrong(value, self._of(kind)[name])
+        """Return what is wrong with the value of a property, None for a plug-in's own."""
+        schema = self._of(kind).get(name)
+        return None if schema is None else _wrong(value, schema)
+
+    def _of_plug_in(self, name: str, beside: Collection[str]) -> bool:
+        if name.startswith(_PLUG_INS):
+            return True
+        if name.startswith((_OURS, _OF_ZOOKEEPER)) or not any(map(_IS_PLUG_IN.search, beside)):
+            return False
+        return not difflib.get_close_matches(name, self.broker, n=1, cutoff=_SLIP)
 
     def in_force(self, properties: Mapping[str, Value]) -> Mapping[str, Any]:
         """Return what brokers with ``properties`` go by: these, then what their generation sets,
@@ -117,6 +169,14 @@ class Known:
 
     def _of(self, kind: str) -> Mapping[str, Schema]:
         return self.broker if kind == "broker" else self.topic
+
+
+def fixed(name: str, value: Value) -> str | None:
+    """Return why the broker property ``name`` cannot have this value on any deployed cluster."""
+    right, reason = _FIXED.get(name, (None, ""))
+    if right is None or str(value).lower() == right.lower():
+        return None
+    return f"{right}, not {value!r}: {reason}"
 
 
 @cache

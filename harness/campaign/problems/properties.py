@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.campaign.clients import producers
 from harness.campaign.model.values.sweep import several
+from harness.campaign.problems.draft import Draft
+from harness.campaign.problems.sizes import bytes_of_draft
 from history.cell import LIBRARIES, LIBRDKAFKA, SETTINGS, Value, is_program
 from infra.documents import Problem, as_field
 from infra.sensitive import Steps, secrets_in
@@ -18,11 +20,19 @@ from infra.systems.names import BUNDLED, EXTERNAL
 from infra.systems.properties import RESERVED, Known
 from workloads.configuration import canonical, connection_properties
 
-_DELETES = re.compile(
-    r"(log\.)?(retention\.(ms|bytes|minutes|hours)|cleaner\..*|(cleaner\.)?delete\.retention\.ms"
-    r"|(cleaner\.)?(min|max)\.compaction\.lag\.ms)"
-)
+_DAY_MS = 24 * 3_600_000
+_TIMES: Mapping[str, int] = {
+    "log.retention.ms": 1,
+    "log.retention.minutes": 60_000,
+    "log.retention.hours": 3_600_000,
+    "retention.ms": 1,
+}
+"""Properties that say for how long records are kept, in milliseconds; each goes before those of
+brokers that follow."""
+_SIZES = ("log.retention.bytes", "retention.bytes")
 _CLEANUP = re.compile(r"(log\.)?cleanup\.policy")
+_CLOCKS = re.compile(r"-clock$")
+_DELETED = "deletes records, which would be taken for loss"
 
 _SECRETS = ("cluster", "external", "secrets")
 _COMMANDS = "commands"
@@ -35,16 +45,16 @@ def property_problems(content: Section) -> Iterator[Problem]:
     """Of everything in the file that holds properties."""
     cluster, cells = mapping(content, "cluster"), mapping(content, "cells")
     known = properties.known(_text(cluster, "system") or BUNDLED, _text(cluster, "metadata.quorum"))
-    everywhere = mapping(cluster, "properties")
-    yield from _broker_problems(everywhere, "cluster.properties", known)
+    everywhere, least_ms = mapping(cluster, "properties"), _least_ms(content)
+    yield from _broker_problems(everywhere, "cluster.properties", known, everywhere, least_ms)
     compared = mapping(cluster, "compare")
     for name in compared:
         own, where = mapping(compared, name), f"cluster.compare.{name}"
-        yield from _broker_problems(own, where, known)
+        yield from _broker_problems(own, where, known, {**everywhere, **own}, least_ms)
         for key in sorted(own.keys() & everywhere.keys()):
             reason = "stands in cluster.properties, too: say it once for all, or of each"
             yield Problem(field=f"{where}.{key}", reason=reason, key=True)
-    yield from _topic_problems(mapping(cells, "topic"), known)
+    yield from _topic_problems(mapping(cells, "topic"), known, least_ms)
     yield from _producer_problems(mapping(cells, "producer"), _clients(cells))
 
 
@@ -78,26 +88,34 @@ def _text(section: Section, name: str) -> str | None:
     return written if written is None or isinstance(written, str) else ""
 
 
-def _broker_problems(given: Section, where: str, known: Known | None) -> Iterator[Problem]:
+def _broker_problems(
+    given: Section, where: str, known: Known | None, every: Section, least_ms: int
+) -> Iterator[Problem]:
+    """``every``: all properties of these brokers, those that are ``given`` here among them."""
     for name, written in given.items():
         field = f"{where}.{name}"
         if name in RESERVED:
             yield Problem(field=field, reason=RESERVED[name], key=True)
-        elif _deletes(name, written):
-            yield _deleting(field)
-        elif known is not None:
-            yield from _wrong(known, "broker", name, written, field)
+            continue
+        reasons = list(_deletes(name, every, least_ms))
+        yield from (Problem(field=field, reason=reason) for reason in reasons)
+        if known is not None and not reasons:
+            yield from _wrong(known, "broker", name, written, field, every)
+        for at, value in _values(written, field):
+            if (reason := properties.fixed(name, value)) is not None:
+                yield Problem(field=at, reason=reason)
 
 
-def _topic_problems(given: Section, known: Known | None) -> Iterator[Problem]:
+def _topic_problems(given: Section, known: Known | None, least_ms: int) -> Iterator[Problem]:
     for name, written in given.items():
         field = f"cells.topic.{name}"
         if canonical(name) in SETTINGS:
             yield _misplaced(field, name)
-        elif _deletes(name, written):
-            yield _deleting(field)
-        elif known is not None:
-            yield from _wrong(known, "topic", name, written, field)
+            continue
+        reasons = list(_deletes(name, given, least_ms))
+        yield from (Problem(field=field, reason=reason) for reason in reasons)
+        if known is not None and not reasons:
+            yield from _wrong(known, "topic", name, written, field, given)
 
 
 def _clients(cells: Section) -> Sequence[str]:
@@ -119,8 +137,10 @@ def _producer_problems(given: Section, clients: Sequence[str]) -> Iterator[Probl
                 yield Problem(field=at, reason=reason)
 
 
-def _wrong(known: Known, kind: str, name: str, written: object, field: str) -> Iterator[Problem]:
-    if (reason := known.unknown(kind, name)) is not None:
+def _wrong(
+    known: Known, kind: str, name: str, written: object, field: str, every: Section
+) -> Iterator[Problem]:
+    if (reason := known.unknown(kind, name, every.keys())) is not None:
         yield Problem(field=field, reason=reason, key=True)
         return
     for at, value in _values(written, field):
@@ -135,17 +155,52 @@ def _values(written: object, field: str) -> Iterator[tuple[str, Value]]:
             yield f"{field}[{number}]" if isinstance(written, list) else field, value
 
 
-def _deletes(name: str, written: object) -> bool:
-    """Whether brokers would delete records on purpose. What retention deletes was acked, and is
-    absent from the final log: it would be called lost, and a guarantee broken that nobody gave."""
-    values = several(written)
-    compacts = bool(_CLEANUP.fullmatch(name)) and any("compact" in str(value) for value in values)
-    return compacts or (bool(_DELETES.fullmatch(name)) and any(value != -1 for value in values))
+def _deletes(name: str, given: Section, least_ms: int) -> Iterator[str]:
+    """Yield why brokers would delete records of a run on purpose. What retention deletes was acked,
+    and is absent from the final log: it would be called lost, and a guarantee broken that nobody
+    gave. Whether it is too large for ``retention.bytes`` is judged with the workload."""
+    values = several(given[name])
+    if _CLEANUP.fullmatch(name) and any("compact" in str(value) for value in values):
+        yield f"compaction {_DELETED}"
+    order = list(_TIMES)
+    finer = order[: order.index(name)] if name in order[:-1] else []
+    if name in _TIMES and not any(other in given for other in finer):
+        for value in filter(_is_whole, values):
+            if 0 <= int(str(value)) * _TIMES[name] < least_ms:
+                yield f"retention {_DELETED}: -1, or at least {least_ms // _TIMES[name]:,}"
+                return
 
 
-def _deleting(field: str) -> Problem:
-    reason = "retention and compaction delete records, which would be taken for loss"
-    return Problem(field=field, reason=reason)
+def _is_whole(value: object) -> bool:
+    return not isinstance(value, bool) and bool(re.fullmatch(r"-?[0-9]{1,18}", str(value)))
+
+
+def _least_ms(content: Section) -> int:
+    """Return for how long records must be kept: longer than any run lasts. Faults set clocks half
+    a day ahead or back."""
+    faults = content.get("faults")
+    entries = [one for one in faults if isinstance(one, dict)] if isinstance(faults, list) else []
+    wrong = any("story" in one or _CLOCKS.search(str(one.get("fault"))) for one in entries)
+    return 2 * _DAY_MS if wrong else _DAY_MS
+
+
+def retention_problems(draft: Draft) -> Iterator[Problem]:
+    """Yield a problem for each ``retention.bytes`` that a run might exceed."""
+    if draft.cluster is None or draft.cells is None:
+        return
+    places = [
+        ("cluster.properties", draft.cluster.properties),
+        *((f"cluster.compare.{name}", own) for name, own in draft.cluster.compare.items()),
+        ("cells.topic", draft.cells.topic),
+    ]
+    for where, given in places:
+        for name in given.keys() & set(_SIZES):
+            least = 2 * int(bytes_of_draft(draft) or 0)
+            values = [int(str(value)) for value in several(given[name])]
+            if any(value >= 0 and (not least or value < least) for value in values):
+                enough = f"-1, or at least {least:,}" if least else "-1"
+                reason = f"retention {_DELETED}: {enough}"
+                yield Problem(field=f"{where}.{name}", reason=reason)
 
 
 def _misplaced(field: str, name: str) -> Problem:

@@ -136,11 +136,12 @@ def bytes_of_a_run(campaign: Campaign) -> float:
     """Return what the disks have to hold of the longest run, and more: what is only read is
     counted, too. 0 where it cannot be told, of clients that send flat out."""
     sections = {name: getattr(campaign, name) for name in Draft.__dataclass_fields__}
-    return _bytes_of_a_run(Draft(**sections)) or 0
+    return bytes_of_draft(Draft(**sections)) or 0
 
 
-def _bytes_of_a_run(draft: Draft) -> float | None:
-    """What disks have to hold, and more: what is only read is counted, too."""
+def bytes_of_draft(draft: Draft) -> float | None:
+    """Return the bytes of :func:`bytes_of_a_run` of a campaign that is being read; None where it
+    cannot be told."""
     copied, each = _bytes_copied(draft), _sends_of_a_cell(draft)
     return None if copied is None or each is None else each * copied
 
@@ -279,7 +280,7 @@ _THEN: Sequence[Total] = (
     Total(
         field="workload.record.bytes",
         what="bytes of a run, of all replicas and consumers",
-        of=_bytes_of_a_run,
+        of=bytes_of_draft,
         asked=2e10,
         most=1e13,
     ),

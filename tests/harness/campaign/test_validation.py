@@ -572,7 +572,6 @@ REFUSALS = [
     ({"cells.topic": {"cleanup.policy": "compact,delete"}}, "cells.topic.cleanup.policy", "loss"),
     ({"cells.topic": {"retention.ms": 1000}}, "cells.topic.retention.ms", "taken for loss"),
     ({"cells.topic": {"retention.bytes": [-1, 1]}}, "cells.topic.retention.bytes", "loss"),
-    ({"cells.topic": {"delete.retention.ms": 1}}, "cells.topic.delete.retention.ms", "loss"),
     (
         {"cluster.properties": {"log.cleanup.policy": "compact"}},
         "cluster.properties.log.cleanup.policy",
@@ -586,7 +585,7 @@ REFUSALS = [
     (
         {"cluster.properties": {"log.cleaner.enable": True}},
         "cluster.properties.log.cleaner.enable",
-        "taken for loss",
+        "unknown broker property",
     ),
     ({"evidence": {"acked.min": -1}}, "evidence.acked.min", "greater than or equal to 1"),
 ]

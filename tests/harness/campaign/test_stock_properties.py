@@ -1,0 +1,171 @@
+"""Properties from stock ``server.properties`` are judged by what their values do."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from harness.campaign.validation import CampaignRefused, check
+
+KAFKA = {"cluster.system": "kafka:3.9.1"}
+KRAFT = {"cluster.system": "kafka:4.1.1"}
+CLOCK = {"faults": [{"fault": "step-clock", "target": "one", "hold": "3s"}]}
+WEEK_MS = 604_800_000
+
+
+def refusals(file) -> list[str]:
+    try:
+        check(file)
+    except CampaignRefused as refused:
+        return [f"{problem.field}: {problem.reason}" for problem in refused.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {
+            "log.retention.hours": 168,
+            "log.cleaner.enable": False,
+            "log.cleaner.threads": 2,
+            "log.cleaner.dedupe.buffer.size": 134217728,
+            "log.cleaner.delete.retention.ms": 86400000,
+            "log.cleaner.min.compaction.lag.ms": 0,
+            "log.retention.check.interval.ms": 300000,
+        },
+        {"log.retention.hours": "24", "log.retention.minutes": -1},
+        {"log.retention.hours": 1, "log.retention.ms": -1},
+        {"log.retention.ms": WEEK_MS, "log.cleanup.policy": "delete"},
+        {"log.retention.bytes": -1},
+        {"log.retention.bytes": 1 << 40},
+        {"log.retention.hours": [168, -1]},
+    ],
+)
+def test_property_that_deletes_nothing_within_a_run_is_accepted(campaign_file, properties) -> None:
+    assert refusals(campaign_file(KAFKA | {"cluster.properties": properties})) == []
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        {"retention.ms": WEEK_MS},
+        {"retention.bytes": 1 << 40, "cleanup.policy": "delete"},
+        {"delete.retention.ms": 1, "min.compaction.lag.ms": 0, "max.compaction.lag.ms": 1},
+    ],
+)
+def test_topic_property_that_deletes_nothing_is_accepted(campaign_file, topic) -> None:
+    assert refusals(campaign_file(KAFKA | {"cells.topic": topic})) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"cluster.properties": {"log.retention.hours": 23}}, "cluster.properties"),
+        ({"cluster.properties": {"log.retention.ms": 0}}, "cluster.properties"),
+        ({"cluster.properties": {"log.retention.minutes": "5"}}, "cluster.properties"),
+        ({"cluster.properties": {"log.retention.hours": [168, 1]}}, "cluster.properties"),
+        (
+            {"cluster.properties": {"log.retention.hours": -1, "log.retention.minutes": 1}},
+            "cluster.properties.log.retention.minutes",
+        ),
+        ({"cluster.properties": {"log.retention.bytes": 1000}}, "log.retention.bytes"),
+        ({"cluster.properties": {"log.cleanup.policy": "compact,delete"}}, "log.cleanup.policy"),
+        ({"cluster.compare": {"a": {"log.retention.bytes": 1}, "b": {}}}, "cluster.compare.a"),
+        ({"cells.topic": {"cleanup.policy": ["delete", "compact"]}}, "cells.topic.cleanup.policy"),
+        ({"cells.topic": {"retention.bytes": 0}}, "cells.topic.retention.bytes"),
+        (CLOCK | {"cells.topic": {"retention.ms": 86_400_001}}, "cells.topic.retention.ms"),
+    ],
+)
+def test_property_that_deletes_within_a_run_is_refused(campaign_file, changes, field: str) -> None:
+    told = refusals(campaign_file(KAFKA | changes))
+    assert len(told) == 1
+    assert field in told[0]
+    assert "deletes records, which would be taken for loss" in told[0]
+
+
+@pytest.mark.parametrize("system", [KAFKA, KRAFT, {}])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("listener.security.protocol.map", "A:PLAINTEXT"), ("inter.broker.listener.name", "A")),
+        *(("listeners", "A://:9092"), ("advertised.listeners", "A://b:9092")),
+        *(("security.inter.broker.protocol", "SASL_SSL"), ("control.plane.listener.name", "C")),
+        *(("controller.listener.names", "C"), ("process.roles", "broker"), ("node.id", 7)),
+        *(("broker.id", 7), ("zookeeper.connect", "z:2181"), ("log.dirs", "/d"), ("log.dir", "/d")),
+        *(("metadata.log.dir", "/d"), ("early.start.listeners", "C"), ("host.name", "h")),
+        *(("advertised.host.name", "h"), ("advertised.port", 9), ("port", 9)),
+        *(("controller.quorum.voters", "1@a:9"), ("controller.quorum.bootstrap.servers", "a:9")),
+        *(("zookeeper.ssl.client.enable", True), ("zookeeper.metadata.migration.enable", "true")),
+    ],
+)
+@pytest.mark.parametrize("place", ["cluster.properties", "cluster.compare"])
+def test_property_that_the_harness_owns_is_refused(
+    campaign_file, system: Mapping[str, object], name: str, value: object, place: str
+) -> None:
+    given: object = {name: value}
+    given = given if place == "cluster.properties" else {"a": given, "b": {}}
+    told = refusals(campaign_file(dict(system) | {place: given}))
+    assert told
+    assert all(name in line for line in told)
+
+
+def test_property_that_says_what_the_harness_sets_is_accepted(campaign_file) -> None:
+    same = {"security.inter.broker.protocol": "PLAINTEXT", "zookeeper.set.acl": False}
+    assert refusals(campaign_file(KAFKA | {"cluster.properties": same})) == []
+
+
+ACL = "kafka.security.authorizer.AclAuthorizer"
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"authorizer.class.name": ACL, "allow.everyone.if.no.acl.found": True},
+        {"authorizer.class.name": ACL, "super.users": "User:admin;User:ANONYMOUS"},
+        {"authorizer.class.name": "org.example.Opa", "opa.authorizer.url": "http://opa:8181"},
+        {"listener.name.plaintext.max.connections": 100},
+        {
+            "remote.log.storage.manager.class.name": "io.example.Rsm",
+            "rsm.config.chunk.size": 4194304,
+            "rlmm.config.remote.log.metadata.topic.replication.factor": 1,
+        },
+        {
+            "remote.log.storage.manager.class.name": "io.example.Rsm",
+            "remote.log.storage.manager.impl.prefix": "tiered.",
+            "tiered.chunk.size": 1,
+        },
+        {"metric.reporters": "org.example.R", "confluent.metrics.reporter.topic.replicas": 1},
+        {"kafka.metrics.reporters": "org.example.R", "example.csv": "x"},
+        {"client.quota.callback.class": "org.example.Q", "client.quota.callback.static.produce": 1},
+        {"config.providers": "env", "config.providers.env.class": "org.example.Env"},
+        {"metrics.jmx.exclude": "kafka.x"},
+    ],
+)
+def test_property_of_a_plug_in_is_accepted(campaign_file, properties) -> None:
+    assert refusals(campaign_file(KAFKA | {"cluster.properties": properties})) == []
+
+
+def test_plug_in_may_be_named_for_all_clusters_and_set_for_each(campaign_file) -> None:
+    changes = {
+        "cluster.properties": {"authorizer.class.name": "org.example.Opa"},
+        "cluster.compare": {"a": {"opa.url": "a"}, "b": {"opa.url": "b"}},
+    }
+    assert refusals(campaign_file(KAFKA | changes)) == []
+
+
+@pytest.mark.parametrize(
+    ("system", "properties", "words"),
+    [
+        (KAFKA, {"opa.authorizer.url": "x"}, "unknown broker property"),
+        (
+            KAFKA,
+            {"authorizer.class.name": ACL, "num.network.thread": 3},
+            "did you mean num.network.threads?",
+        ),
+        (KAFKA, {"authorizer.class.name": ACL, "ackproof.generation": "0.8"}, "bundled broker"),
+        ({}, {"super.users": "User:a"}, "unknown broker property"),
+    ],
+)
+def test_property_of_no_plug_in_is_refused(campaign_file, system, properties, words: str) -> None:
+    told = refusals(campaign_file(system | {"cluster.properties": properties}))
+    assert len(told) == 1
+    assert words in told[0]
