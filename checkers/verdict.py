@@ -131,9 +131,9 @@ class TransactionCounts:
     by anomaly, how many rows of it; those that are about transactions alone. None where there are
     none, and not everything could be looked at."""
 
-    committed: int
-    not_committed: int
-    unknown: int
+    committed: int | None
+    not_committed: int | None
+    unknown: int | None
     found: Mapping[str, int | None]
 
 

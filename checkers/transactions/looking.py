@@ -47,17 +47,17 @@ class CellTransactions:
 
     @property
     def summed(self) -> TransactionCounts:
-        """What is told of it in short."""
+        """Return the counts in short; None of what is none, where not everything was looked at."""
+        none = 0 if self.counts[LOOKED] else None
         committed, not_committed, unknown = (
-            self.counts[f"{TRANSACTIONS} {outcome}"]
+            self.counts[f"{TRANSACTIONS} {outcome}"] or none
             for outcome in (Outcome.COMMITTED, Outcome.NOT_COMMITTED, Outcome.UNKNOWN)
         )
-        looked = self.counts[LOOKED]
         return TransactionCounts(
             committed=committed,
             not_committed=not_committed,
             unknown=unknown,
-            found={name: self.counts[name] or (0 if looked else None) for name in SUMMARIES},
+            found={name: self.counts[name] or none for name in SUMMARIES},
         )
 
 

@@ -75,11 +75,12 @@ class Latency(Part):
 class TransactionsDocument(Part):
     """How many transactions of a cell came to what, as far as its clients know."""
 
-    committed: int
-    """Their commit was answered."""
-    not_committed: int
+    committed: int | None
+    """Their commit was answered. Null, as the others, where none were found and not everything
+    could be looked at."""
+    not_committed: int | None
     """They were aborted, or nobody asked for their commit, or whoever did had been fenced."""
-    unknown: int
+    unknown: int | None
     """Nobody knows."""
     found: dict[str, int | None] = {}
     """Anomalies of transactions, by name; those of `anomalies.parquet`, counted."""

@@ -374,3 +374,9 @@ def test_cycles_that_share_nothing_are_told_one_by_one() -> None:
     edges = {(1, 2), (2, 3), (3, 1), (3, 4), (5, 6), (6, 5), (6, 7)}
     assert list(cycles(edges)) == [[1, 2, 3], [5, 6]]
     assert list(cycles({(1, 2), (2, 3), (1, 3)})) == []
+
+
+def test_transactions_that_cannot_be_looked_at_are_unknown() -> None:
+    told = CellTransactions(gaps=("its transactions cannot be looked at",)).summed
+    assert (told.committed, told.not_committed, told.unknown) == (None, None, None)
+    assert set(told.found.values()) == {None}
