@@ -9,10 +9,11 @@ how much it wrote.
 One JSON file, ``manifest.json``, beside ``runs/``.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 from history.aside import write_text
 from history.cell import SETTINGS, Cell, Value
@@ -20,6 +21,9 @@ from history.errors import DamagedFiles
 from history.storage import AnyPath
 
 FILE = "manifest.json"
+
+PARTITIONS_MAX = 1_000_000
+"""Of a cell: more than any cluster has, and few enough to be listed in memory."""
 
 
 class _Planned(BaseModel):
@@ -65,6 +69,8 @@ class PlannedCell(_Planned):
                 setting.__get__(cell, Cell)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
+        if cell.partitions > PARTITIONS_MAX:
+            raise ValueError(f"{cell.name} has more than {PARTITIONS_MAX:,} partitions")
         return cell
 
 
@@ -158,6 +164,20 @@ class PlannedRun(_Planned):
     skipped: tuple[str, ...] = ()
     writers: tuple[PlannedWriter, ...]
 
+    @model_validator(mode="after")
+    def _names_are_told_apart(self) -> "PlannedRun":
+        """Of two cells with one topic nobody could tell whose its records are; and records of a
+        cell that was left out would be judged by nobody."""
+        where = f"run {self.number}"
+        _refuse_twice(where, "cell", (one.cell.name for one in self.cells))
+        _refuse_twice(where, "topic", (one.cell.topic for one in self.cells))
+        _refuse_twice(where, "fault", (one.fault_id for one in self.faults))
+        names = {one.cell.name for one in self.cells}
+        for writer in self.writers:
+            if writer.cell is not None and writer.cell not in names:
+                raise ValueError(f"{where} has no cell {writer.cell}, of which {writer.writer} is")
+        return self
+
 
 class Manifest(_Planned):
     """A campaign's.
@@ -178,9 +198,22 @@ class Manifest(_Planned):
     baseline: bool
     runs: tuple[PlannedRun, ...]
 
+    @field_validator("runs")
+    @classmethod
+    def _runs_are_told_apart(cls, runs: tuple[PlannedRun, ...]) -> tuple[PlannedRun, ...]:
+        _refuse_twice("the campaign", "run", (run.number for run in runs))
+        return runs
+
     def write(self, directory: AnyPath) -> None:
         """Write it into a campaign's results, aside and renamed."""
         write_text(directory / FILE, self.model_dump_json(indent=1) + "\n")
+
+
+def _refuse_twice(where: str, what: str, names: Iterable[Hashable]) -> None:
+    """Raise ValueError for a name that stands there more than once."""
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise ValueError(f"{where} has the {what} {name} {times} times")
 
 
 def read(directory: AnyPath) -> Manifest:

@@ -1,0 +1,38 @@
+"""A manifest that nobody's campaign can have written is refused, and nothing is concluded."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checked_cells import INCONCLUSIVE, PASS, two_cells
+from checked_in_process import checked
+from made_histories import write_campaign
+
+from history.manifest import FILE
+
+CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "the run 1 2 times": lambda plan: plan["runs"].append(plan["runs"][0]),
+    "the cell c 2 times": lambda plan: plan["runs"][0]["cells"][1]["cell"].update(name="c"),
+    "the topic t 2 times": lambda plan: plan["runs"][0]["cells"][1]["cell"].update(topic="t"),
+    "no cell d, of which d-1 is": lambda plan: plan["runs"][0]["cells"].pop(),
+    "c has more than 1,000,000 partitions": lambda plan: plan["runs"][0]["cells"][0]["cell"][
+        "settings"
+    ].update(partitions=2**63),
+    "the fault 1 2 times": lambda plan: plan["runs"][0]["faults"].append(
+        plan["runs"][0]["faults"][0]
+    ),
+}
+
+
+@pytest.mark.parametrize("words", CHANGES)
+def test_manifest_that_contradicts_itself_is_refused(tmp_path: Path, words: str) -> None:
+    directory = write_campaign(tmp_path, two_cells())
+    assert checked(directory).verdict is PASS
+    plan = json.loads((directory / FILE).read_text())
+    CHANGES[words](plan)
+    (directory / FILE).write_text(json.dumps(plan))
+    result = checked(directory)
+    assert result.verdict is INCONCLUSIVE
+    assert words in result.findings[0]
