@@ -156,7 +156,8 @@ def test_a_closing_that_is_missing_is_told(tmp_path: Path) -> None:
     path.unlink()
     result = checked(directory)
     assert result.verdict is PASS, told(result)
-    assert result.findings == ("run 1: polls by reader-0: not closed by its writer",)
+    (finding,) = result.findings
+    assert "polls.t.0.reader-0.parquet: is closed, and no closing tells" in finding
     # Three were shown, at the least.
     assert clients(result)["reader-0"].shown == 3
     assert unknown(clients(result)["reader-0"]) >= {"vanished", "skipped", "unseen", "unread"}
