@@ -5,7 +5,6 @@ ended of it. A broker that a fault has killed, and that crashes when it is start
 by itself, though the fault is not proven healed before it runs.
 """
 
-import re
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,12 @@ from typing import Any
 
 from checkers.cluster.faults import FOREVER, RESTARTS, SILENT, FaultFacts
 from history.storage import AnyPath, matching
+from infra import last_words
 
 Row = Mapping[str, Any]
 
 _OURS = frozenset({-signal.SIGKILL, -signal.SIGTERM})
 """How a process ends that the nemesis has ended, also where healing had to be tried again."""
-
-_ERROR = re.compile(r"\b(ERROR|FATAL|CRITICAL)\b|^[\w.]*(Error|Exception)\b")
-_WORDS_MAX = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +130,10 @@ def last_error(logs: AnyPath, server: str) -> str | None:
     for path in matching(logs / server, "*.log"):
         try:
             with path.open(encoding="utf-8", errors="replace") as lines:
-                for line in lines:
-                    found = line.strip() if _ERROR.search(line) else found
+                found = last_words.last_error(lines) or found
         except OSError:
             continue
-    return found and found[:_WORDS_MAX]
+    return found
 
 
 def _status(exit_code: int | None) -> str:

@@ -113,16 +113,6 @@ def wait(running: ClientProcess, deadline: Deadline) -> str | None:
     return f"ended with {in_words(status)}" if status != 0 else None
 
 
-def last_words(name: str, node: Node) -> str | None:
-    """The last line that a client's log has; None where it has none, or the node does not say."""
-    try:
-        log = node.read(node.log_directory / f"{name}.log")
-    except (InfraError, OSError):
-        return None
-    lines = log.decode(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), None)
-
-
 def _argv(client: Client, node: Node, specification: PurePosixPath) -> tuple[str, ...]:
     return (node.software.python, "-m", client.module, str(specification))
 

@@ -1,6 +1,7 @@
 """How a process ended."""
 
-from infra.interface import Process
+from infra.interface import InfraError, Node, Process
+from infra.last_words import quoted
 
 _REAPED_WITHIN_S = 5.0
 
@@ -20,3 +21,13 @@ def exit_status(process: Process) -> int | None:
 def in_words(status: int | None) -> str:
     """``status 70``."""
     return "status unknown" if status is None else f"status {status}"
+
+
+def last_words(node: Node, name: str) -> str:
+    """Return what the log of a process on ``node`` adds to the message that it ended; empty where
+    the log is empty or cannot be read. Its path is the one below the run's directory."""
+    try:
+        log = node.read(node.log_directory / f"{name}.log")
+    except (InfraError, OSError):
+        return ""
+    return quoted(log, f"logs/{node.name}/{name}.log")

@@ -17,6 +17,7 @@ from harness.running.deadline import Cancelled, Deadline
 from harness.running.interruption import Interruption
 from harness.running.steps.catalogue import STEPS, Step
 from history.schema import INTERRUPTED
+from infra.interface import InfraError
 
 LEFT_BEHIND_AFTER_S = 5.0
 """How long a step that is late, or cancelled, has to come to its end before it is left behind."""
@@ -139,6 +140,6 @@ def _in_words(error: BaseException) -> str:
     """One line; ``logs/harness.log`` has everything."""
     if isinstance(error, Cancelled):
         return "cancelled"
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    words = " ... ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))
-    return words if isinstance(error, TimeoutError) else f"{type(error).__name__}: {words}"
+    words = next((line for line in str(error).splitlines() if line.strip()), "")
+    told = isinstance(error, (TimeoutError, InfraError))  # in words meant for the user
+    return words if told else f"{type(error).__name__}: {words}"

@@ -6,7 +6,7 @@ looks only now and then at what runs misses the one that died after the last fau
 """
 
 from harness.running.context import Run
-from harness.running.ends import exit_status, in_words
+from harness.running.ends import exit_status, in_words, last_words
 from harness.running.watch import Watch
 from infra.interface import Process, ProcessState, Server
 
@@ -74,4 +74,5 @@ class _Watched:
         self._run.recorder.server(self._server.name, "ended", exit_code=code, fault_id=fault)
         if fault is None:
             self._run.ended_by_themselves.append(self._server.name)
-            self._run.tell(f"servers: {self._server.name} ended by itself, {in_words(code)}")
+            words = last_words(self._server.node, self._server.name)
+            self._run.tell(f"servers: {self._server.name} ended by itself, {in_words(code)}{words}")

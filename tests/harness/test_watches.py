@@ -1,12 +1,14 @@
 """Whoever ends by itself is noticed, at once and under its own name; whoever a fault ended is not
 blamed; and a host that is silent has not ended."""
 
+import dataclasses
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 import pytest
-from memory_cluster import Memory, MemoryProcess
+from memory_cluster import Memory, MemoryNode, MemoryProcess
 from patience import PATIENCE_S
 
 from harness.running import clients, servers
@@ -92,6 +94,44 @@ def test_an_end_that_no_fault_accounts_for_is_a_finding(run: Run, memory: Memory
     assert watched() == [("started", None, None), ("ended", 70, None)]
     assert run.findings == ["run 1, servers: broker-1 ended by itself, status 70"]
     assert run.ended_by_themselves == ["broker-1"]
+
+
+class Logged(MemoryNode):
+    """A node on which every process has logged the same."""
+
+    def read(self, path: PurePosixPath) -> bytes:  # noqa: ARG002
+        return b"INFO starting\nERROR no security protocol for PLAINTEXT\n... 6 more\n"
+
+
+LOGGED = "ERROR no security protocol for PLAINTEXT"
+
+
+def test_end_of_a_server_quotes_the_last_error_of_its_log(
+    run: Run, memory: Memory, watched
+) -> None:
+    watched()
+    broker = memory.system.brokers[0]
+    broker.node = Logged("broker-1", "broker-1")
+    broker.process.current, broker.process.code = ProcessState.EXITED, 1
+    watched()
+    path = "logs/broker-1/broker-1.log"
+    told = f"run 1, servers: broker-1 ended by itself, status 1; the last error in {path}: {LOGGED}"
+    assert run.findings == [told]
+
+
+def test_end_of_a_client_quotes_the_last_error_of_its_log(run: Run) -> None:
+    node = Logged("client-1", "client-1")
+    run = dataclasses.replace(run, client_nodes=[node])
+    ended = Ended()
+    run.running.append(ended.client(run))
+    run.watches[setup.CLIENTS] = Watch("none", lambda: None)
+    ended.process.current, ended.process.code = ProcessState.EXITED, 1
+    setup._look_after_clients(run)
+    path = "logs/client-1/producer-t.log"
+    (told,) = run.findings
+    assert told.endswith(f"ended by itself, status 1; the last error in {path}: {LOGGED}")
+    (row,) = reader.read(run.history, "clients").to_pylist()
+    assert row["detail"] in told
 
 
 def test_an_end_under_a_fault_is_that_faults(run: Run, memory: Memory, watched) -> None:

@@ -125,7 +125,9 @@ def a_broker_that_dies_is_told(scratch: Path) -> None:
     with (
         _system(scratch, brokers=1, broker_command=dies) as system,
         pytest.raises(
-            DeploymentError, match=r"broker-1 ended with status 1 before it .*\nno disk left"
+            DeploymentError,
+            match=r"^broker-1 ended with status 1 before it .*; "
+            r"the last line in logs/broker-1/broker-1.log: no disk left\n",
         ),
     ):
         system.deploy()

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from harness.running import clients, watch
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from harness.running.ends import exit_status
+from harness.running.ends import exit_status, last_words
 from history import storage
 from infra.interface import InfraError, Node, Server, System
 from workloads.interface import Client
@@ -45,6 +45,8 @@ def _read(
     """How it ended instead of well; and, where librdkafka ended its process, in what words."""
     started = clients.start(reader, node, run.progress_files, run.connection)
     problem = clients.wait(started, deadline)
+    if problem:
+        problem += last_words(node, reader.name)
     return problem, crashed(exit_status(started.process)) if problem else None
 
 

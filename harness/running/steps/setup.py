@@ -7,7 +7,7 @@ from harness.campaign.plan.comebacks import comebacks
 from harness.running import clients, joining, servers, sessions
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
-from harness.running.ends import exit_status, in_words
+from harness.running.ends import exit_status, in_words, last_words
 from harness.running.silence import Silences
 from harness.running.steps.counting import counted
 from harness.running.steps.recovering import unwhole, whole
@@ -95,11 +95,13 @@ def ended_otherwise(run: Run, one: clients.ClientProcess, how: str) -> None:
     """Record that a client has ended, and not as it was told to; and show it where no fault
     accounts for it. It is a matter of its own cell alone, and of none where it only read."""
     name = one.client.name
-    fault_id = min(run.ledger.ending(name), default=None)
-    by_itself = fault_id is None
-    run.recorder.client(name, exit_status(one.process), fault_id, how if by_itself else None)
-    if by_itself:
-        run.tell(f"workload: the client {name} {how}")
+    status = exit_status(one.process)
+    if (fault_id := min(run.ledger.ending(name), default=None)) is not None:
+        run.recorder.client(name, status, fault_id, None)
+        return
+    how += last_words(run.client_node(one.client.node), name)
+    run.recorder.client(name, status, None, how)
+    run.tell(f"workload: the client {name} {how}")
 
 
 def _look_after_clients(run: Run) -> None:
@@ -110,7 +112,4 @@ def _look_after_clients(run: Run) -> None:
         return
     for one in ended:
         run.running.remove(one)
-        words = clients.last_words(one.client.name, run.client_node(one.client.node))
-        why = f": {words}" if words else ""
-        status = in_words(exit_status(one.process))
-        ended_otherwise(run, one, f"ended by itself, {status}{why}")
+        ended_otherwise(run, one, f"ended by itself, {in_words(exit_status(one.process))}")

@@ -172,17 +172,6 @@ def test_nodes_are_given_the_programs_of_the_cells_that_are_to_be_run(own_progra
     assert Site(cluster=ClusterSpec(), tell=pytest.fail).artifacts == []
 
 
-def test_the_last_words_of_a_client_are_in_its_log() -> None:
-    class Node(MemoryNode):
-        def read(self, path: PurePosixPath) -> bytes:
-            return {"a.log": b"one\ntwo \n\n", "b.log": b"\n"}[path.name]
-
-    node = Node("c", "c")
-    assert clients.last_words("a", node) == "two"
-    assert clients.last_words("b", node) is None
-    assert clients.last_words("a", MemoryNode("c", "c")) is None
-
-
 def test_programs_are_named_after_what_they_are_made_of(nothing_built: Path) -> None:
     """What is built already is not built again; with another compiler's absence it would show."""
     with pytest.raises(InfraError, match="not built"):
