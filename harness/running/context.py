@@ -51,6 +51,7 @@ class Run:
             failure.
         sessions_ended: How many sessions of each client a fatal error has ended, as written down.
         findings: What a reader must know, one sentence each.
+        unhealed: The numbers of the faults that were to be healed, and are not proven to be.
         ended_by_themselves: The servers of which the watch saw that, by name.
         ended_well: By name, of every step that was tried, whether it ended well: to its end, and
             without a finding.
@@ -82,6 +83,7 @@ class Run:
     leaving: set[str] = field(default_factory=set)
     sessions_ended: dict[str, int] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
+    unhealed: set[int] = field(default_factory=set)
     ended_by_themselves: list[str] = field(default_factory=list)
     ended_well: dict[str, bool] = field(default_factory=dict)
     attendants: Attendants = field(default_factory=Attendants)

@@ -19,6 +19,7 @@ class Interruption:
     def __init__(self) -> None:
         self._times = 0
         self._noting = False
+        self._answered = 0
 
     @property
     def asked(self) -> bool:
@@ -27,6 +28,11 @@ class Interruption:
     @property
     def asked_again(self) -> bool:
         return self._times > 1
+
+    def is_news(self) -> bool:
+        """Return whether it was asked since the last call."""
+        news, self._answered = self._times > self._answered, self._times
+        return news
 
     def install(self) -> None:
         """Take the signals from now on. Also one that was ignored when we started: a script's

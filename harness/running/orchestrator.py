@@ -15,6 +15,7 @@ from harness.running import clients
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline
 from harness.running.interruption import Interruption
+from harness.running.servers import NothingLeft
 from harness.running.steps.catalogue import STEPS, Step
 from history.schema import INTERRUPTED
 from infra.interface import InfraError
@@ -22,7 +23,8 @@ from infra.interface import InfraError
 LEFT_BEHIND_AFTER_S = 5.0
 """How long a step that is late, or cancelled, has to come to its end before it is left behind."""
 
-_TICK_S = 1.0
+STOPPING = "interrupted: healing, collecting, tearing down; again ends at once"
+_TICK_S = 0.5
 _AROUND_THE_SCHEDULE_S = 35.0
 """What deploying, reading back and checking take, roughly, for the remaining time on display."""
 
@@ -106,6 +108,8 @@ class _Attempt:
         while self._thread.is_alive():
             self._thread.join(_TICK_S)
             self._tick()
+            if self._interruption.is_news():
+                self._run.progress.note(STOPPING)
             if self._interruption.asked and not self._step.cleans_up:
                 self._cancel()
                 return INTERRUPTED
@@ -141,5 +145,5 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, Cancelled):
         return "cancelled"
     words = next((line for line in str(error).splitlines() if line.strip()), "")
-    told = isinstance(error, (TimeoutError, InfraError))  # in words meant for the user
+    told = isinstance(error, (TimeoutError, InfraError, NothingLeft))  # in words meant for the user
     return words if told else f"{type(error).__name__}: {words}"

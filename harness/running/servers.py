@@ -8,7 +8,7 @@ looks only now and then at what runs misses the one that died after the last fau
 from harness.running.context import Run
 from harness.running.ends import exit_status, in_words, last_words
 from harness.running.watch import Watch
-from infra.interface import Process, ProcessState, Server
+from infra.interface import InfraError, Process, ProcessState, Server
 
 
 def watch(run: Run) -> None:
@@ -23,6 +23,36 @@ def watch_one(run: Run, server: Server) -> None:
     """Begin to watch a server, unless it is watched already."""
     if server.name not in run.watches:
         run.watches[server.name] = Watch(server.name, _Watched(run, server).look).start()
+
+
+class NothingLeft(Exception):
+    """No broker is left to test."""
+
+
+def check_brokers_left(run: Run) -> None:
+    """Raise NothingLeft if all brokers are down for good."""
+    if brokers_are_gone(run):
+        raise NothingLeft("all brokers have ended for good: nothing is left to test")
+
+
+def brokers_are_gone(run: Run) -> bool:
+    """Return whether all brokers have ended and nothing will start one of them again.
+
+    The fault that ended a broker starts it when it is healed. If it then ends once more, or does
+    not come up, the fault is not proven healed, and nobody tries again before the step ``heal``.
+    """
+    return all(_is_gone(run, broker) for broker in (*run.system.brokers, *run.system.added.there))
+
+
+def _is_gone(run: Run, broker: Server) -> bool:
+    if broker.distant is not None:  # what is seen from outside is not enough to give it up
+        return False
+    try:
+        exited = broker.process.state() is ProcessState.EXITED
+    except (LookupError, InfraError):
+        return False
+    held_by = {entry.fault_id for entry in run.ledger.still_open()}
+    return exited and not (run.ledger.ending(broker.name) & held_by) - run.unhealed
 
 
 class _Watched:

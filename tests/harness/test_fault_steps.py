@@ -14,9 +14,12 @@ from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 from patience import PATIENCE_S
 
 from harness.campaign.plan.faults import ScheduledFault, lanes
+from harness.running import servers
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, SystemClock
 from harness.running.recorder import RunRecorder
+from harness.running.servers import NothingLeft
+from harness.running.steps import closing, striking
 from harness.running.steps import nemesis as steps
 from history import reader
 from infra.interface import InfraError, Node, ProcessState
@@ -477,6 +480,33 @@ def test_no_more_faults_once_a_server_has_ended_by_itself(run: Run, memory: Memo
     assert [row["event"] for row in rows(run)] == ["failed", "failed"]
     assert all("broker-2 had ended by itself" in row["evidence"] for row in rows(run))
     assert all(server.starts == 0 for server in memory.system.brokers)
+
+
+def end_all(memory: Memory) -> None:
+    for broker in memory.system.brokers:
+        broker.process.current, broker.process.code = ProcessState.EXITED, 1
+
+
+def test_no_fault_waits_for_brokers_that_have_all_ended_for_good(run: Run, memory: Memory) -> None:
+    end_all(memory)
+    began = run.clock.monotonic()
+    steps.faults(run, deadline(run))
+    assert [row["event"] for row in rows(run)] == ["failed", "failed"]
+    assert all("nothing is left to test" in row["evidence"] for row in rows(run))
+    assert run.clock.monotonic() - began < 1
+    with pytest.raises(NothingLeft):
+        closing.final_read(run, deadline(run))
+
+
+def test_no_fault_follows_one_after_which_no_broker_comes_up(run: Run, memory: Memory) -> None:
+    for broker in memory.system.brokers:
+        broker.__class__ = Lame
+    end_all(memory)
+    memory.system.brokers[0].process.current = ProcessState.RUNNING
+    run.executor.inject(entry := opened(run, "kill", "broker-1"))
+    assert not servers.brokers_are_gone(run), "the fault will start its broker"
+    assert not striking.heal(run, entry, deadline(run))
+    assert servers.brokers_are_gone(run)
 
 
 def test_they_go_on_where_nobody_asked_for_an_end(run: Run) -> None:

@@ -112,6 +112,8 @@ def test_asked_to_stop_it_skips_to_what_cleans_up(
     orchestrator.carry_out(run, interruption, steps)
     assert [phase for phase, event in phases(run) if event == "end"] == ["flush", "teardown"]
     assert run.findings == ["run 1, faults: interrupted"]
+    assert run.progress.said.count(orchestrator.STOPPING) == 1
+    assert "again ends at once" in orchestrator.STOPPING
     assert interruption.asked
     assert not interruption.asked_again
 

@@ -9,6 +9,7 @@ from harness.running import clients, watch
 from harness.running.context import Run
 from harness.running.deadline import Deadline
 from harness.running.ends import exit_status, last_words
+from harness.running.servers import check_brokers_left
 from history import storage
 from infra.interface import InfraError, Node, Server, System
 from workloads.interface import Client
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 
 def final_read(run: Run, deadline: Deadline) -> None:
     """Read every partition of every cell from its start to its end."""
+    check_brokers_left(run)
     node = run.client_nodes[0]
     limit_s = run.campaign.limits.final_read / 1000
     end = run.clock.monotonic() + limit_s

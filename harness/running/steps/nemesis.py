@@ -11,6 +11,7 @@ from harness.campaign.plan.faults import Act, lanes
 from harness.campaign.plan.scheduler import duration_ms
 from harness.running.context import Run
 from harness.running.deadline import Deadline
+from harness.running.servers import NothingLeft, brokers_are_gone, check_brokers_left
 from harness.running.steps import story, striking
 from harness.running.steps.counting import counted
 from harness.running.steps.recovering import whole
@@ -18,6 +19,8 @@ from harness.running.steps.room import NoRoom, Room
 from harness.running.steps.striking import not_struck, strike
 
 _TICK_S = 0.2
+_LOOK_S = 1.0
+"""Between two looks whether a broker is left."""
 
 
 class Ended(Exception):
@@ -92,17 +95,25 @@ def _lane(run: Run, acts: Sequence[Act], room: Room, began: float, deadline: Dea
     for act in acts:
         until_start = act.start_ms / 1000 - (run.clock.monotonic() - began)
         gap_s = 0.0 if act is acts[0] else (act.gap_ms or 0) / 1000
-        deadline.wait(max(until_start, gap_s if until_start < 0 else 0.0))
+        _wait(run, max(until_start, gap_s if until_start < 0 else 0.0), deadline)
         try:
             with room.for_act(act, deadline, _patience_s(run)):
                 if act.gap_ms is not None:
                     settle_s = run.campaign.schedule.settle / 1000
-                    deadline.until(lambda: whole(run), at_most=settle_s)
+                    settled = lambda: whole(run) or brokers_are_gone(run)  # noqa: E731
+                    deadline.until(settled, at_most=settle_s)
                 _check_end(run)
                 _play(run, act, deadline)
-        except (Ended, NoRoom) as why:
+        except (Ended, NothingLeft, NoRoom) as why:
             for planned in act.faults:
                 not_struck(run, planned, why, deadline)
+
+
+def _wait(run: Run, seconds: float, deadline: Deadline) -> None:
+    """Let ``seconds`` pass, or less when no broker is left."""
+    end = run.clock.monotonic() + seconds
+    if not deadline.until(lambda: brokers_are_gone(run), at_most=seconds, poll=_LOOK_S):
+        deadline.wait(max(0.0, end - run.clock.monotonic()))
 
 
 def _play(run: Run, act: Act, deadline: Deadline) -> None:
@@ -116,8 +127,9 @@ def _play(run: Run, act: Act, deadline: Deadline) -> None:
 
 
 def _check_end(run: Run) -> None:
-    """Raise Ended when the campaign's schedule is to end with the first broken guarantee, and one
-    is broken that can be seen now."""
+    """Raise NothingLeft when no broker is left, and Ended when the campaign's schedule is to end
+    with the first broken guarantee, and one is broken that can be seen now."""
+    check_brokers_left(run)
     if run.campaign.schedule.until == "first-broken-guarantee" and run.ended_by_themselves:
         raise Ended(f"{run.ended_by_themselves[0]} had ended by itself, and no more was asked for")
 

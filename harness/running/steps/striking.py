@@ -13,6 +13,7 @@ from harness.campaign.plan.faults import ScheduledFault
 from harness.campaign.plan.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, StepTimeout
+from harness.running.servers import check_brokers_left
 from infra.interface import ViewUnavailable
 from nemesis import FAULTS
 from nemesis.execution.executor import GateClosed
@@ -90,17 +91,21 @@ def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
     """Undo a fault, prove that it is healed, take it off the ledger; whether that was proven."""
     record = _Recording(run, entry.fault_id, entry.fault.name, deadline)
     record("heal", entry.target)
+    proven = False
     try:
         run.executor.heal(entry)
         looks = entry.fault.healed(run.executor.injection(entry))
         timeout = deadline.remaining(at_most=limit_s(run))
         again = partial(run.executor.start_again, entry)
         proof = prove(looks, deadline, timeout, by_itself=False, meanwhile=again)
+        proven = proof.proven
     except UNWANTED:
         raise
     except Exception as error:  # noqa: BLE001 - it stays open, and the others are to be healed
         record("failed", entry.target, error=error)
         return False
+    finally:
+        (run.unhealed.discard if proven else run.unhealed.add)(entry.fault_id)
     # Written first: when this thread is left behind between the two, the fault is still open, and
     # the step heal finds it. The other way round it would have no end in the history.
     record("healed", entry.target, proof, shown=False)
@@ -178,6 +183,7 @@ def _aimed(run: Run, planned: ScheduledFault, deadline: Deadline) -> OpenFault:
     reasons: list[Exception] = []
 
     def look() -> bool:
+        check_brokers_left(run)
         try:
             target = resolution.resolve(expression, run.cluster, planned.seed, fault.aim)
             rng = random.Random(f"{planned.seed}/plan")
