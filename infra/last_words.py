@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 _ERROR = re.compile(
     r"\b(ERROR|FATAL|CRITICAL)\b|^(Caused by: )?([\w$]+\.)*\w*(Error|Exception)\b"
-    r"|^(panic|fatal error|Fatal error): |\bpanicked at\b|^terminate called "
+    r"|^(panic|fatal error|Fatal error|Traceback): |\bpanicked at\b|^terminate called "
 )
 """Log lines of servers and clients, and how the reports of uncaught errors begin: of Python, Java
 (the last ``Caused by`` is the root cause), Go, Rust and C++."""

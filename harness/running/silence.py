@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from harness.campaign.clients.producers import message_timeout_ms
 from harness.running.clients import ClientProcess
 from harness.running.context import Run
+from harness.running.ends import last_words
 from history.sessions import SHOWN_NOTHING
 from infra.interface import InfraError
 from workloads.configuration import commit_s
@@ -136,6 +137,8 @@ class Silences:
 
     def _tell(self, one: ClientProcess, sign: _Sign, seconds: float) -> None:
         how = f"was silent for {seconds:.0f} s: {sign.words}"
+        if sign.words != SHOWN_NOTHING:  # which the checkers know by the end of the sentence
+            how += last_words(self.run.client_node(one.client.node), one.client.name)
         self.run.recorder.client(one.client.name, None, None, how)
         self.run.tell(f"workload: the client {one.client.name} {how}")
 

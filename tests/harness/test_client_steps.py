@@ -69,6 +69,11 @@ class ClientNode(MemoryNode):
     def write(self, path: PurePosixPath, content: bytes) -> None:
         self.specifications[path.stem] = json.loads(content)
 
+    def read(self, path: PurePosixPath) -> bytes:
+        if self.log is None:
+            raise FileNotFoundError(path)
+        return self.log.encode()
+
     def start(self, command: Command) -> Running:
         process = self.processes[command.name] = Running(command.name, told=self.told)
         self._says(command.name)
@@ -133,15 +138,18 @@ def test_every_client_is_started_and_waited_for(busy: Run, node: ClientNode) -> 
 
 def test_a_group_that_is_full_has_idle_members_and_no_more(busy: Run, node: ClientNode) -> None:
     node.figures = {"member-acks-all-minisr-1-three-0": {"assigned": 0}, **AT_WORK}
-    with pytest.raises(StepTimeout, match=r"no partition was assigned to .*three-0, .*four-3, of"):
+    with pytest.raises(StepTimeout, match=r"three-0 .*was assigned.*four-3 .*1 of 2 members"):
         setup.start_workload(busy, deadline(busy))
 
 
 @pytest.mark.parametrize(
     ("silent", "told"),
     [
-        ("producer-acks-all-minisr-1-1", "^nothing was acknowledged to producer-.*-1$"),
-        ("reader-", "no partition was assigned to reader-"),
+        (
+            "producer-acks-all-minisr-1-1",
+            r"^the client producer-\S+-1 did not begin: nothing was acknowledged to it$",
+        ),
+        ("reader-", r"the client reader-\S+ did not begin: no partition was assigned to it"),
     ],
 )
 def test_who_does_nothing_is_named(busy: Run, node: ClientNode, silent: str, told: str) -> None:
@@ -152,8 +160,39 @@ def test_who_does_nothing_is_named(busy: Run, node: ClientNode, silent: str, tol
 
 def test_a_client_that_has_said_nothing_yet_is_not_ready(busy: Run, node: ClientNode) -> None:
     node.figures = {name: figures for name, figures in AT_WORK.items() if name != "producer"}
-    with pytest.raises(StepTimeout, match=r"nothing was acknowledged to producer-\S+, producer-"):
+    with pytest.raises(
+        StepTimeout, match=r"producer-\S+-0 did .* nothing .*; the client producer-\S+-1 did"
+    ):
         setup.start_workload(busy, deadline(busy))
+
+
+def test_client_that_never_begins_leaves_the_other_cells_their_evidence(
+    busy: Run, node: ClientNode
+) -> None:
+    """One cell of two has a producer to which nothing is acknowledged."""
+    other = replace(busy.cells[0], name="other", topic="other")
+    busy = replace(busy, cells=[*busy.cells, other])
+    node.figures = {
+        "producer-other": {"acked": 0},
+        "member-other-four-3": {"assigned": 0},
+        **AT_WORK,
+    }
+    node.log = "AttributeError: 'str' object has no attribute 'offset'\nflushing\n"
+    setup.start_workload(busy, deadline(busy))
+    error = "AttributeError: 'str' object has no attribute 'offset'"
+    # The clock has stepped over so much time that some may count as silent, too.
+    every = reader.read(busy.history, "clients").to_pylist()
+    rows = [row for row in every if "did not begin" in row["detail"]]
+    findings = [finding for finding in busy.findings if "did not begin" in finding]
+    assert [(row["client"], row["fault_id"]) for row in rows] == [
+        ("producer-other-0", None),
+        ("producer-other-1", None),
+    ]
+    for row, finding in zip(rows, findings, strict=True):
+        path = f"logs/client-1/{row['client']}.log"
+        how = f"did not begin: nothing was acknowledged to it; the last error in {path}: {error}"
+        assert row["detail"] == how
+        assert finding == f"run 1, workload: the client {row['client']} {how}"
 
 
 def test_consumers_are_stopped_when_nobody_sends_any_more(busy: Run, node: ClientNode) -> None:

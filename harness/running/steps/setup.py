@@ -1,6 +1,6 @@
 """The steps before the first fault: deploy, ready, workload."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from harness.campaign.model.workload import described, idle
 from harness.campaign.plan.comebacks import comebacks
@@ -43,7 +43,8 @@ def ready(run: Run, deadline: Deadline) -> None:
 
 
 def start_workload(run: Run, deadline: Deadline) -> None:
-    """Start every cell's clients; wait until each of them has begun to do its work."""
+    """Start every cell's clients; wait until each of them has begun to do its work. Those that do
+    not are a matter of their own cells, as long as one cell is left."""
     for node in run.client_nodes:
         compare_clocks(run, node, "start")
     spec = run.campaign.workload
@@ -66,23 +67,40 @@ def start_workload(run: Run, deadline: Deadline) -> None:
     run.watches[CLIENTS] = Watch(CLIENTS, lambda: _look_after_clients(run)).start()
     run.watches[SILENCE] = Watch(SILENCE, Silences(run).look).start()
     if not deadline.until(lambda: not unready(run)):
-        raise StepTimeout("; ".join(unready(run)))
+        _leave_to_their_cells(run, unready(run))
 
 
-def unready(run: Run) -> Sequence[str]:
-    """What is missing until all clients that run have begun to do their work, in words."""
+def unready(run: Run) -> Mapping[str, str]:
+    """Return the running clients that have not begun to do their work, by name, with what is
+    missing. Of a group, as many members as its cell has no partitions for may be idle."""
     waiting = [one for one in tuple(run.running) if not clients.ready(one)]
-    silent = [one.client.name for one in clients.of_role(Role.PRODUCER, waiting)]
-    problems = [f"nothing was acknowledged to {', '.join(silent)}"] if silent else []
+    producers = clients.of_role(Role.PRODUCER, waiting)
+    missing = {one.client.name: "nothing was acknowledged to it" for one in producers}
     for cell in run.cells:
         consumers = clients.of_role(Role.CONSUMER, waiting)
         there = [one.client.name for one in consumers if one.client.cell == cell.name]
-        # Which of a group's members are idle is for the group to say.
         idlers = idle(run.campaign.workload.load_of(cell), cell)
         if len(there) > idlers:
-            but = f", of which {idlers} may be idle" if idlers else ""
-            problems.append(f"no partition was assigned to {', '.join(there)}{but}")
-    return problems
+            but = f" ({idlers} of {len(there)} members may be idle)" if idlers else ""
+            missing |= dict.fromkeys(there, f"no partition was assigned to it{but}")
+    return missing
+
+
+def _leave_to_their_cells(run: Run, missing: Mapping[str, str]) -> None:
+    """Record the clients that do not begin, each with the last words of its log. They cost their
+    own cells the evidence, and the others go on. Raises StepTimeout if no cell is left."""
+    concerned = {one.client.cell for one in run.running if one.client.name in missing}
+    words = {
+        one.client.name: f"did not begin: {missing[one.client.name]}"
+        f"{last_words(run.client_node(one.client.node), one.client.name)}"
+        for one in run.running
+        if one.client.name in missing
+    }
+    if {cell.name for cell in run.cells} <= concerned:
+        raise StepTimeout("; ".join(f"the client {name} {how}" for name, how in words.items()))
+    for name, how in words.items():
+        run.recorder.client(name, None, None, how)
+        run.tell(f"workload: the client {name} {how}")
 
 
 def compare_clocks(run: Run, node: Node, moment: str) -> None:
