@@ -383,7 +383,16 @@ class InfraError(Exception):
 
 
 class DeploymentError(InfraError):
-    """A server did not come up."""
+    """A server did not come up.
+
+    Args:
+        words: Why, in the first line; the end of its log may follow.
+        server: The one, where it is known.
+    """
+
+    def __init__(self, words: str, server: Server | None = None) -> None:
+        super().__init__(words)
+        self.server = server
 
 
 class ViewUnavailable(InfraError):

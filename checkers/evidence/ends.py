@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.cluster.faults import FOREVER, RESTARTS, SILENT, FaultFacts
+from history import last_words
 from history.storage import AnyPath, matching
-from infra import last_words
 
 Row = Mapping[str, Any]
 

@@ -1,7 +1,7 @@
 """How a process ended."""
 
+from history.last_words import quoted
 from infra.interface import InfraError, Node, Process
-from infra.last_words import quoted
 
 _REAPED_WITHIN_S = 5.0
 

@@ -55,10 +55,10 @@ def await_all(
                 f"{server.name} {what}",
             )
         except TimeoutError as error:
-            words = f"{error}{server.last_words()}\n{server.log_tail()}"
-            raise DeploymentError(words) from error
+            raise DeploymentError(f"{error}\n{server.log_tail()}", server) from error
         if server.exited():
             raise DeploymentError(
-                f"{server.name} ended with status {server.process.exit_code()} before it {what}"
-                f"{server.last_words()}\n{server.log_tail()}"
+                f"{server.name} ended with status {server.process.exit_code()} before it {what}\n"
+                f"{server.log_tail()}",
+                server,
             )

@@ -9,7 +9,6 @@ from time import monotonic
 
 from infra.clocks import FakeClock, Question
 from infra.interface import Command, Node, Process, ProcessState
-from infra.last_words import quoted
 from infra.storage import Disk
 from infra.systems.clock import ServerClock
 from infra.waiting import wait_until
@@ -104,14 +103,6 @@ class NodeServer:
     def log(self) -> bytes:
         """What it has written to its log, from its first start on. Raises FileNotFoundError."""
         return self.node.read(self._log)
-
-    def last_words(self) -> str:
-        """What its log adds to the message that it has ended."""
-        try:
-            log = self.log()
-        except FileNotFoundError:
-            return ""
-        return quoted(log, f"logs/{self.node.name}/{self._log.name}")
 
     def log_tail(self) -> str:
         """The end of what it has written to its log so far."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 import pytest
-from memory_cluster import Memory, MemoryNode, MemoryProcess
+from memory_cluster import Memory, MemoryNode, MemoryProcess, MemorySystem
 from patience import PATIENCE_S
 
 from harness.running import clients, servers
@@ -19,7 +19,7 @@ from harness.running.steps import closing, flushing, setup
 from harness.running.watch import Watch
 from history import reader
 from infra.clocks import ClockReading
-from infra.interface import InfraError, ProcessState
+from infra.interface import DeploymentError, InfraError, ProcessState
 from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.effects import Crash, Kill
@@ -117,6 +117,22 @@ def test_end_of_a_server_quotes_the_last_error_of_its_log(
     path = "logs/broker-1/broker-1.log"
     told = f"run 1, servers: broker-1 ended by itself, status 1; the last error in {path}: {LOGGED}"
     assert run.findings == [told]
+
+
+class Unable(MemorySystem):
+    """Its first broker ends as soon as it is started."""
+
+    def deploy(self) -> None:
+        words = "broker-1 ended with status 1 before it is registered\n... 6 more"
+        raise DeploymentError(words, self.brokers[0])
+
+
+def test_failed_deploy_quotes_the_last_error_of_the_log(run: Run, memory: Memory) -> None:
+    memory.system.__class__ = Unable
+    memory.system.brokers[0].node = Logged("broker-1", "broker-1")
+    told = "broker-1 ended with status 1 before it is registered; the last error in "
+    with pytest.raises(DeploymentError, match=f"^{told}logs/broker-1/broker-1.log: {LOGGED}$"):
+        setup.deploy(run, Deadline.after(run.clock, 60))
 
 
 def test_end_of_a_client_quotes_the_last_error_of_its_log(run: Run) -> None:

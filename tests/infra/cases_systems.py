@@ -126,8 +126,7 @@ def a_broker_that_dies_is_told(scratch: Path) -> None:
         _system(scratch, brokers=1, broker_command=dies) as system,
         pytest.raises(
             DeploymentError,
-            match=r"^broker-1 ended with status 1 before it .*; "
-            r"the last line in logs/broker-1/broker-1.log: no disk left\n",
+            match=r"broker-1 ended with status 1 before it .*\nno disk left",
         ),
     ):
         system.deploy()

@@ -12,7 +12,7 @@ from harness.running.silence import Silences
 from harness.running.steps.counting import counted
 from harness.running.steps.recovering import unwhole, whole
 from harness.running.watch import Watch
-from infra.interface import Node
+from infra.interface import DeploymentError, Node
 from workloads.configuration import connected
 from workloads.interface import Role
 from workloads.topics import create_topics
@@ -25,7 +25,14 @@ def deploy(run: Run, deadline: Deadline) -> None:
     """Start every server, and begin to record what changes in ZooKeeper."""
     servers.watch(run)
     joining.attend(run)
-    run.system.deploy()
+    try:
+        run.system.deploy()
+    except DeploymentError as error:
+        if error.server is None:
+            raise
+        cause, *_ = str(error).splitlines()
+        words = last_words(error.server.node, error.server.name)
+        raise DeploymentError(f"{cause}{words}", error.server) from error
     deadline.check()
     counted(run, "deployed")
     run.observer.start()
