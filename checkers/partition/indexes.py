@@ -113,6 +113,12 @@ class PartitionHistory:
         """How many records have contradictory events."""
         return int(np.count_nonzero(self.contradicted))
 
+    @property
+    def contested(self) -> int:
+        """Return at how many offsets of the final log another record stands than the one before:
+        a log has one record at an offset, so that one of the two was never read there."""
+        return int(np.count_nonzero(np.diff(self.log_offset) == 0))
+
     @cached_property
     def named_acks(self) -> Array:
         """The numbers of the records whose acks name an offset, and are not contradicted."""

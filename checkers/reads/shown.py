@@ -78,11 +78,13 @@ class Looked:
 def looked(shown: Shown, history: PartitionHistory) -> Looked:
     """What the checkers of one consumer find."""
     seen = shown.seen
-    together = None if shown.events is None else spans(seen, shown.events)
+    # A file that is missing leaves a hole in what is known to have been shown; one that holds more
+    # than its writer closed, rows that were shown once.
+    known = shown.events is not None and shown.whole
+    together = spans(seen, shown.events or ()) if known else None
     return Looked(
         steps=None if together is None else nonmonotonic(seen, together),
-        # A file that is missing leaves a hole in what is known to have been shown.
-        passed=skipped(seen, together, history) if together is not None and shown.whole else None,
+        passed=None if together is None else skipped(seen, together, history),
         unseen=unseen(seen, history) if shown.all_of_it and shown.whole else None,
     )
 

@@ -80,6 +80,7 @@ def _looked_at(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -
     )
     doubts += contradictions(history.contradictory)
     doubts += unread(len(history.unread))
+    doubts += contested(history.contested)
     if unknown := history.lost_or_deleted:
         message = f"{unknown} records without an offset were lost, or deleted by order"
         doubts.append(Doubt(checker=HISTORY, message=message))
@@ -105,6 +106,12 @@ def contradictions(records: int) -> list[Doubt]:
 def unread(records: int) -> list[Doubt]:
     """Return what so many records leave open that were acked after the final read had begun."""
     message = f"{records} records were acked after the final read had begun, and are not in it"
+    return [Doubt(checker=HISTORY, message=message)] if records else []
+
+
+def contested(records: int) -> list[Doubt]:
+    """Return what so many records leave open that the final log has at the offset of another."""
+    message = f"{records} records are in the final log at an offset at which another one is"
     return [Doubt(checker=HISTORY, message=message)] if records else []
 
 

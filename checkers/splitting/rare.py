@@ -15,6 +15,7 @@ from checkers.partition.indexes import PartitionHistory
 from checkers.reconciling import tally
 from checkers.reconciling.doubts import Doubt
 from checkers.reconciling.loading import (
+    contested,
     contradictions,
     incomplete,
     unread,
@@ -129,10 +130,17 @@ def _of_log(task: RareTask, counts: Counter[str], doubts: list[Doubt]) -> Iterat
     scanned = scan(replace(split, log=pieces("log", item.log, "offset")))
     counts.update(tally.of_rule(item, nothing(split), "offset-gap", scanned.gaps))
     yield padded(item, scanned.gaps)
-    turned = [one.some(_NONE, one.rows_at(scanned.turns)) for one in _slices(task)]
-    history = at(together(split, turned, task.begun), scanned.turns)
+    history = _standing_at(task, scanned.turns)
+    if len(scanned.repeats):
+        doubts += contested(_standing_at(task, scanned.repeats).contested)
     for name in ("epoch-regressed", "two-leaders"):
         yield from ruled(name, item, history, counts, [], doubts)
+
+
+def _standing_at(task: RareTask, offsets: Array) -> PartitionHistory:
+    """Return the history with those rows of the log alone that stand at these offsets."""
+    parts = [one.some(_NONE, one.rows_at(offsets)) for one in _slices(task)]
+    return at(together(task.split, parts, task.begun), offsets)
 
 
 def _rare(task: RareTask) -> PartitionHistory:

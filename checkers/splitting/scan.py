@@ -19,10 +19,11 @@ _COLUMNS = ("offset", "leader_epoch")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
     """``gaps``: rows of the rule ``offset-gap``; ``turns``: the offsets on both sides of each place
-    where a leader epoch went back, ascending."""
+    where a leader epoch went back, ascending; ``repeats``: those that more than one row has."""
 
     gaps: pa.Table
     turns: Array
+    repeats: Array
 
 
 def scan(split: Split) -> Scanned:
@@ -30,7 +31,7 @@ def scan(split: Split) -> Scanned:
     read = split.read
     blank = nothing(split)
     edge = read.start
-    gaps, turns = [], []
+    gaps, turns, repeats = [], [], []
     known: tuple[int, int] | None = None
     stretches = list(_stretches(split.log))
     for number, stretch in enumerate(stretches or [[]]):
@@ -38,6 +39,7 @@ def scan(split: Split) -> Scanned:
         end = read.end if number + 1 >= len(stretches) else None
         stretch_read = replace(read, start=edge, end=end)
         gaps.append(offset_gap(replace(blank, log_offset=offsets, read=stretch_read)))
+        repeats.append(np.unique(offsets[1:][np.diff(offsets) == 0]))
         told = epochs != NONE
         offsets_told, epochs_told = offsets[told], epochs[told]
         if known is not None:
@@ -49,7 +51,11 @@ def scan(split: Split) -> Scanned:
             known = (int(offsets_told[-1]), int(epochs_told[-1]))
         if len(offsets):
             edge = int(offsets[-1]) + 1
-    return Scanned(gaps=pa.concat_tables(gaps), turns=np.unique(np.concatenate(turns)))
+    return Scanned(
+        gaps=pa.concat_tables(gaps),
+        turns=np.unique(np.concatenate(turns)),
+        repeats=np.concatenate(repeats),
+    )
 
 
 def at(history: PartitionHistory, offsets: Array) -> PartitionHistory:

@@ -4,15 +4,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from checked_cells import FAIL, INCONCLUSIVE, PASS, WELL, collected, replicas_of, run, told
 from checked_in_process import checked
+from made_consumers import MadeConsumer, seen
 from made_histories import (
+    ACKS_0,
     AFTER,
     BEFORE,
     DURING,
     FINISHED,
     at,
+    cell,
+    entry,
+    history_of,
     kept,
     send,
     write_campaign,
@@ -126,3 +133,31 @@ def test_acks_before_their_sends_blame_no_cluster(tmp_path: Path) -> None:
     assert result.verdict is INCONCLUSIVE
     assert not any(result.anomalies.values())
     assert "3 records with contradictory events" in told(result)
+
+
+def test_lost_record_that_the_log_has_at_the_offset_of_another_is_inconclusive(
+    tmp_path: Path,
+) -> None:
+    """With acks=0 no ack tells an offset, so that nothing else shows it."""
+    sends = [replace(one, offset=None) for one in WELL.sends]
+    log = [*WELL.log[:2], entry(1, 1, 2)]
+    made = run(cells=[cell(ACKS_0)], partitions={("t", 0): WELL.but(sends=sends, log=log, end=2)})
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is INCONCLUSIVE
+    assert lost(result) is None
+    words = "1 records are in the final log at an offset at which another one is"
+    assert words in told(result)
+
+
+def test_polls_file_with_more_rows_than_its_closing_breaks_no_order(tmp_path: Path) -> None:
+    polls = [seen(1, offset, 1, offset, at(AFTER)) for offset in range(3)]
+    reader = MadeConsumer(client="reader-0", polls=polls)
+    made = run(consumers=(reader,), digests=False)
+    directory = write_campaign(tmp_path, made)
+    (path,) = history_of(directory).glob("polls.*.parquet")
+    rows = pq.read_table(path)
+    pq.write_table(pa.concat_tables([rows, rows]), path)
+    result = checked(directory)
+    assert result.anomalies["nonmonotonic-poll"] == 0
+    assert {one.name: one.held for one in result.cells[0].guarantees}["polls-in-order"] is None
+    assert any("polls" in finding for finding in result.findings)
