@@ -1,8 +1,7 @@
 """Two campaigns' results held against each other: what changed, and what chance may have done.
 
-What is alike and independent is what tests rest on (``harness.report.chance``), and records are
-neither: a fault loses thousands of one partition at once, or delays them all. So losses are counted
-by partition and fault, and times by five seconds of a run. What differs between two runs may be
-the machine's or the day's, which no test of one run each can tell; where a cell has enough runs on
-both sides, these are what is compared.
+Tests rest on what is alike and independent (``harness.report.chance``), and records are neither: a
+fault loses thousands of them at once, in every partition that it reaches, or delays them all; and
+the machine or the hour makes a whole run slower. So runs are compared, whatever is measured. Where
+a side has too few of them to tell anything, the comparison says how many it takes.
 """

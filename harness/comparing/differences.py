@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,18 @@ SETTINGS_TOLD = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A measure, and whether it differs by more than chance; None where no test was made."""
+    """A measure and its test.
+
+    Attributes:
+        chance: How likely both sides differ so much or more by chance; None without a test.
+        differs: Whether that is more than chance; None without a test.
+        why: What was tested, or why nothing was.
+    """
 
     measure: Measure
+    chance: float | None
     differs: bool | None
+    why: str
 
     @property
     def result(self) -> str:
@@ -29,11 +38,11 @@ class Line:
         one = self.measure
         if one.name == "verdict":
             return one.change or "the same"
-        if self.differs is None:
-            return (
-                "the same" if one.a == one.b and one.value_a is not None else f"no test: {one.why}"
-            )
-        told = f"p = {one.chance:.2g}" if (one.chance or 0) >= 0.001 else "p < 0.001"
+        if not self.differs and one.value_a is not None and one.value_a == one.value_b:
+            return "the same"
+        if self.chance is None:
+            return self.why
+        told = f"p = {self.chance:.2g}" if self.chance >= 0.001 else "p < 0.001"
         return f"{one.change}, {told}" if self.differs else f"within noise, {told}"
 
 
@@ -54,6 +63,7 @@ class Differences:
         change must know what it may be due to.
     only_a, only_b: Cells that only one of them has.
     tests: How many were made.
+    runs_needed: How many runs a side it takes to see any difference.
     """
 
     a: Side
@@ -63,6 +73,7 @@ class Differences:
     only_a: tuple[Key, ...]
     only_b: tuple[Key, ...]
     tests: int
+    runs_needed: int
 
 
 def compare(a: Path, b: Path) -> Differences:
@@ -71,19 +82,16 @@ def compare(a: Path, b: Path) -> Differences:
     first, second = sides.read(a), sides.read(b)
     shared = [key for key in first.cells if key in second.cells]
     found = {key: tuple(measures(first.cells[key], second.cells[key])) for key in shared}
-    tested = [(key, one) for key in shared for one in found[key] if one.chance is not None]
-    noted = chance.noteworthy([one.chance or 0.0 for _, one in tested])
-    differs = {
-        (key, one.name): noteworthy for (key, one), noteworthy in zip(tested, noted, strict=True)
-    }
+    tested = iter(lines([one for key in shared for one in found[key]]))
+    of_cells = {key: tuple(islice(tested, len(found[key]))) for key in shared}
     cells = [
         CellDifference(
             cluster=key[0],
             cell=key[1],
             runs=(len(first.cells[key].runs), len(second.cells[key].runs)),
-            lines=tuple(Line(measure=one, differs=differs.get((key, one.name))) for one in of),
+            lines=of,
         )
-        for key, of in found.items()
+        for key, of in of_cells.items()
     ]
     return Differences(
         a=first,
@@ -92,8 +100,47 @@ def compare(a: Path, b: Path) -> Differences:
         cells=tuple(cells),
         only_a=tuple(key for key in first.cells if key not in second.cells),
         only_b=tuple(key for key in second.cells if key not in first.cells),
-        tests=len(tested),
+        tests=sum(1 for of in of_cells.values() for one in of if one.chance is not None),
+        runs_needed=runs_needed(sum(1 for of in found.values() for one in of if one.runs)),
     )
+
+
+def lines(every: Sequence[Measure]) -> list[Line]:
+    """Return the measures with their tests. Where a side has so few runs that no difference
+    whatever would be noteworthy beside all the other tests, none is made: it could not but say
+    that chance suffices."""
+    testable = sum(1 for one in every if one.runs)
+    threshold = chance.DOUBT / max(testable, 1)
+    told = [
+        one.runs.chance(threshold)
+        if one.runs and chance.attainable(*one.runs.counts) <= threshold
+        else None
+        for one in every
+    ]
+    noted = iter(chance.noteworthy([one for one in told if one is not None]))
+    return [
+        Line(
+            measure=one,
+            chance=probability,
+            differs=None if probability is None else next(noted),
+            why=_why(one, probability, testable),
+        )
+        for one, probability in zip(every, told, strict=True)
+    ]
+
+
+def runs_needed(tests: int) -> int:
+    """Return how many runs a side it takes to see any difference in one of so many tests."""
+    return chance.units_needed(max(tests, 1))
+
+
+def _why(one: Measure, probability: float | None, tests: int) -> str:
+    if probability is not None:
+        return "between runs"
+    if one.runs is None:
+        return f"no test: {one.why}" if one.why else ""
+    few = min(one.runs.counts)
+    return f"{few} run{'' if few == 1 else 's'} a side cannot tell: {runs_needed(tests)} would"
 
 
 def as_document(found: Differences) -> dict[str, Any]:
@@ -105,6 +152,7 @@ def as_document(found: Differences) -> dict[str, Any]:
         "only_a": [_named(key) for key in found.only_a],
         "only_b": [_named(key) for key in found.only_b],
         "tests": found.tests,
+        "runs_needed": found.runs_needed,
         "doubt": chance.DOUBT,
         "cells": [
             {
@@ -122,10 +170,10 @@ def _measure(line: Line) -> dict[str, Any]:
     told = {"name": one.name, "a": one.value_a, "b": one.value_b, "a_told": one.a, "b_told": one.b}
     return {
         **told,
-        "p": one.chance,
+        "p": line.chance,
         "differs": line.differs,
         "result": line.result,
-        "test": one.why,
+        "test": line.why,
     }
 
 

@@ -1,7 +1,10 @@
-"""A cell on both sides, measure by measure, each with what a test says of it or why there is none.
+"""A cell on both sides, measure by measure, each with a test or the reason why there is none.
 
-A test says how likely two sides differ so much by chance; whether that is unlikely enough depends
-on how many tests were made at once, and is for :mod:`harness.comparing.differences` to say.
+A test shares the runs of both sides out anew. A run is the unit, whatever is measured: a fault
+takes all partitions of a cluster at once, one slow send delays those after it, and the machine or
+the hour makes a whole run slower than another. What is alike and independent is the run alone. How
+unlikely a difference must be depends on how many tests are made at once, which is for
+:mod:`harness.comparing.differences` to say.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,17 +14,35 @@ from statistics import mean
 import numpy as np
 
 from checkers.verdict import Verdict
-from harness.comparing.sends import BLOCK_S, Array
+from harness.comparing.sends import Array, Sends
 from harness.comparing.sides import WORST_FIRST, Pooled
 from harness.report import chance
 from harness.report.cell_document import CellDocument
 from harness.report.rows import UNKNOWN, number
 
-UNITS_MIN = 4
-"""With fewer runs or blocks a side, no difference whatever would be unlikely: of three and three,
-one in ten ways to share them out is the most extreme."""
-
 PERCENTILES = (50, 95, 99)
+
+Distance = Callable[[Array, Array], Array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """The runs of both sides, a row each, to be shared out anew. ``distance``: of two sets of
+    samples, each as the sums of their runs' rows."""
+
+    a: Array
+    b: Array
+    distance: Distance
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many runs each side has."""
+        return len(self.a), len(self.b)
+
+    def chance(self, doubt: float = chance.DOUBT) -> float:
+        """Return how likely the sides differ so much or more by chance. ``doubt``: how unlikely
+        that must be to be noteworthy."""
+        return chance.permuted(self.a, self.b, self.distance, doubt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +52,8 @@ class Measure:
     Attributes:
         a, b: Both sides in words.
         value_a, value_b: Likewise as numbers; None for what is unknown.
-        chance: How likely they differ so much or more by chance; None without a test.
-        why: What the test is about, or why there is none.
+        runs: What can be tested; None without a test.
+        why: Why there is none.
         change: What differs, in words, if that is no chance.
     """
 
@@ -41,13 +62,13 @@ class Measure:
     b: str
     value_a: float | str | None
     value_b: float | str | None
-    chance: float | None = None
+    runs: Runs | None = None
     why: str = ""
     change: str = ""
 
 
 def measures(a: Pooled, b: Pooled) -> Iterator[Measure]:
-    """All there are of a cell."""
+    """Return all measures of a cell that both sides have."""
     yield _verdict(a, b)
     yield _proportion("lost", "acked", a, b)
     yield _proportion("duplicated", "sent", a, b)
@@ -75,32 +96,25 @@ def _verdict(a: Pooled, b: Pooled) -> Measure:
 
 
 def _proportion(what: str, of: str, a: Pooled, b: Pooled) -> Measure:
-    """Records as they were counted; tested are the places in which any were."""
-    counts = [
-        (side.total(lambda cell: getattr(cell, what)), side.total(_of(of))) for side in (a, b)
-    ]
-    told = [_share(found, among) for found, among in counts]
-    places = [side.places(what) for side in (a, b)]
+    """Records as they were counted, and the faults that could have cost them; tested is the share
+    of each run."""
+    counts = [(side.total(_of(what)), side.total(_of(of))) for side in (a, b)]
     (value_a, of_a), (value_b, of_b) = counts
-    known = [place for place in places if place is not None]
-    probability = None
-    why = "not known of both"
-    if None not in (value_a, value_b):
-        why = "no manifest, or no anomalies.parquet"
-        if len(known) == len(places):
-            (in_a, all_a), (in_b, all_b) = known
-            probability = chance.fisher(in_a, all_a, in_b, all_b)
-            why = f"{what} in {in_a} of {all_a} and in {in_b} of {all_b} partitions and faults"
+    known = None not in (value_a, value_b, of_a, of_b)
+    shares = [[_share(run, what, of) for run in side.runs] for side in (a, b)]
     return Measure(
         name=what,
-        a=told[0],
-        b=told[1],
+        a=_counted(a, what, *counts[0]),
+        b=_counted(b, what, *counts[1]),
         value_a=value_a,
         value_b=value_b,
-        chance=probability,
-        why=why,
+        runs=_of_runs(shares) if known else None,
+        why="" if known else _NOT_KNOWN,
         change="more" if (value_b or 0) * (of_a or 1) > (value_a or 0) * (of_b or 1) else "fewer",
     )
+
+
+_NOT_KNOWN = "not known of both"
 
 
 def _of(name: str) -> Callable[[CellDocument], int | None]:
@@ -111,23 +125,57 @@ def _of(name: str) -> Callable[[CellDocument], int | None]:
     return read
 
 
-def _share(found: int | None, among: int | None) -> str:
+def _share(run: CellDocument, what: str, of: str) -> float:
+    return float(getattr(run, what) or 0) / max(getattr(run, of) or 0, 1)
+
+
+def _counted(side: Pooled, what: str, found: int | None, among: int | None) -> str:
     if found is None or among is None:
         return UNKNOWN
     # Of no acked record, 12 sent that stand twice among 10 are not 12 of 10.
-    return chance.share(found, among) if found <= among else number(found)
+    told = f"{found:,} of {among:,}" if found <= among else number(found)
+    faults = side.faults(what)
+    if faults is None:
+        return told
+    struck, of = faults
+    return (
+        f"{told}; {struck} of {of} faults, {chance.bound(struck, of)}"
+        if of
+        else f"{told}; no fault"
+    )
+
+
+def _of_runs(values: Sequence[Sequence[float]]) -> Runs:
+    """Of one number a run: the difference of the means."""
+    first, second = (np.array(side, dtype=np.float64)[:, np.newaxis] for side in values)
+    return Runs(a=first, b=second, distance=_means(len(first), len(second)))
+
+
+def _means(first: int, second: int) -> Distance:
+    def distance(one: Array, other: Array) -> Array:
+        difference: Array = one[:, 0] / first - other[:, 0] / second
+        return difference
+
+    return distance
 
 
 def _latencies(a: Pooled, b: Pooled) -> Iterator[Measure]:
+    known = bool(a.sends and b.sends)
+    rows = [np.array([_rates(one) for one in side.sends]) for side in (a, b)]
     for percent in PERCENTILES:
-        name = f"ack, {percent} % within"
-        values = [_percentile(side, percent) for side in (a, b)]
 
         def distance(first: Array, second: Array, percent: int = percent) -> Array:
             return _bin_of(first, percent) - _bin_of(second, percent)
 
-        probability, why = _tested(a, b, distance)
-        yield _number(name, values, _milliseconds, probability, why)
+        runs = Runs(a=rows[0], b=rows[1], distance=distance) if known else None
+        values = [_percentile(side, percent) for side in (a, b)]
+        yield _number(f"ack, {percent} % within", values, _milliseconds, runs)
+
+
+def _rates(one: Sends) -> Array:
+    """Return how many acks took how long, so that a run which lasted longer counts as one."""
+    rates: Array = one.waits / max(float(one.waits.sum()), 1.0)
+    return rates
 
 
 def _percentile(side: Pooled, percent: int) -> float | None:
@@ -144,46 +192,19 @@ def _bin_of(counts: Array, percent: int) -> Array:
 
 
 def _throughput(a: Pooled, b: Pooled) -> Measure:
+    rates = [[len(one.waited_ms) / max(one.lasted_s, _MOMENT_S) for one in s.sends] for s in (a, b)]
+    known = bool(a.sends and b.sends)
     values = [_acks_a_second(side) for side in (a, b)]
-    units = _units(a, b)
-    shares = [len(one) for one in units[0]] if units[0] else [1, 1]
+    runs = _of_runs(rates) if known else None
+    return _number("acks a second", values, lambda one: f"{one:,.1f}", runs)
 
-    def distance(first: Array, second: Array) -> Array:
-        difference: Array = first.sum(axis=1) / shares[0] - second.sum(axis=1) / shares[1]
-        return difference
 
-    probability, why = _tested(a, b, distance)
-    return _number("acks a second", values, lambda one: f"{one:,.1f}", probability, why)
+_MOMENT_S = 1e-9
 
 
 def _acks_a_second(side: Pooled) -> float | None:
     lasted_s = sum(one.lasted_s for one in side.sends)
     return sum(len(one.waited_ms) for one in side.sends) / lasted_s if lasted_s else None
-
-
-def _tested(
-    a: Pooled, b: Pooled, distance: Callable[[Array, Array], Array]
-) -> tuple[float | None, str]:
-    units, why = _units(a, b)
-    return (chance.permuted(*units, distance), why) if units else (None, why)
-
-
-def _units(a: Pooled, b: Pooled) -> tuple[tuple[Array, Array] | None, str]:
-    """What is shared out anew: runs where there are enough of them, else blocks of time. None
-    where there is too little, and why."""
-    if not (a.sends and b.sends):
-        return None, "not known of both"
-    if min(len(a.sends), len(b.sends)) >= UNITS_MIN:
-        # A rate, so that a run which lasted longer counts as one.
-        runs = [
-            [one.blocks.mean(axis=0) for one in side.sends if len(one.blocks)] for side in (a, b)
-        ]
-        if min(map(len, runs)) >= UNITS_MIN:
-            return (np.array(runs[0]), np.array(runs[1])), "between runs"
-    blocks = [np.concatenate([one.blocks for one in side.sends]) for side in (a, b)]
-    if min(map(len, blocks)) < UNITS_MIN:
-        return None, f"less than {UNITS_MIN * BLOCK_S} s of sends"
-    return (blocks[0], blocks[1]), f"within runs, by {BLOCK_S} s"
 
 
 def _away(
@@ -196,19 +217,12 @@ def _away(
     sides = [[_told(cell, what) for cell in side.runs] for side in (a, b)]
     known = [[one for one in side if one is not None] for side in sides]
     if any(len(some) < len(all_) for some, all_ in zip(known, sides, strict=True)):
-        return _number(name, [None, None], _milliseconds, None, "not known of both")
+        return _number(name, [None, None], _milliseconds, None)
     values = [float(combine(side)) for side in known]
-    if min(map(len, known)) < UNITS_MIN:
-        why = f"{UNITS_MIN} runs a side would be needed"
-        return _number(name, values, _milliseconds, None, why)
-    ranks = chance.ranks([one for side in known for one in side])[:, np.newaxis]
-    units = ranks[: len(known[0])], ranks[len(known[0]) :]
-
-    def distance(first: Array, second: Array) -> Array:
-        difference: Array = first[:, 0] / len(units[0]) - second[:, 0] / len(units[1])
-        return difference
-
-    return _number(name, values, _milliseconds, chance.permuted(*units, distance), "between runs")
+    ranks = chance.ranks([one for side in known for one in side]).tolist()
+    return _number(
+        name, values, _milliseconds, _of_runs([ranks[: len(known[0])], ranks[len(known[0]) :]])
+    )
 
 
 def _told(cell: CellDocument, what: str) -> int | None:
@@ -219,8 +233,7 @@ def _number(
     name: str,
     values: Sequence[float | None],
     words: Callable[[float], str],
-    probability: float | None,
-    why: str,
+    runs: Runs | None,
 ) -> Measure:
     a, b = values
     return Measure(
@@ -229,8 +242,8 @@ def _number(
         b=UNKNOWN if b is None else words(b),
         value_a=a,
         value_b=b,
-        chance=probability,
-        why=why,
+        runs=runs,
+        why="" if runs else _NOT_KNOWN,
         change="" if not a or b is None else f"{100 * (b - a) / a:+.0f} %",
     )
 

@@ -13,10 +13,6 @@ from history import reader
 from history.errors import HistoryError
 from history.schema import SendType
 
-BLOCK_S = 5
-"""What of a run is taken for alike and independent: longer than most of what one send delays for
-those after it, and short enough for a run of a minute to have a dozen."""
-
 BINS = np.geomspace(0.05, 3.6e6, 600)
 """Milliseconds, 3 % apart."""
 
@@ -37,13 +33,12 @@ class Sends:
 
     Attributes:
         waited_ms: From handing a record to the client to its ack, of each.
-        blocks: How many waited how long (:data:`BINS`), a row each :data:`BLOCK_S` in which they
-            were handed over; the last, shorter one is left out.
+        waits: How many waited how long (:data:`BINS`).
         lasted_s: From the first that was handed over to the last.
     """
 
     waited_ms: Array
-    blocks: Array
+    waits: Array
     lasted_s: float
 
 
@@ -77,18 +72,12 @@ def acked(sends: pa.Table) -> pa.Table:
 def _sends(took: pa.Table) -> Sends:
     began = took["time"].to_numpy()
     waited_ms = (took["time_acked"].to_numpy() - began) / _NS_PER_MS
-    since = began - began.min()
-    lasted_s = float(since.max()) / _NS_PER_S
+    lasted_s = float(began.max() - began.min()) / _NS_PER_S
     if lasted_s > LASTED_MAX_S:
         raise HistoryError(f"sends of one run that are {lasted_s / 86_400:.0f} days apart")
-    block = since // (BLOCK_S * _NS_PER_S)
-    whole = int(block.max())
-    bins = np.digitize(waited_ms, BINS)
-    kept = block < whole
-    place = block[kept] * (len(BINS) + 1) + bins[kept]
-    counted = np.bincount(place, minlength=whole * (len(BINS) + 1)).astype(np.float64)
+    counted = np.bincount(np.digitize(waited_ms, BINS), minlength=len(BINS) + 1)
     return Sends(
         waited_ms=waited_ms,
-        blocks=counted.reshape(whole, len(BINS) + 1),
+        waits=counted.astype(np.float64),
         lasted_s=lasted_s,
     )

@@ -8,8 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.comparing.differences import CellDifference, Differences, Line
-from harness.comparing.measures import UNITS_MIN
-from harness.comparing.sends import BLOCK_S
 from harness.comparing.sides import Key, Side
 from harness.console import plain
 from harness.report.chance import DOUBT
@@ -74,17 +72,16 @@ def _result(line: Line) -> Text:
 
 
 def _rests_on(found: Differences) -> Iterator[str]:
-    if not found.tests:
-        return
-    yield (
-        f"Within noise: chance alone makes so much of a difference; {found.tests} tests in all, "
-        f"which see one where there is none in {DOUBT:.0%} of all comparisons. Lost and "
-        "duplicated records go by where any were: a partition and a fault. That one promised "
-        "record was lost breaks a guarantee, however often it happens."
-    )
-    if any(min(cell.runs) < UNITS_MIN for cell in found.cells):
+    if found.tests:
         yield (
-            f"With less than {UNITS_MIN} runs a side, times are tested against the ups and downs "
-            f"within the runs, {BLOCK_S} s each: what differs may be the machine's or the hour's. "
-            f"`runs: {UNITS_MIN}` in the campaign file tells."
+            f"Tested is whether the runs of A differ from those of B; {found.tests} tests in all, "
+            f"which see a difference where there is none in {DOUBT:.0%} of all comparisons. Within "
+            "noise: runs that do not differ come out so far apart more often than that allows. A "
+            "lost record that was promised breaks a guarantee, however often it happens."
+        )
+    if any(min(cell.runs) < found.runs_needed for cell in found.cells):
+        yield (
+            "A fault loses many records at once or none, and the machine or the hour changes a "
+            "whole run. So runs are compared, and so few cannot tell whether they differ by "
+            f"chance. `runs: {found.runs_needed}` in both campaign files would."
         )

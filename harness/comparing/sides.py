@@ -9,11 +9,10 @@ from checkers.verdict import Verdict
 from harness.comparing import sends
 from harness.comparing.sends import Sends
 from harness.directory import NotResults
-from harness.report import losses, verdict
+from harness.report import verdict
 from harness.report.cell_document import CellDocument
 from harness.report.comparison import label
 from harness.report.document import VerdictDocument
-from history import manifest
 from history.errors import DamagedFiles, HistoryError
 
 WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
@@ -24,17 +23,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """Attributes:
-    losses: What was lost and duplicated, by run, cell, partition and fault
-        (:func:`harness.report.losses.by_fault`); None where the anomalies cannot be read.
-    places: Partitions times faults, and none, of each run and cell: in how many places something
-        can be lost. Empty without a manifest.
-    """
+    """The results of one campaign."""
 
     directory: Path
     document: VerdictDocument
-    losses: Sequence[Mapping[str, object]] | None
-    places: Mapping[tuple[int, str], int]
 
     @cached_property
     def cells(self) -> Mapping[Key, "Pooled"]:
@@ -75,21 +67,15 @@ class Pooled:
         known = [value for value in values if value is not None]
         return sum(known) if len(known) == len(values) else None
 
-    def places(self, what: str) -> tuple[int, int] | None:
-        """In how many places (a partition and a fault) something was ``lost`` or ``duplicated``,
-        and of how many; None where that cannot be told."""
-        numbers = {run.run for run in self.runs}
-        name = self.runs[0].cell
-        of = [self.side.places.get((number, name)) for number in numbers]
-        known = [count for count in of if count is not None]
-        if self.side.losses is None or len(known) < len(of):
+    def faults(self, what: str) -> tuple[int, int] | None:
+        """Return in how many faults records were ``lost`` or ``duplicated``, and how many could
+        have cost some (:mod:`harness.report.opportunities`); None where that is not known."""
+        every = self.side.document.opportunities
+        if every is None:
             return None
-        struck = {
-            (row["run"], row["partition"], str(row["fault"]).partition(",")[0])
-            for row in self.side.losses
-            if row["run"] in numbers and row["cell"] == name and row[what]
-        }
-        return len(struck), sum(known)
+        runs = {run.run for run in self.runs}
+        mine = [one for one in every if one.run in runs and one.cell == self.runs[0].cell]
+        return sum(1 for one in mine if getattr(one, what)), len(mine)
 
     @cached_property
     def sends(self) -> Sequence[Sends]:
@@ -115,28 +101,4 @@ def read(directory: Path) -> Side:
         document = verdict.read_document(file)
     except (OSError, ValueError, RecursionError) as error:
         raise DamagedFiles({file: str(error)}) from None
-    return Side(
-        directory=directory,
-        document=document,
-        losses=_losses(directory),
-        places=_places(directory),
-    )
-
-
-def _losses(directory: Path) -> Sequence[Mapping[str, object]] | None:
-    try:
-        return losses.by_fault(directory)
-    except HistoryError:
-        return None
-
-
-def _places(directory: Path) -> Mapping[tuple[int, str], int]:
-    try:
-        planned = manifest.read(directory)
-    except HistoryError:
-        return {}
-    return {
-        (run.number, one.cell.name): one.cell.partitions * (1 + len(run.faults))
-        for run in planned.runs
-        for one in run.cells
-    }
+    return Side(directory=directory, document=document)

@@ -13,6 +13,7 @@ from typing import Any
 from checkers.verdict import CampaignResult
 from harness.report import about, junit, losses, page, timeline, verdict
 from harness.report.losses import LossWindow
+from harness.report.opportunities import opportunities
 from harness.report.rows import CellRow, rows
 from history import manifest
 from history.aside import write_text
@@ -65,20 +66,30 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
     told = about.read(directory, timelines)
     listed, lost_total = losses.lost(directory)
     counted = losses.by_fault(directory)
+    known = [cell for cell in result.cells if cell.lost is not None]
+    places = [(cell.run, cell.cell, cell.settings.topic) for cell in known]
+    trials = opportunities(places, timelines, counted)
     first_rows = losses.first_rows(directory)
     for_ci = junit.Told(about=told, first_rows=first_rows, page=directory / PAGE)
     windows = losses.windows(listed)
 
     def write_page() -> None:
         html = page.render(
-            campaign, result, cells, timelines, windows, lost_total=lost_total, about=told
+            campaign,
+            result,
+            cells,
+            timelines,
+            windows,
+            lost_total=lost_total,
+            about=told,
+            opportunities=trials,
         )
         write_text(directory / PAGE, printable(html))
 
     _write_each(
         {
             verdict.FILE: lambda: verdict.write(
-                directory, verdict.to_document(campaign, result, told, counted)
+                directory, verdict.to_document(campaign, result, told, counted, trials)
             ),
             JUNIT: lambda: junit.write(directory / JUNIT, campaign, result, cells, for_ci),
             PAGE: write_page,

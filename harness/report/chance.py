@@ -1,11 +1,13 @@
 """What chance may do: bounds of proportions, and whether two samples differ by more than that.
 
 Exact tests alone, that assume nothing of how what is counted is spread, and little enough data that
-they can be afforded. All are two-sided.
+they can be afforded. All are two-sided. What they are given must be independent of each other:
+faults for a proportion, runs for a comparison, and never records.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import combinations, count, islice
 from math import comb
 from typing import Any
 
@@ -15,9 +17,12 @@ import numpy.typing as npt
 DOUBT = 0.05
 """How likely a bound may be wrong, or a difference be seen where there is none."""
 
-PERMUTATIONS = 2000
+EXACT_MAX = 4_000
+"""Ways to share units out that are gone through one by one; of more, so many are drawn at least."""
+
 _AT_ONCE = 100
 _HALVINGS = 60
+_ROUNDING = 1e-9
 
 Array = npt.NDArray[np.float64]
 
@@ -38,53 +43,69 @@ def bounds(found: int, of: int, doubt: float = DOUBT) -> tuple[float, float]:
     return low, _solved(found, of, doubt / 2)
 
 
-def share(found: int, of: int) -> str:
-    """``0 of 28,000, below 0.011 % at 95 %``, ``3 of 28,000 (0.0022 to 0.032 %)``."""
-    told = f"{found:,} of {of:,}"
-    if not of:
-        return told
+def bound(found: int, of: int) -> str:
+    """Return what ``found`` of ``of`` independent trials say of each: ``at most 15 % each at
+    95 %``, ``0.25 to 45 % each at 95 %``."""
+    sure = f"% each at {100 * (1 - DOUBT):.0f} %"
     if not found:
-        return f"{told}, {at_most(of)}"
+        return f"at most {_percent(below(of), ROUND_CEILING)} {sure}"
     low, high = bounds(found, of)
-    return f"{told} ({_percent(low, ROUND_FLOOR)} to {_percent(high, ROUND_CEILING)} %)"
+    return f"{_percent(low, ROUND_FLOOR)} to {_percent(high, ROUND_CEILING)} {sure}"
 
 
-def at_most(of: int) -> str:
-    """What none of ``of`` leaves open: ``below 0.011 % at 95 %``."""
-    return f"below {_percent(below(of), ROUND_CEILING)} % at {100 * (1 - DOUBT):.0f} %"
+def trials(proportion: float, doubt: float = DOUBT) -> int:
+    """Return how many trials, none of which finds anything, bound the proportion by so much."""
+    return int(np.ceil(np.log(doubt) / np.log1p(-proportion)))
 
 
-def fisher(found_a: int, of_a: int, found_b: int, of_b: int) -> float:
-    """How likely two proportions differ so much or more by chance (Fisher's exact test)."""
-    found = found_a + found_b
-    ways = [
-        comb(of_a, in_a) * comb(of_b, found - in_a)
-        for in_a in range(max(0, found - of_b), min(of_a, found) + 1)
-    ]
-    seen = comb(of_a, found_a) * comb(of_b, found_b)
-    return sum(way for way in ways if way <= seen) / sum(ways)
-
-
-def permuted(a: Array, b: Array, distance: Callable[[Array, Array], Array]) -> float:
-    """How likely two samples are so far from each other or farther by chance: as often as they are
-    when what is of which is drawn anew.
+def permuted(
+    a: Array, b: Array, distance: Callable[[Array, Array], Array], doubt: float = DOUBT
+) -> float:
+    """Return how likely two samples are so far from each other or farther by chance: how often they
+    are when their units are shared out anew, in every way where there are few of them.
 
     Args:
         a, b: A row each unit; units are alike, and independent of each other.
         distance: Of two sets of samples, each as the sums of their units' rows, a row a sample.
+        doubt: How unlikely it must be to be noteworthy, which takes so many ways to be drawn.
     """
     units = np.concatenate([a, b])
     everything = units.sum(axis=0)
-    rng = np.random.default_rng(len(units))  # the same answer whenever it is asked
-    of_a = np.tile(np.arange(len(units)) < len(a), (_AT_ONCE, 1))
-    # Some at a time: of a day in blocks of seconds, all of them are half a gigabyte.
-    first = np.concatenate(
-        [rng.permuted(of_a, axis=1) @ units for _ in range(PERMUTATIONS // _AT_ONCE)]
-    )
-    far = distance(first, everything - first)
     seen = distance(a.sum(axis=0)[np.newaxis], b.sum(axis=0)[np.newaxis])
-    as_far = int(np.count_nonzero(np.abs(far) >= np.abs(seen) - 1e-9))
-    return (1 + as_far) / (1 + PERMUTATIONS)
+    nearer = np.abs(seen) * (1 - _ROUNDING)
+    as_far = drawn = 0
+    for first in _shared_out(len(a), len(units), round(2 / doubt)):
+        far = distance(first @ units, everything - first @ units)
+        as_far += int(np.count_nonzero(np.abs(far) >= nearer))
+        drawn += len(first)
+    exact = drawn == comb(len(units), len(a))
+    return as_far / drawn if exact else (1 + as_far) / (1 + drawn)
+
+
+def attainable(a: int, b: int) -> float:
+    """Return the least that :func:`permuted` can say of so many units a side."""
+    return (2 if a == b else 1) / comb(a + b, a)
+
+
+def units_needed(tests: int, doubt: float = DOUBT) -> int:
+    """Return how many units a side it takes for one of so many tests to see any difference."""
+    return next(n for n in count(1) if attainable(n, n) <= doubt / tests)
+
+
+def _shared_out(of_a: int, units: int, draws: int) -> Iterator[Array]:
+    """Ways to share units out, a row each with 1 for those of the first sample; all there are,
+    or as many as are asked for, that are drawn."""
+    if comb(units, of_a) <= EXACT_MAX:
+        every = combinations(range(units), of_a)
+        while chosen := list(islice(every, _AT_ONCE)):
+            ways = np.zeros((len(chosen), units))
+            np.put_along_axis(ways, np.array(chosen), 1, axis=1)
+            yield ways
+        return
+    rng = np.random.default_rng(units)  # the same answer whenever it is asked
+    template = np.tile((np.arange(units) < of_a).astype(np.float64), (_AT_ONCE, 1))
+    for _ in range(max(draws, EXACT_MAX) // _AT_ONCE):
+        yield rng.permuted(template, axis=1)
 
 
 def ranks(values: Sequence[float]) -> Array:

@@ -115,6 +115,23 @@ class LossDocument(Part):
     """How many stand in the log twice."""
 
 
+class OpportunityDocument(Part):
+    """A fault that could have cost a cell acknowledged records: it changed a leader of the cell's
+    topic, or destroyed data of it, while records were acknowledged. One fault is one opportunity,
+    however many partitions it reached."""
+
+    run: int
+    """The run's number."""
+    cell: str
+    """The cell's name."""
+    fault: str | None
+    """The fault, as `kill#1`; null for a change of leader before the first fault."""
+    lost: int
+    """How many acknowledged records of the cell were lost to it."""
+    duplicated: int
+    """How many stand in the log twice."""
+
+
 class CauseDocument(Part):
     """Anomalies of one kind and partition that have the same explanation; the autopsy of each is
     in `autopsies.parquet`. Of each anomaly of a partition 20 at the most, the damning ones
@@ -222,6 +239,9 @@ class VerdictDocument(Part):
     """What was broken, by run and time."""
     losses: tuple[LossDocument, ...] = ()
     """What was lost and duplicated, by partition and fault."""
+    opportunities: tuple[OpportunityDocument, ...] | None = None
+    """The faults that could have lost records of a cell, those that lost none among them; of cells
+    of which it is known what was lost. Null where the history of a run cannot be read."""
     causes: tuple[CauseDocument, ...] = ()
     """Why records were lost, duplicated or vanished, and why replicas differ: what breaks a promise
     first, then what nothing explains; what the settings let expect last."""

@@ -13,10 +13,11 @@ from markupsafe import Markup
 
 from checkers.measures.outages import OUTAGE_MIN_NS
 from checkers.verdict import CampaignResult, Verdict
-from harness.report import chance, consumption, figures, losses, transactions
+from harness.report import consumption, figures, losses, transactions
 from harness.report.about import About, lasted, moment
 from harness.report.causes import WHAT, causes
 from harness.report.comparison import compare, label, seconds
+from harness.report.opportunities import Opportunity, Risk, in_words, risks
 from harness.report.outcome import outcome
 from harness.report.rendering import templates
 from harness.report.rows import (
@@ -80,6 +81,7 @@ def render(
     *,
     lost_total: int,
     about: About | None = None,
+    opportunities: Sequence[Opportunity] | None = None,
 ) -> str:
     """The page.
 
@@ -91,6 +93,7 @@ def render(
         timelines: By run number; a string says why there is none.
         windows: The lost records that are named.
         lost_total: How many there are.
+        opportunities: The faults that could have lost records, by cell; None where unknown.
     """
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
     made = about or About()
@@ -100,7 +103,8 @@ def render(
         campaign_yaml=yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True),
         result=result,
         outcome=outcome(result),
-        summary=_summary(cells),
+        summary=_summary(cells, opportunities),
+        risks=_risks(cells, opportunities or ()),
         why=why([cell for cell in cells if cell.counts_as in _TOLD_AT_ONCE]),
         cells=cells,
         columns=columns(cells),
@@ -190,15 +194,28 @@ def _of_the_run(cells: Sequence[CellRow]) -> list[str]:
     ]
 
 
-def _summary(cells: Sequence[CellRow]) -> str:
-    kept = [cell for cell in cells if cell.kept]
-    others = [cell for cell in cells if not cell.kept]
+def _summary(cells: Sequence[CellRow], found: Sequence[Opportunity] | None) -> str:
+    kept, others = _by_promise(cells)
     sentences = []
     if kept:
         sentences.append(f"Where it is promised that nothing is lost, {_loss(kept)}.")
+        lost, whole = total(kept, "lost")
+        if whole and not lost and total(kept, "acked")[0]:
+            sentences.append(in_words(found, kept))
     if others:
         sentences.append(f"Where not all of that is promised, {_loss(others)}.")
     return " ".join(sentences)
+
+
+def _risks(cells: Sequence[CellRow], found: Sequence[Opportunity]) -> list[tuple[str, list[Risk]]]:
+    """The risk at each class of faults, of cells that promise to lose nothing and of the others."""
+    names = ("that nothing is lost", "not all of that")
+    told = zip(names, _by_promise(cells), strict=True)
+    return [(name, risks(found, of)) for name, of in told if risks(found, of)]
+
+
+def _by_promise(cells: Sequence[CellRow]) -> tuple[list[CellRow], list[CellRow]]:
+    return [cell for cell in cells if cell.kept], [cell for cell in cells if not cell.kept]
 
 
 def _loss(cells: Sequence[CellRow]) -> str:
@@ -207,10 +224,7 @@ def _loss(cells: Sequence[CellRow]) -> str:
     acked = told(known, all_known)
     if not lost and not whole:
         return f"it is unknown how many of {acked} acknowledged records were lost"
-    words = f"{told(lost, whole)} of {acked} acknowledged records were lost"
-    if not lost and known and all_known:
-        return f"{words}: {chance.at_most(known)}"
-    return words
+    return f"{told(lost, whole)} of {acked} acknowledged records were lost"
 
 
 def _several(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from checkers.arrays import NONE, Array, codes_of
+from checkers.cluster.faults import UNCLEANLY
 from checkers.partition import columns
 from history import reader
 from history.manifest import PlannedFault
@@ -25,6 +26,8 @@ class FaultSpan:
     Attributes:
         start, end: Nanoseconds of the Unix epoch; ``end`` is None where the heal was never proven.
         proven: None where nothing was verified.
+        took_from: Partitions, as ``t-0``, of whose data it destroyed some; None where that is not
+            told.
         part: What it is in a story; None for a fault by itself.
     """
 
@@ -37,11 +40,18 @@ class FaultSpan:
     proven: bool | None
     evidence: Mapping[str, Any]
     healing: Mapping[str, Any]
+    took_from: frozenset[str] | None = frozenset()
     part: "StoryPart | None" = None
 
     @property
     def label(self) -> str:
         return f"{self.fault}#{self.fault_id}"
+
+    def takes_from(self, topic: str) -> bool:
+        """Return whether it destroyed data of the topic, or may have."""
+        if self.took_from is None:
+            return True
+        return any(one.rpartition("-")[0] == topic for one in self.took_from)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +177,17 @@ def _span(
         proven=verified.get("proven"),
         evidence=_object(verified.get("evidence")),
         healing=_object(healed.get("evidence")),
+        took_from=_took_from(events.values()),
         part=part,
     )
+
+
+def _took_from(events: Iterable[Mapping[str, Any]]) -> frozenset[str] | None:
+    taking = [row for row in events if row["destroys"] not in (None, UNCLEANLY)]
+    if not taking:
+        return frozenset()
+    told = [row["partitions"] for row in taking if row["partitions"] is not None]
+    return frozenset().union(*told) if told else None
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from harness.exit_status import exit_status
 from harness.report import contradictions
 from harness.report.about import About, moment
 from harness.report.document import VERSION, VerdictDocument
+from harness.report.opportunities import Opportunity
 from harness.report.rows import known_anomalies
 from harness.report.timeline import FaultSpan
 from history.aside import write_text
@@ -37,6 +38,7 @@ def to_document(
     result: CampaignResult,
     about: About | None = None,
     losses: Sequence[Mapping[str, Any]] = (),
+    opportunities: Sequence[Opportunity] | None = None,
 ) -> dict[str, Any]:
     """The content of ``verdict.json``.
 
@@ -45,6 +47,7 @@ def to_document(
         result: What the checkers found.
         about: When, where and how it was run; nothing of it is known without.
         losses: What was lost and duplicated, by partition and fault.
+        opportunities: The faults that could have lost records, by cell; None where unknown.
     """
     told = about or About()
     clusters = {run.number: run.cluster for run in result.runs}
@@ -66,6 +69,7 @@ def to_document(
             _fault(number, span) for number, spans in sorted(told.faults.items()) for span in spans
         ],
         "losses": list(losses),
+        "opportunities": None if opportunities is None else [asdict(one) for one in opportunities],
     }
 
 

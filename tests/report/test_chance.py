@@ -18,16 +18,19 @@ def binomial(found: int, of: int, proportion: float) -> float:
 @pytest.mark.parametrize(
     ("found", "of", "told"),
     [
-        (0, 28_000, "0 of 28,000, below 0.011 % at 95 %"),
-        (0, 10, "0 of 10, below 26 % at 95 %"),
-        (0, 0, "0 of 0"),
-        (1, 10, "1 of 10 (0.25 to 45 %)"),  # R: binom.test(1, 10): 0.002529 0.445016
-        (10, 10, "10 of 10 (69 to 100 %)"),  # binom.test(10, 10): 0.6915 1
-        (3, 28_000, "3 of 28,000 (0.0022 to 0.032 %)"),
+        (0, 18, "at most 16 % each at 95 %"),
+        (0, 1, "at most 95 % each at 95 %"),
+        (1, 10, "0.25 to 45 % each at 95 %"),  # R: binom.test(1, 10): 0.002529 0.445016
+        (10, 10, "69 to 100 % each at 95 %"),  # binom.test(10, 10): 0.6915 1
     ],
 )
-def test_a_share_has_its_bounds(found: int, of: int, told: str) -> None:
-    assert chance.share(found, of) == told
+def test_bound_says_what_trials_show_of_each(found: int, of: int, told: str) -> None:
+    assert chance.bound(found, of) == told
+
+
+def test_trials_are_as_many_as_the_bound_asks_for() -> None:
+    assert chance.trials(0.01) == 299
+    assert chance.below(299) <= 0.01 < chance.below(298)
 
 
 @given(st.integers(1, 60).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
@@ -48,13 +51,6 @@ def test_none_of_many_is_the_rule_of_three() -> None:
     assert (1 - chance.below(50)) ** 50 == pytest.approx(0.05)
 
 
-def test_fisher_is_right_about_the_tea() -> None:
-    assert chance.fisher(3, 4, 1, 4) == pytest.approx(0.4857, abs=1e-4)
-    assert chance.fisher(8, 10, 1, 9) == pytest.approx(0.0055, abs=1e-4)
-    assert chance.fisher(0, 9, 0, 9) == 1
-    assert chance.fisher(0, 0, 3, 9) == 1
-
-
 def means(first: chance.Array, second: chance.Array) -> chance.Array:
     return np.asarray(first[:, 0] - second[:, 0])
 
@@ -65,12 +61,21 @@ def test_a_sample_does_not_differ_from_itself(values: list[int]) -> None:
     assert chance.permuted(one, one, means) == 1
 
 
-def test_what_is_plainly_apart_is_unlikely_by_chance_and_as_often_as_it_is_drawn() -> None:
+def test_permutation_of_few_units_goes_through_every_way() -> None:
     low, high = np.zeros((10, 1)), np.ones((10, 1))
-    assert chance.permuted(low, high, means) == pytest.approx(1 / 2000, abs=1 / 1000)
     # Of three and three, two of the twenty ways to share them out are so extreme.
-    few = chance.permuted(low[:3], high[:3], means)
-    assert few == pytest.approx(0.1, abs=0.03)
+    assert chance.permuted(low[:3], high[:3], means) == pytest.approx(2 / 20)
+    assert chance.permuted(low, high, means) == pytest.approx(1 / chance.EXACT_MAX, rel=0.01)
+
+
+def test_units_needed_are_the_fewest_that_can_show_a_difference() -> None:
+    assert chance.units_needed(1) == 4
+    assert chance.attainable(4, 4) == pytest.approx(2 / 70)
+    assert chance.units_needed(9) == 6
+    for tests in (1, 9, 54):
+        needed = chance.units_needed(tests)
+        assert chance.attainable(needed, needed) <= chance.DOUBT / tests
+        assert chance.attainable(needed - 1, needed - 1) > chance.DOUBT / tests
 
 
 def test_ranks_of_equals_are_shared() -> None:

@@ -1,0 +1,176 @@
+"""Opportunities to lose a record: what a campaign without a loss can say about the next one.
+
+Records are not independent trials. A fault loses thousands of them at once, in every partition that
+it reaches, or none at all. So a fault of a run is one trial, however many partitions and cells it
+reached, and only if it gave records a chance to be lost: it changed the leader of a partition or
+destroyed data, and records were acknowledged in the time before that.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.report import chance
+from harness.report.rows import CellRow
+from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
+
+NO_FAULT = "no fault"
+"""The class of what happened before the first fault."""
+
+WANTED = 0.01
+"""The risk at a fault of which it is said how many campaigns without a loss would show it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opportunity:
+    """A fault of a run that could have cost a cell acknowledged records.
+
+    Attributes:
+        fault: Its name, as ``kill#1``; None for a change of leader before the first fault.
+        lost, duplicated: How many records it cost that cell, or wrote twice.
+    """
+
+    run: int
+    cell: str
+    fault: str | None
+    lost: int
+    duplicated: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Risk:
+    """How often faults of one class lost a record.
+
+    Attributes:
+        fault: The class, as ``kill``; ``all`` for all of them.
+        faults: How many had the opportunity.
+        lossy: How many lost a record.
+        campaigns: How many such campaigns without a loss would show a risk below :data:`WANTED`;
+            None where a record was lost.
+    """
+
+    fault: str
+    faults: int
+    lossy: int
+    campaigns: int | None
+
+    @property
+    def words(self) -> str:
+        """``at most 15 % each``, or between what."""
+        return chance.bound(self.lossy, self.faults)
+
+
+def opportunities(
+    cells: Iterable[tuple[int, str, str]],
+    timelines: Mapping[int, Timeline | str],
+    losses: Iterable[Mapping[str, Any]],
+) -> list[Opportunity] | None:
+    """Return the opportunities of every cell; None where the history of a run cannot be read.
+
+    Args:
+        cells: Run, name and topic of each.
+        timelines: By run.
+        losses: Counts by run, cell and fault (:func:`harness.report.losses.by_fault`). A fault that
+            lost a record had the opportunity, whatever else was seen.
+    """
+    counts: dict[tuple[int, str], dict[str | None, list[int]]] = {}
+    for row in losses:
+        of_cell = counts.setdefault((row["run"], row["cell"]), {})
+        count = of_cell.setdefault(first_of(row["fault"]), [0, 0])
+        count[0] += row["lost"]
+        count[1] += row["duplicated"]
+    found = []
+    for run, cell, topic in cells:
+        timeline = timelines.get(run)
+        if not isinstance(timeline, Timeline):
+            return None
+        of_cell = counts.get((run, cell), {})
+        faults = dict.fromkeys((*_faults(timeline, cell, topic), *of_cell))
+        for fault in sorted(faults, key=_by_number):
+            lost, duplicated = of_cell.get(fault, (0, 0))
+            one = Opportunity(run=run, cell=cell, fault=fault, lost=lost, duplicated=duplicated)
+            found.append(one)
+    return found
+
+
+def first_of(faults: str | None) -> str | None:
+    """Return the fault that counts where several are named: their effects are one event."""
+    return faults.partition(",")[0] if faults else None
+
+
+def risks(found: Sequence[Opportunity], cells: Sequence[CellRow]) -> list[Risk]:
+    """Return the risk at a fault by its class, then that of all; none without an opportunity. A
+    fault is counted once, whichever of ``cells`` it reached."""
+    wanted = {(cell.run, cell.cell) for cell in cells}
+    lost: dict[tuple[int, str | None], int] = {}
+    for one in found:
+        if (one.run, one.cell) in wanted:
+            key = one.run, one.fault
+            lost[key] = lost.get(key, 0) + one.lost
+    classes: dict[str, list[int]] = {}
+    for (_, fault), count in lost.items():
+        classes.setdefault(fault.partition("#")[0] if fault else NO_FAULT, []).append(count)
+    if not classes:
+        return []
+    ordered = [(name, classes[name]) for name in sorted(classes)]
+    everything = [("all", list(lost.values()))] if len(ordered) > 1 else []
+    return [_risk(name, counts) for name, counts in (*ordered, *everything)]
+
+
+def in_words(found: Sequence[Opportunity] | None, cells: Sequence[CellRow]) -> str:
+    """Return a sentence on what the loss of no record of ``cells`` shows."""
+    if found is None:
+        return "How many faults could have lost a record is unknown."
+    all_risks = risks(found, cells)
+    if not all_risks:
+        return (
+            "No fault changed a leader or destroyed data while these were acknowledged, so this "
+            "says nothing about faults that do."
+        )
+    one = all_risks[-1]
+    if one.lossy:
+        return f"{one.lossy} of {one.faults} faults that could have lost a record did."
+    return (
+        f"0 losses in {_several(one.faults, 'fault')} that changed a leader or destroyed data "
+        f"while records were acknowledged: {one.words}; "
+        f"{_several(one.campaigns or 0, 'such campaign')} without a loss would show at most "
+        f"{100 * WANTED:.0f} % each."
+    )
+
+
+def _risk(name: str, counts: Sequence[int]) -> Risk:
+    lossy = sum(1 for count in counts if count)
+    needed = None if lossy else -(-chance.trials(WANTED) // len(counts))
+    return Risk(fault=name, faults=len(counts), lossy=lossy, campaigns=needed)
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _by_number(fault: str | None) -> int:
+    return int(fault.rpartition("#")[2]) if fault else 0
+
+
+def _faults(timeline: Timeline, cell: str, topic: str) -> Iterable[str | None]:
+    """The faults that changed a leader of the topic or took data of it, once the cell had acks in
+    the second before the fault began or later."""
+    faults = sorted(timeline.faults, key=lambda fault: fault.start)
+    starts = [fault.start for fault in faults]
+    acks = sorted(timeline.acks.get(cell, ()))
+    for time in (one.time for one in timeline.leader_changes if one.topic == topic):
+        # A leader that comes back after the heal belongs to the fault that it had left for.
+        place = bisect_right(starts, time) - 1
+        fault = faults[place] if place >= 0 else None
+        if _acked(acks, fault, time):
+            yield fault.label if fault else None
+    for fault in faults:
+        if fault.proven and fault.takes_from(topic) and _acked(acks, fault, fault.start):
+            yield fault.label
+
+
+def _acked(acks: Sequence[int], fault: FaultSpan | None, until: int) -> bool:
+    since = fault.start // NS_PER_S - 1 if fault else 0
+    place = bisect_left(acks, since)
+    return place < len(acks) and acks[place] <= until // NS_PER_S
