@@ -17,8 +17,8 @@ BINS = np.geomspace(0.05, 3.6e6, 600)
 """Milliseconds, 3 % apart."""
 
 LASTED_MAX_S = 7 * 24 * 3_600
-"""Sends that are further apart are of no one run: a time among them is damaged. It bounds the
-memory that blocks take."""
+"""Sends that are further apart are of no one run: a time among them is damaged, and the rate of the
+run would mean nothing."""
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000

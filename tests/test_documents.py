@@ -1,0 +1,64 @@
+"""The tables of the documents are whole, and what they list is what there is."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+
+_RULE = re.compile(r"^\|(?: *:?-+:? *\|)+$")
+_CELL_END = re.compile(r"(?<!\\)\|")
+_FENCE = re.compile(r"^```")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def tables(page: Path) -> list[list[tuple[int, str]]]:
+    """Neighbouring lines that begin with a bar, outside of code, with their numbers."""
+    found: list[list[tuple[int, str]]] = []
+    fenced, before = False, False
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        fenced ^= bool(_FENCE.match(line))
+        row = line.startswith("|") and not fenced
+        if row and not before:
+            found.append([])
+        if row:
+            found[-1].append((number, line))
+        before = row
+    return found
+
+
+def test_pages_are_found() -> None:
+    assert {"README.md", "docs/guarantees.md"} <= {name(page) for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_tables_have_a_head_and_rows_of_its_width(page: Path) -> None:
+    for table in tables(page):
+        number, head = table[0]
+        ruled = len(table) > 1 and _RULE.match(table[1][1])
+        assert ruled, f"line {number} is in no table"
+        width = len(_CELL_END.findall(head))
+        wrong = [number for number, line in table if len(_CELL_END.findall(line)) != width]
+        assert not wrong, f"lines {wrong} are not as wide as the head in line {number}"
+
+
+def test_detection_page_has_every_bug_of_the_catalogue_and_no_other() -> None:
+    page = (ROOT / "docs/detection.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.MULTILINE))
+    bugs = {patch.stem for patch in (ROOT / "harness/selftest/bugs").glob("*.patch")}
+    assert told == bugs, "make it again: ackproof selftest --out docs/detection.md"
+    (found, tried) = map(int, re.findall(r"found (\d+) of (\d+) broken brokers", page)[0])
+    assert found <= tried <= len(bugs)
+
+
+def test_readme_counts_nothing_of_the_catalogues() -> None:
+    """A number of bugs, faults or checkers is out of date with the next one."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    stale = re.compile(r"\b\d+ (?:times over|bugs|faults|checkers|guarantees|stories)\b")
+    counted = [line for line in page.splitlines() if stale.search(line)]
+    assert not counted
