@@ -22,7 +22,7 @@ from checkers.evidence.fault_proofs import fault_gaps, unrecorded
 from checkers.evidence.final_read import FinalRead
 from checkers.evidence.final_reads import ReadFacts, ends_not_met, read_gaps, reads_of
 from checkers.evidence.gaps import UNJUDGED, Gap
-from checkers.evidence.writers import Writers
+from checkers.evidence.writers import Writers, folded
 from checkers.raw_logs.directories import Logs, logs_of
 from checkers.timeline.cuts import Cut, cuts_of
 from checkers.timeline.lines import nonsense
@@ -178,10 +178,10 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     if not history.is_dir():  # all of that follows from this
         found = (Gap(words=f"{history} is not there"),)
     findings = (
-        *(gap.words for gap in found),
-        *nonsense(said, files.altered),
-        *steps.failures(tables["phases"]),
+        *steps.failures(tables["phases"]),  # the cause comes first, then what follows from it
         *broke_down,
+        *folded([gap.words for gap in found]),
+        *nonsense(said, files.altered),
         *writers.findings(),
         *ends_not_met(reads),
         *clocks.findings(),

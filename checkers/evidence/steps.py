@@ -59,9 +59,9 @@ def gaps(rows: Sequence[Row]) -> Iterator[str]:
     """What the evidence of every cell lacks for the steps' sake."""
     yield from failures([row for row in rows if _meaning(row).evidence])
     told = {row["phase"] for row in rows if row["event"] == "failed"} | ended(rows)
-    for step, meaning in STEPS.items():
-        if meaning.evidence and step not in told:
-            yield f"the step {step} did not end"
+    missing = [step for step, meaning in STEPS.items() if meaning.evidence and step not in told]
+    if missing:
+        yield f"the step{'s' if len(missing) > 1 else ''} {', '.join(missing)} did not end"
 
 
 def infrastructure_failures(rows: Sequence[Row]) -> Iterator[str]:

@@ -1,0 +1,26 @@
+"""The findings of a run that was cut short: the cause first, its consequences folded."""
+
+from checkers.evidence import steps
+from checkers.evidence.writers import folded
+
+
+def test_steps_that_did_not_end_are_one_sentence() -> None:
+    rows = [
+        {"phase": "deploy", "event": "end", "detail": None},
+        {"phase": "ready", "event": "failed", "detail": "not ready"},
+        {"phase": "heal", "event": "end", "detail": None},
+    ]
+    assert list(steps.gaps(rows)) == [
+        "the step ready failed: not ready",
+        "the steps workload, faults, recover, flush, final-read did not end",
+    ]
+
+
+def test_files_that_were_not_closed_are_one_sentence() -> None:
+    unclosed = [f"sends by c-{number}: not closed by its writer" for number in range(20)]
+    assert list(folded([*unclosed, "another"])) == [
+        "another",
+        "20 files were not closed by their writers: sends by c-0, sends by c-1, sends by c-2 "
+        "and 17 more",
+    ]
+    assert list(folded([*unclosed[:3], "another"])) == [*unclosed[:3], "another"]
