@@ -64,7 +64,8 @@ CHECKERS: Mapping[str, Checker] = {
     ),
     "watermark-regressed": Checker(
         rule=watermark_regressed,
-        summary="acked by all in sync, and the log of a leader ended before it later",
+        summary="acked by all in sync, and the log of a leader, or the end that ListOffsets told, "
+        "ended before it later",
     ),
     "epoch-regressed": Checker(
         rule=epoch_regressed,
