@@ -1,7 +1,10 @@
 """What may be done to a cluster that was there before: by which hands, and written down before."""
 
+import signal
+import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +18,18 @@ from infra.systems.external.journal import FILE, Journal
 from infra.systems.external.restoring import restore
 from infra.systems.external.server import OutsideServer
 from infra.systems.external.survey import survey
+from nemesis.effects import Kill, Terminate
+
+
+class Alone:
+    """A cluster with one server."""
+
+    def __init__(self, server: OutsideServer) -> None:
+        self._server = server
+
+    def server(self, name: str) -> OutsideServer:
+        assert name == self._server.name
+        return self._server
 
 
 def touching(path: Path) -> Handle:
@@ -200,3 +215,42 @@ def test_what_librdkafka_does_not_connect_by_is_told_and_stays_to_be_undone(tmp_
         with pytest.raises(InfraError, match=r"does not connect like that: .*ssl\.ca\.location"):
             act()
     assert journal.left().topics == ["ackproof-t"]
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_killed_broker_behind_a_proxy_is_started_when_the_fault_ends(
+    tmp_path: Path, asked_before: bool
+) -> None:
+    """A proxy accepts connections whether or not the broker behind it runs."""
+    failing = (sys.executable, "-c", "raise SystemExit(1)")
+    handle = touching(tmp_path)
+    if asked_before:  # and it has ended since: there is no process to kill
+        handle = handle.model_copy(
+            update={"commands": {**handle.commands, Action.KILL: (failing,)}}
+        )
+    journal = Journal.begin(tmp_path / FILE, described(handle))
+    server = OutsideServer(7, handle, {"socket.timeout.ms": "100"}, lambda: journal)
+    cluster: Any = Alone(server)
+    effect = Terminate(server.name) if asked_before else Kill(server.name)
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        server.at(*proxy.getsockname())
+        assert effect.apply(cluster)
+        assert not (tmp_path / "start").exists()
+        if not asked_before:
+            assert server.process.state() is ProcessState.EXITED
+        effect.undo(cluster)
+        assert (tmp_path / "start").exists()
+        assert server.process.state() is ProcessState.RUNNING
+    assert not journal.left().down
+
+
+def test_kill_that_fails_is_not_taken_for_done(tmp_path: Path) -> None:
+    failing = (sys.executable, "-c", "raise SystemExit(1)")
+    handle = Handle(commands={Action.KILL: (failing,)})
+    journal = Journal.begin(tmp_path / FILE, described(handle))
+    server = OutsideServer(7, handle, {}, lambda: journal)
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        server.at(*proxy.getsockname())
+        with pytest.raises(InfraError):
+            server.process.signal(signal.SIGKILL)
+        assert server.process.state() is ProcessState.RUNNING

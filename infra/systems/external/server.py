@@ -46,14 +46,16 @@ class OutsideNode:
 
 
 class OutsideProcess:
-    """Implements ``infra.interface.Process``: that it is gone is concluded from that nobody accepts
-    connections. How it ended nobody tells."""
+    """Implements ``infra.interface.Process``. A process that was killed is gone, because that is
+    what was done, whoever still accepts connections at its address, as a proxy does. Else it counts
+    as gone when its port refuses connections. Its exit status is unknown."""
 
     pid = 0
 
     def __init__(self, server: "OutsideServer") -> None:
         self._server = server
         self._paused = False
+        self._killed = False
         self._signals: set[int] = set()
         self.name = server.name
 
@@ -62,6 +64,8 @@ class OutsideProcess:
         return frozenset(self._signals)
 
     def state(self) -> ProcessState:
+        if self._killed:
+            return ProcessState.EXITED
         if self._paused:
             return ProcessState.STOPPED
         return ProcessState.RUNNING if self._server.accepts() else ProcessState.EXITED
@@ -76,9 +80,16 @@ class OutsideProcess:
             raise InfraError(f"{self.name}: nothing stands for signal {signal_number}")
         if action is not Action.RESUME and self.state() is ProcessState.EXITED:
             raise ProcessLookupError(f"{self.name} is down")
+        asked_to_end = signal.SIGTERM in self._signals
         self._signals.add(signal_number)
         self._paused = action is Action.PAUSE
-        self._server.do(action)
+        try:
+            self._server.do(action)
+        except InfraError:
+            # There is nothing left to kill of a process that has done what it was asked to.
+            if action is not Action.KILL or not asked_to_end or self._server.answers():
+                raise
+        self._killed = action is Action.KILL
 
     def wait(self, timeout: float | None = None) -> int:
         limit = _FOREVER_S if timeout is None else timeout
