@@ -17,6 +17,7 @@ Examples:
   ackproof check results/latest                 the checkers again, on the recorded history
   ackproof compare results/A results/B          what changed, and what of it may be chance
   ackproof matrix --systems bundled,kafka:4.1.1 campaigns/quick.yaml    side by side
+  ackproof export results/latest                a history for Jepsen's own checker
   ackproof serve                                results, reports and logs in a browser
   ackproof shrink results/latest                what failed once more, with less and less
   ackproof cluster up                           a standing cluster, to try by hand
@@ -39,6 +40,7 @@ _COMMANDS = {
     "cluster": ("cluster",),
     "compare": ("compare",),
     "doctor": ("doctor",),
+    "export": ("export",),
     "files": ("init", "schema", "validate"),
     "known_losses": ("known-losses",),
     "matrix": ("matrix",),

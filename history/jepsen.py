@@ -21,7 +21,6 @@ held in memory.
 
 import heapq
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +38,9 @@ Pair: TypeAlias = tuple[int | None, str | None]
 """An offset, None where it is not known, and a value."""
 Name: TypeAlias = tuple[str, str | None]
 """Of a record: key and value."""
+
+TABLES = ("sends", "polls", "assignments", "log")
+"""The tables of a history that are read."""
 
 POLLED_AT_ONCE = 500
 """Records that a poll of the final read returns: the default of ``max.poll.records``."""
@@ -271,12 +273,8 @@ def _text(text: Any) -> str:
     return "nil" if text is None else json.dumps(str(text))
 
 
-def main(directory: Path) -> None:
-    """Write the ops of a history to standard output."""
-    tables = {name: reader.read(directory, name) for name in ("sends", "polls", "assignments")}
-    for op in ops(**tables, log=reader.read(directory, "log")):
-        sys.stdout.write(f"{edn(op)}\n")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+def lines(directory: Path) -> Iterator[str]:
+    """Yield the ops of the history in ``directory``, a line each, without its end. Raises
+    DamagedFiles."""
+    tables = {name: reader.read(directory, name) for name in TABLES}
+    yield from map(edn, ops(**tables))

@@ -1,0 +1,68 @@
+"""``ackproof export``: the history of a run for another checker."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from harness import directory as places
+from harness.commands.errors import fail, told
+from harness.exit_status import ExitStatus
+from history import jepsen, manifest, reader
+from history.errors import DamagedFiles
+from history.manifest import PlannedRun
+from history.names import Stem
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof export results/latest > history.edn
+  ackproof export results/latest --run 2 > history.edn
+""",
+)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--run", "number", type=click.IntRange(min=1), help="Which run, if DIR has several.")
+def export(directory: Path, number: int | None) -> None:
+    """Print the history of a run in DIR as operations of Jepsen's Kafka workload, one a line (EDN).
+
+    Exits with 2 if DIR holds no such run, and with 3 if its history is incomplete: a checker would
+    find nothing wrong with what it does not see.
+    """
+    with told():
+        results = places.existing(directory)
+        run = _chosen(results, manifest.read(results).runs, number)
+        history = results / "runs" / str(run.number) / "history"
+        if not history.is_dir():
+            fail(f"{results} holds no history of run {run.number}: no {history}", ExitStatus.USAGE)
+        if absent := dict.fromkeys(_absent(history, run)):
+            raise DamagedFiles({history / name: "is missing" for name in absent})
+        for line in jepsen.lines(history):
+            click.echo(line)
+
+
+def _chosen(results: Path, runs: tuple[PlannedRun, ...], number: int | None) -> PlannedRun:
+    if number is None and len(runs) > 1:
+        fail(f"{results} has the runs 1 to {len(runs)}: say which, --run N", ExitStatus.USAGE)
+    chosen = next((run for run in runs if number in (None, run.number)), None)
+    if chosen is None:
+        fail(f"{results} has no run {number or 1}, but {len(runs)}", ExitStatus.USAGE)
+    return chosen
+
+
+def _absent(history: Path, run: PlannedRun) -> Iterator[str]:
+    """Yield the files that are not there of writers that wrote rows, or never said how many."""
+    empty = {
+        (row["table"], row["writer"], row["topic"], row["partition"])
+        for row in reader.read(history, "closings").to_pylist()
+        if row["rows"] == 0
+    }
+    for writer in run.writers:
+        if writer.table not in jepsen.TABLES or writer.instead_of is not None:
+            continue
+        stems = reader.by_stem(history, writer.table)
+        for partition in writer.partitions or (None,):
+            stem = Stem(table=writer.table, writer=writer.writer, partition=partition)
+            known_empty = (writer.table, writer.writer, *(partition or (None, None))) in empty
+            if stem not in stems and not known_empty:
+                yield f"{stem}.parquet"
