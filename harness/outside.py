@@ -18,6 +18,7 @@ from infra.secrets import Handed
 from infra.sensitive import shown
 from infra.systems.external.described import Described, server_name
 from infra.systems.external.journal import FILE
+from infra.systems.external.reaching import why_silent
 from infra.systems.external.survey import CLEANUP, Surveyed, survey
 from infra.systems.external.system import ExternalSystem
 
@@ -113,7 +114,9 @@ def ask(
     try:
         found = survey(told)
     except ViewUnavailable as silence:
-        raise InfraError(f"{told.bootstrap_servers} does not answer: {silence}") from silence
+        connection = {**told.connection(), "bootstrap.servers": told.bootstrap_servers}
+        why = why_silent(connection, silence)
+        raise InfraError(f"{told.bootstrap_servers} cannot be used: {why}") from silence
     if known not in (None, found.cluster_id):
         # The same address on another day, or by another network.
         there = f"at {told.bootstrap_servers} is another cluster by now, {found.cluster_id}"

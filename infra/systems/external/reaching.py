@@ -1,0 +1,156 @@
+"""Why no client gets an answer from a cluster: what listens at its addresses, and what it
+advertises. Real connections are tried, one after the other."""
+
+import socket
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+_WITHIN_S = 3.0
+_METADATA_S = 5.0
+_PORT = 9092
+"""librdkafka's default."""
+_CORRELATION = b"\x00\x00\x00\x2a"
+_API_VERSIONS = b"\x00\x00\x00\x0a\x00\x12\x00\x00" + _CORRELATION + b"\xff\xff"
+"""ApiVersions v0 without a client id: every Kafka listener in the clear answers it."""
+_TLS = (b"\x15\x03", b"\x16\x03")
+_KAFKA, _SECURED, _HTTP, _ZOOKEEPER = "Kafka", "TLS", "HTTP", "ZooKeeper"
+_NOT_KAFKA: Mapping[str, str] = {
+    _HTTP: "it is an HTTP server, not a broker's listener: give the port of a Kafka listener",
+    _ZOOKEEPER: "it is ZooKeeper, not a broker's listener: give bootstrap.servers, not "
+    "zookeeper.connect",
+}
+
+Address = tuple[str, int]
+
+
+def why_silent(connection: Mapping[str, str], silence: object) -> str:
+    """Return why a client with these properties, ``bootstrap.servers`` among them, gets no answer,
+    and what to do. ``silence``: what is known already, where nothing better is found."""
+    given = [_address(one) for one in connection["bootstrap.servers"].split(",") if one.strip()]
+    obstacles = {address: _obstacle(address) for address in given}
+    if all(obstacles.values()):
+        return "; ".join(
+            f"{_text(address)}: {obstacle}: check bootstrap.servers, and that the broker runs"
+            for address, obstacle in obstacles.items()
+        )
+    unlike = {one: _unlike(one, connection) for one in given if obstacles[one] is None}
+    if all(unlike.values()):
+        return "; ".join(f"{_text(address)}: {reason}" for address, reason in unlike.items())
+    advertised, errors = _metadata(connection)
+    if advertised:
+        return "; ".join(_unreachable(advertised)) or f"it answers, but not this: {silence}"
+    said = errors[0] if errors else silence
+    return f"it lets this client not in: check security.protocol, sasl.* and ssl.*: {said}"
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.strip().rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdecimal():
+        return text.strip().strip("[]"), _PORT
+    return host.strip("[]"), int(port)
+
+
+def _text(address: Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _obstacle(address: Address) -> str | None:
+    """Return why no connection to ``address`` is opened; None where one is."""
+    try:
+        socket.create_connection(address, timeout=_WITHIN_S).close()
+    except socket.gaierror as error:
+        return f"this machine cannot resolve the name ({error.strerror})"
+    except ConnectionRefusedError:
+        return "nothing listens there (connection refused)"
+    except TimeoutError:
+        return f"no connection within {_WITHIN_S:g} s, as behind a firewall"
+    except (OSError, ValueError, OverflowError) as error:
+        return f"no connection: {error}"
+    return None
+
+
+def _metadata(connection: Mapping[str, str]) -> tuple[Mapping[int, Address], Sequence[str]]:
+    """Return which address each broker advertises, and what librdkafka reports meanwhile."""
+    errors: list[str] = []
+
+    def heard(error: KafkaError) -> None:
+        errors.append(error.str())
+
+    try:
+        client = AdminClient({**connection, "log_level": 0, "error_cb": heard})
+        told = client.list_topics(timeout=_METADATA_S)
+    except KafkaException as failure:
+        return {}, errors or [failure.args[0].str()]
+    return {one.id: (one.host, one.port) for one in told.brokers.values()}, errors
+
+
+def _unreachable(advertised: Mapping[int, Address]) -> Iterator[str]:
+    for broker, address in sorted(advertised.items()):
+        if (obstacle := _obstacle(address)) is not None:
+            yield (
+                f"it answers, and broker {broker} advertises {_text(address)}, but {obstacle}: "
+                "set advertised.listeners of the broker to an address that this machine reaches, "
+                "or make the name known here (/etc/hosts)"
+            )
+
+
+def _unlike(address: Address, connection: Mapping[str, str]) -> str | None:
+    """Return in which way the listener is not what the properties say; None where it may be."""
+    wants_tls = connection.get("security.protocol", "plaintext").lower().endswith("ssl")
+    spoken = _spoken(address)
+    if spoken is None:
+        return "something listens there that does not answer as a broker: is it a Kafka listener?"
+    if spoken in _NOT_KAFKA:
+        return _NOT_KAFKA[spoken]
+    if spoken == _SECURED and not wants_tls:
+        return "it speaks TLS: give security.protocol SSL or SASL_SSL under cluster.external.client"
+    if spoken == _KAFKA and wants_tls:
+        return (
+            "it speaks Kafka's protocol without TLS: give security.protocol PLAINTEXT or "
+            "SASL_PLAINTEXT, or the port of the listener with TLS"
+        )
+    return None
+
+
+def _spoken(address: Address) -> str | None:
+    """Return what is spoken there, None where nothing that is known."""
+    answer = _said(address, _API_VERSIONS)
+    if answer[4:8] == _CORRELATION:
+        return _KAFKA
+    if answer.startswith(b"HTTP/"):
+        return _HTTP
+    if answer.startswith(_TLS) or _shakes_hands(address):
+        return _SECURED
+    if _said(address, b"ruok").startswith((b"imok", b"ruok is not executed")):
+        return _ZOOKEEPER
+    answer = _said(address, b"GET / HTTP/1.0\r\n\r\n")
+    return _HTTP if answer.startswith(b"HTTP/") else None
+
+
+def _said(address: Address, words: bytes) -> bytes:
+    try:
+        with socket.create_connection(address, timeout=_WITHIN_S) as connection:
+            connection.sendall(words)
+            return connection.recv(64)
+    except OSError:
+        return b""
+
+
+def _shakes_hands(address: Address) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection(address, timeout=_WITHIN_S) as connection,
+            context.wrap_socket(connection, server_hostname=address[0]),
+        ):
+            return True
+    except ssl.SSLError as error:
+        # One that asks for a certificate of ours, or for another version, speaks TLS, too.
+        return "ALERT" in str(error.reason)
+    except (OSError, ValueError):
+        return False
