@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator
 
 from checkers.catalogue import CATALOGUE
 from harness.campaign.model.section import Section
 from harness.directory import NotResults
+from infra import documents
+from infra.documents import DocumentRefused
 from infra.systems import names
 from infra.systems.metadata_quorum import MetadataQuorum
 from infra.wording import unknown
@@ -87,8 +88,8 @@ def read(file: Path) -> Mapping[str, Story]:
     """All stories of a file, by name, in its order. Raises NotResults saying what is wrong with
     it."""
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = documents.read(file).content
         # By way of JSON, as campaign files are: strict, and with lists for tuples.
         return TypeAdapter(dict[str, Story]).validate_json(json.dumps(content))
-    except (OSError, yaml.YAMLError, ValidationError) as error:
+    except (DocumentRefused, ValidationError) as error:
         raise NotResults(f"{file}: no stories: {error}") from None

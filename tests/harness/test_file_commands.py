@@ -75,3 +75,18 @@ def test_the_schema_is_one_file_of_json() -> None:
     result = invoke("schema")
     assert result.exit_code == 0
     assert json.loads(result.output)["required"] == ["name", "cells", "workload", "faults"]
+
+
+def test_alias_bomb_is_refused_wherever_a_file_is_read(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.yaml"
+    levels = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 10)]
+    bomb.write_text("\n".join(["l0: &l0 [x, x]", *levels]), encoding="utf-8")
+    for command in (
+        ("validate", bomb),
+        ("run", bomb, "--dry-run"),
+        ("known-losses", "--stories", bomb),
+        ("run", QUICK, "--backend", "ssh", "--inventory", bomb, "--dry-run"),
+    ):
+        result = invoke(*command)
+        assert result.exit_code == 2, result.output
+        assert "aliases make it larger" in result.output
