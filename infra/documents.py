@@ -33,6 +33,7 @@ _KINDS = {
     "float_type": "Input should be a number",
     "string_type": "Input should be text",
     "bool_type": "Input should be true or false",
+    "string_too_short": "Input should not be empty",
     "too_short": "Input should be a list with at least one value",
 }
 """What pydantic says in the words of JSON, in those of YAML."""

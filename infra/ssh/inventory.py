@@ -26,14 +26,19 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from infra.documents import DocumentRefused, Problem, problems_of, read
+from infra.worded import VARIABLE, Worded
 
 Role = Literal["broker", "zookeeper", "client"]
 ROLES: tuple[Role, ...] = ("broker", "zookeeper", "client")
 _STAND_FOR = {"controller": "zookeeper"}
 """With KRaft, who keeps the metadata."""
 Port = Annotated[int, Field(ge=1, le=65535)]
-Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$")]
-User = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
+Address = Annotated[
+    str, Worded(r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", "a host name or an IPv4 address")
+]
+User = Annotated[
+    str, Worded(r"^[A-Za-z_][A-Za-z0-9_.-]*$", "a user name: letters, digits, dots, _ and -")
+]
 
 
 def _dotted(field_name: str) -> str:
@@ -54,7 +59,7 @@ class Login(_Section):
     user: User
     port: Port = 22
     key: Path | None = None
-    passphrase_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    passphrase_env: Annotated[str, VARIABLE] | None = None
 
     @field_validator("key")
     @classmethod
@@ -103,7 +108,9 @@ class Inventory(_Section):
     """An inventory file. ``path``: where it was read."""
 
     known_hosts: Path = Path("~/.ssh/known_hosts")
-    directory: Annotated[str, Field(pattern=r"^(~/|/).*[^/]$")] = "~/.ackproof"
+    directory: Annotated[
+        str, Worded(r"^(~/|/).*[^/]$", "a directory that begins with / or ~/, without / at its end")
+    ] = "~/.ackproof"
     defaults: _Defaults = _Defaults()
     hosts: tuple[Host, ...]
 

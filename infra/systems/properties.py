@@ -69,6 +69,12 @@ _IS_PLUG_IN = re.compile(
     r"|\.classes$|^security\.providers$|^config\.providers$"
 )
 """Names of properties that say which classes are loaded, which may read any names."""
+_FORMS: Mapping[str, str] = {
+    "inter.broker.protocol.version": "a version such as 3.9",
+    "max.connections.per.ip.overrides": "ADDRESS:COUNT, several of them with commas between",
+    "metrics.listener": "http://HOST:PORT",
+}
+"""What a text is that the bundled broker has a pattern for."""
 _SLIP = 0.93
 """How much a name must look like a known one to be taken for a slip beside plug-ins."""
 
@@ -125,7 +131,7 @@ class Known:
     def wrong(self, kind: str, name: str, value: Value) -> str | None:
         """Return what is wrong with the value of a property, None for a plug-in's own."""
         schema = self._of(kind).get(name)
-        return None if schema is None else _wrong(value, schema)
+        return None if schema is None else _wrong(name, value, schema)
 
     def _of_plug_in(self, name: str, beside: Collection[str]) -> bool:
         if name.startswith(_PLUG_INS):
@@ -225,7 +231,7 @@ def _with_kraft(broker: Mapping[str, Schema]) -> Mapping[str, Schema]:
     return {OF_ZOOKEEPER: broker[SESSION], **others}
 
 
-def _wrong(value: Value, schema: Schema) -> str | None:
+def _wrong(name: str, value: Value, schema: Schema) -> str | None:
     kind = schema["type"]
     if kind == "integer":
         return _wrong_number(value, schema)
@@ -240,7 +246,7 @@ def _wrong(value: Value, schema: Schema) -> str | None:
     if (choices := schema.get("enum")) and text not in choices:
         return f"one of {', '.join(choices)}, not {value!r}"
     if isinstance(value, bool) or not re.search(schema.get("pattern", "."), text):
-        return f"{value!r} cannot be; a value matches {schema.get('pattern', '.')}"
+        return f"{_FORMS.get(name, 'text that is not empty')}, not {value!r}"
     return None
 
 

@@ -18,6 +18,7 @@ from harness.campaign.model.section import Section
 from harness.campaign.model.values.durations import Duration
 from harness.campaign.model.workload import WorkloadSpec
 from infra.systems.names import external, pinned
+from infra.worded import Worded
 from infra.yaml_document import dump
 from nemesis.interface import OWN_TOPICS
 from nemesis.targets.expressions import with_prefix
@@ -64,7 +65,14 @@ class Skipped(Section):
 class Campaign(Section):
     """A campaign: what to deploy, what to send, what to break, what must hold."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=100)]
+    name: Annotated[
+        str,
+        Worded(
+            r"^[a-z0-9][a-z0-9._-]*$",
+            "small letters, digits, dots, _ and -, a letter or digit first",
+        ),
+        Field(max_length=100),
+    ]
     """What it is called; the directory of its results, too."""
     seed: Annotated[int, Field(ge=0)] | None = None
     """Fixes what is left to chance, unless `--seed` gives another. Without it one is drawn, and

@@ -17,6 +17,7 @@ from harness.campaign.model.section import Section
 from harness.campaign.model.values.sweep import AsWritten, OneOrSeveral, one_or_several, several
 from harness.campaign.model.values.where import Where, holds_for
 from history.cell import SETTINGS, Cell, Scope, Setting, Value, as_text
+from infra.worded import Worded
 
 CELLS_MAX = 200
 """Of one campaign: each has a topic and clients of its own, in one cluster."""
@@ -30,7 +31,9 @@ class Sweep(Section):
     the lists is a cell, with a topic of its own; all live in the same cluster, through the same
     faults."""
 
-    prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]*$", max_length=60)] = ""
+    prefix: Annotated[
+        str, Worded(r"^[a-zA-Z0-9._-]*$", "letters, digits, dots, _ and -"), Field(max_length=60)
+    ] = ""
     """What the names of all topics begin with; on a cluster of your own `ackproof-`, the seed and a
     dash, where nobody says. Whoever gives one names topics with it in targets, too."""
     alone: bool = False

@@ -12,6 +12,7 @@ from harness.campaign.model.section import Section
 from harness.campaign.model.values.sweep import AsWritten, OneOrSeveral, Scalar, Several
 from history.cell import Value
 from infra.systems.metadata_quorum import MetadataQuorum, quorum_of
+from infra.worded import Worded
 
 RUNS_MAX = 500
 """Of one campaign: at a few minutes each, more than a day."""
@@ -22,7 +23,13 @@ COMPARED = "cluster"
 _Brokers = Annotated[int, Field(ge=1, le=99)]
 _ZooKeepers = Annotated[int, Field(ge=1, le=9)]
 _ClientNodes = Annotated[int, Field(ge=1, le=99)]
-_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=40)]
+_Name = Annotated[
+    str,
+    Worded(
+        r"^[a-z0-9][a-z0-9._-]*$", "small letters, digits, dots, _ and -, a letter or digit first"
+    ),
+    Field(max_length=40),
+]
 
 
 class DisksSpec(Section):

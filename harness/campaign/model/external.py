@@ -12,7 +12,7 @@ from harness.campaign.model.section import Section
 from harness.campaign.model.values.sweep import Scalar
 from history.cell import as_text
 from infra.secrets import Secret
-from infra.ssh.inventory import Login
+from infra.ssh.inventory import Address, Login, User
 from infra.systems.external.described import (
     DOCKER_HOST,
     ENGINE,
@@ -23,6 +23,7 @@ from infra.systems.external.described import (
     server_name,
 )
 from infra.systems.security import PROBE
+from infra.worded import VARIABLE, Worded
 
 Word = Annotated[str, Field(min_length=1)]
 Command = Annotated[tuple[Word, ...], Field(min_length=1)]
@@ -31,7 +32,7 @@ Command = Annotated[tuple[Word, ...], Field(min_length=1)]
 class SecretSpec(Section):
     """Where a secret is, which stands in no file that is kept: one of the two."""
 
-    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    env: Annotated[str, VARIABLE] | None = None
     """In this environment variable."""
     file: Word | None = None
     """In this file, without the line break at its end."""
@@ -46,15 +47,15 @@ class SecretSpec(Section):
 class SshSpec(Section):
     """The host on which commands are run."""
 
-    address: Word
+    address: Address
     """A name or an IPv4 address."""
-    user: Word
+    user: User
     """Who logs in there."""
     port: Annotated[int, Field(ge=1, le=65535)] = 22
     """Of its sshd."""
     key: Word | None = None
     """The file with the private key; else the SSH agent's keys and the usual files."""
-    passphrase_env: Word | None = None
+    passphrase_env: Annotated[str, VARIABLE] | None = None
     """The environment variable with the key's passphrase."""
     known_hosts: Word = "~/.ssh/known_hosts"
     """Where its host key must be known already."""
@@ -84,7 +85,7 @@ class HandSpec(Section):
     """A unit, for `systemctl`; by way of `sudo -n` for whoever is not root."""
     container: Word | None = None
     """The name of a container of the Docker Engine (`DOCKER_HOST`, or this machine's)."""
-    compose: Annotated[str, Field(pattern=r"^[^/]+/[^/]+$")] | None = None
+    compose: Annotated[str, Worded(r"^[^/]+/[^/]+$", "PROJECT/SERVICE")] | None = None
     """`PROJECT/SERVICE` of Docker Compose: its only container."""
     commands: CommandsSpec | None = None
     """Commands of your own."""
@@ -115,7 +116,12 @@ class ExternalSpec(Section):
     broker_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """The `broker.id` of each, where they are not the numbers from 1 to `brokers`, nor named under
     `servers`."""
-    servers: Mapping[Annotated[str, Field(pattern=r"^broker-[0-9]{1,9}$")], HandSpec] = {}
+    servers: Mapping[
+        Annotated[
+            str, Worded(r"^broker-[0-9]{1,9}$", "broker-ID with its broker.id, such as broker-1")
+        ],
+        HandSpec,
+    ] = {}
     """The inventory: `broker-` and the `broker.id` of each, and by which hands it may be stopped
     and started. All brokers, or none: then there are no faults that need hands."""
 

@@ -12,6 +12,7 @@ from harness.campaign.model.values.amounts import Rate, Sizes
 from harness.campaign.model.values.sweep import Scalar
 from harness.campaign.model.values.where import Where, holds_for
 from history.cell import Cell
+from infra.worded import Worded
 from workloads import WORKLOADS
 from workloads.interface import Delivery, Group, Load, Transactions
 
@@ -20,7 +21,11 @@ class GroupSpec(Section):
     """A consumer group of each cell, or of some: its members share the partitions, and commit what
     they have read."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=40)]
+    name: Annotated[
+        str,
+        Worded(r"^[a-z0-9][a-z0-9-]*$", "small letters, digits and -, a letter or digit first"),
+        Field(max_length=40),
+    ]
     """What it is called; its `group.id` is the topic, a dash and this name."""
     members: Annotated[int, Field(ge=1)]
     """How many it has. Those beyond the number of partitions are idle until others are gone."""

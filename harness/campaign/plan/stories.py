@@ -22,6 +22,7 @@ from pydantic import Field, TypeAdapter, field_validator
 from harness.campaign.model.section import Section
 from harness.campaign.model.values.durations import DurationRange
 from harness.campaign.plan.faults import Event, When
+from infra.worded import Worded
 from nemesis import FAULTS
 from nemesis.interface import Members
 
@@ -60,7 +61,7 @@ class Step(Section):
     is healed and ``between`` is true.
     """
 
-    step: Annotated[str, Field(pattern=r"^[a-z][a-z-]*$")]
+    step: Annotated[str, Worded(r"^[a-z][a-z-]*$", "small letters and -, a letter first")]
     fault: str
     target: str
     parameters: Mapping[str, Any] = Field(default_factory=dict)

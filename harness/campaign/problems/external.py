@@ -4,6 +4,7 @@ and what such a cluster cannot offer."""
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -17,7 +18,8 @@ from harness.campaign.problems.draft import Draft
 from harness.campaign.problems.properties import mapping
 from history.cell import LIBRDKAFKA, as_text
 from infra import systems
-from infra.documents import Problem
+from infra.documents import Problem, problems_of
+from infra.ssh.inventory import Login
 from infra.systems.external.described import Action
 from infra.systems.names import EXTERNAL, parse
 from infra.systems.security import MECHANISMS, unspoken
@@ -208,7 +210,5 @@ def _hands(spec: ExternalSpec) -> Iterator[Problem]:
         try:
             handle(one)
         except ValidationError as invalid:
-            for error in invalid.errors(include_url=False, include_input=False):
-                where = ".".join(map(str, error["loc"]))
-                reason = str(error["msg"]).removeprefix("Value error, ")
-                yield Problem(field=f"{_WHERE}.servers.{name}.ssh.{where}", reason=reason)
+            for problem in problems_of(invalid, Login.model_json_schema(by_alias=True)):
+                yield replace(problem, field=f"{_WHERE}.servers.{name}.ssh.{problem.field}")

@@ -18,7 +18,7 @@ from infra.interface import Capability
 REFUSALS = [
     ({"runz": 2}, "runz", "unknown key"),
     ({"cluster.broker": 3}, "cluster.broker", "unknown key"),
-    ({"name": "Not Nice"}, "name", "pattern"),
+    ({"name": "Not Nice"}, "name", "small letters"),
     ({"runs": "two"}, "runs", "whole number, not 'two'"),
     ({"runs": True}, "runs", "whole number, not true"),
     ({"runs": 0}, "runs", "greater than or equal to 1"),
@@ -285,7 +285,7 @@ REFUSALS = [
         "cluster.properties.zookeeper.session.timeout.ms",
         "a whole number from 1, not 'soon'",
     ),
-    ({"cluster.compare": {"A b": {}}}, "cluster.compare.A b", "should match pattern"),
+    ({"cluster.compare": {"A b": {}}}, "cluster.compare.A b", "small letters"),
     ({"cluster.compare": {"a": {"b": [1, 2]}}}, "cluster.compare.a.b", "true or false, not [1, 2]"),
     (
         {"cluster.compare": {"a": {"zookeeper.session.timeout.ms": 3000}}},
