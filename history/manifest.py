@@ -209,6 +209,12 @@ class Manifest(_Planned):
         write_text(directory / FILE, self.model_dump_json(indent=1) + "\n")
 
 
+def identity_of(number: int, seed: int) -> str:
+    """Return what the start of a run's first step says of it, so that the history of one run is not
+    taken for that of another."""
+    return f"run {number}, seed {seed}"
+
+
 def _refuse_twice(where: str, what: str, names: Iterable[Hashable]) -> None:
     """Raise ValueError for a name that stands there more than once."""
     for name, times in Counter(names).items():

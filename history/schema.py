@@ -151,7 +151,8 @@ PHASES = pa.schema(
     ]
 )
 """The steps of the run, ``start`` and ``end`` or ``failed`` of each: deploy, ready, workload,
-faults, heal, recover, flush, final-read, failover, collect, teardown."""
+faults, heal, recover, flush, final-read, failover, collect, teardown. ``detail``: why a step
+failed; of the start of deploy which run this is (:func:`history.manifest.identity_of`)."""
 
 INTERRUPTED = "interrupted"
 """The ``detail`` of a step that failed because the user asked to stop."""

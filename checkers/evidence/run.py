@@ -30,7 +30,7 @@ from checkers.timeline.words import Word, orders_of, words_of
 from history import reader
 from history.cell import Cell
 from history.errors import DamagedFiles
-from history.manifest import PlannedRun
+from history.manifest import PlannedRun, identity_of
 from history.reader import Listed
 from history.schema import MEASURES
 from history.storage import AnyPath
@@ -172,7 +172,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *(Gap(words=f"{path}: {why}") for path, why in unclosed.items()),
         *damaged.values(),
         *writers.gaps(),
-        *gaps.of_all(steps.gaps(tables["phases"])),
+        *gaps.of_all(steps.gaps(tables["phases"], identity_of(planned.number, planned.seed))),
         *_lacking(planned, faults, reads, clocks, observation),
     )
     if not history.is_dir():  # all of that follows from this

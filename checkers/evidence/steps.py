@@ -55,8 +55,15 @@ def failures(rows: Sequence[Row]) -> Iterator[str]:
             yield f"the step {row['phase']} failed: {row['detail'] or 'no detail'}"
 
 
-def gaps(rows: Sequence[Row]) -> Iterator[str]:
-    """What the evidence of every cell lacks for the steps' sake."""
+def gaps(rows: Sequence[Row], identity: str) -> Iterator[str]:
+    """What the evidence of every cell lacks for the steps' sake. ``identity``: of the run
+    (:func:`history.manifest.identity_of`), which a history of former days does not tell."""
+    for row in rows:
+        if (row["phase"], row["event"]) == ("deploy", "start") and row["detail"] not in (
+            None,
+            identity,
+        ):
+            yield f"the history is that of {row['detail']}, and not of {identity}"
     yield from failures([row for row in rows if _meaning(row).evidence])
     told = {row["phase"] for row in rows if row["event"] == "failed"} | ended(rows)
     missing = [step for step, meaning in STEPS.items() if meaning.evidence and step not in told]

@@ -17,6 +17,7 @@ from harness.running.deadline import Cancelled, Deadline
 from harness.running.interruption import Interruption
 from harness.running.servers import NothingLeft
 from harness.running.steps.catalogue import STEPS, Step
+from history.manifest import identity_of
 from history.schema import INTERRUPTED
 from infra.interface import InfraError
 
@@ -82,7 +83,9 @@ class _Attempt:
     def carry_out(self) -> None:
         """Carry the step out, and record how it began and ended."""
         name = self._step.name
-        self._run.recorder.phase(name, "start")
+        own = self._run
+        identity = identity_of(own.number, own.seed) if name == "deploy" else None
+        self._run.recorder.phase(name, "start", identity)
         self._tick()
         self._run.progress.phase(name)
         self._thread.start()

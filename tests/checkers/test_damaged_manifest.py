@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import INCONCLUSIVE, PASS, two_cells
+from checked_cells import INCONCLUSIVE, PASS, told, two_cells
 from checked_in_process import checked
-from made_histories import write_campaign
+from made_histories import FINISHED, write_campaign
 
 from history.manifest import FILE
 
@@ -24,6 +24,15 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
         plan["runs"][0]["faults"][0]
     ),
 }
+
+
+@pytest.mark.parametrize(("detail", "own"), [("run 1, seed 1", True), ("run 2, seed 9", False)])
+def test_history_of_another_run_is_noticed(tmp_path: Path, detail: str, own: bool) -> None:
+    first, *others = FINISHED
+    phases = [{**first, "detail": detail}, *others]
+    result = checked(write_campaign(tmp_path, two_cells(phases=phases)))
+    assert result.verdict is (PASS if own else INCONCLUSIVE)
+    assert ("the history is that of run 2, seed 9" in told(result)) is not own
 
 
 @pytest.mark.parametrize("words", CHANGES)

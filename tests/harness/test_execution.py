@@ -153,13 +153,14 @@ def test_asked_again_it_does_not_check(carry_out, tmp_path: Path, interruption) 
 def _record_a_loss(planned: manifest.Manifest, history: Path) -> None:
     """Of every cell's first partition, a record that was acked; the logs are read, and empty."""
     cells = [one.cell for one in planned.runs[0].cells]
+    now = SystemClock().time_ns()
     reads = TableWriter(history, "reads", "final-read")
     for cell in cells:
         for topic, number in cell.topic_partitions:
             sends = TableWriter(history, "sends", f"{cell.name}-0", partition=(topic, number))
             log = TableWriter(history, "log", "final-read", partition=(topic, number))
             for kind, offset in (("invoke", None), ("ok", 0)) if number == 0 else ():
-                sends.append((cell.name, topic, number, 0, 0, kind, 1000, offset, None, None))
+                sends.append((cell.name, topic, number, 0, 0, kind, now, offset, None, None))
             reads.append((topic, number, 0, 0, 0, 0, True, None))
             sends.close()
             log.close()
