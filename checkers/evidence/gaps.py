@@ -31,3 +31,20 @@ def of_all(words: Iterable[str]) -> Iterator[Gap]:
 def concerning(gaps: Iterable[Gap], cell: str) -> Iterator[str]:
     """What a cell lacks, in words, each once."""
     return iter(dict.fromkeys(g.words for g in gaps if g.cells is None or cell in g.cells))
+
+
+_NAMED_MAX = 3
+
+
+def folded(findings: Iterable[str]) -> Iterator[str]:
+    """Yield findings, with one sentence for many that say the same of different things
+    (``t-0: no final read``): a run that is cut short leaves dozens of them."""
+    alike: dict[str, list[str]] = {}
+    for finding in dict.fromkeys(findings):
+        alike.setdefault(finding.partition(": ")[2] or finding, []).append(finding)
+    for words, some in alike.items():
+        if len(some) <= _NAMED_MAX:
+            yield from some
+            continue
+        named = ", ".join(one.partition(": ")[0] for one in some[:_NAMED_MAX])
+        yield f"{words}: {named} and {len(some) - _NAMED_MAX} more"

@@ -21,8 +21,8 @@ from checkers.evidence.ends import End, unaccounted
 from checkers.evidence.fault_proofs import fault_gaps, unrecorded
 from checkers.evidence.final_read import FinalRead
 from checkers.evidence.final_reads import ReadFacts, ends_not_met, read_gaps, reads_of
-from checkers.evidence.gaps import UNJUDGED, Gap
-from checkers.evidence.writers import Writers, folded
+from checkers.evidence.gaps import UNJUDGED, Gap, folded
+from checkers.evidence.writers import Writers
 from checkers.raw_logs.directories import Logs, logs_of
 from checkers.timeline.cuts import Cut, cuts_of
 from checkers.timeline.lines import nonsense

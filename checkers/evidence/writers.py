@@ -33,22 +33,6 @@ class Left:
     cut: bool
 
 
-_NOT_CLOSED = ": not closed by its writer"
-_NAMED_MAX = 3
-
-
-def folded(findings: Sequence[str]) -> Iterator[str]:
-    """Yield findings, with one sentence for all files that their writers did not close: a run that
-    is killed leaves dozens of them."""
-    unclosed = [one.removesuffix(_NOT_CLOSED) for one in findings if one.endswith(_NOT_CLOSED)]
-    if len(unclosed) <= _NAMED_MAX:
-        yield from findings
-        return
-    yield from (one for one in findings if not one.endswith(_NOT_CLOSED))
-    more = f"{', '.join(unclosed[:_NAMED_MAX])} and {len(unclosed) - _NAMED_MAX} more"
-    yield f"{len(unclosed)} files were not closed by their writers: {more}"
-
-
 class Writers:
     """A run's.
 
@@ -210,7 +194,7 @@ class Writers:
         elif closing is None:
             closed = self._closed & {file[:2]}
             told = _words(file) if closed else f"{file[0]} by {file[1]}"
-            yield f"{told}{_NOT_CLOSED}"
+            yield f"{told}: not closed by its writer"
         elif closing.rows and not paths:
             yield f"{_words(file)} is missing; its writer closed it with {closing.rows} rows"
         elif paths:

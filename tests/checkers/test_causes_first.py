@@ -1,7 +1,7 @@
 """The findings of a run that was cut short: the cause first, its consequences folded."""
 
 from checkers.evidence import steps
-from checkers.evidence.writers import folded
+from checkers.evidence.gaps import folded
 
 
 def test_steps_that_did_not_end_are_one_sentence() -> None:
@@ -16,11 +16,10 @@ def test_steps_that_did_not_end_are_one_sentence() -> None:
     ]
 
 
-def test_files_that_were_not_closed_are_one_sentence() -> None:
+def test_findings_alike_are_one_sentence() -> None:
     unclosed = [f"sends by c-{number}: not closed by its writer" for number in range(20)]
     assert list(folded([*unclosed, "another"])) == [
+        "not closed by its writer: sends by c-0, sends by c-1, sends by c-2 and 17 more",
         "another",
-        "20 files were not closed by their writers: sends by c-0, sends by c-1, sends by c-2 "
-        "and 17 more",
     ]
     assert list(folded([*unclosed[:3], "another"])) == [*unclosed[:3], "another"]
