@@ -13,6 +13,7 @@ from checkers.autopsy.causes import Place, cause, told
 from checkers.autopsy.copies import LOOKED_FOR_MAX, copies
 from checkers.autopsy.deduplication import deduplicated
 from checkers.autopsy.explaining import Around, Story, story
+from checkers.autopsy.kinds import Kind
 from checkers.autopsy.rows import AUTOPSY, autopsies
 from checkers.autopsy.scene import Reign, Scene
 from checkers.autopsy.shown import Shown, seen_columns, watermark
@@ -26,14 +27,19 @@ from history.storage import located
 
 LOST = "lost"
 
+_NO_CAUSE = (Kind.UNEXPLAINED, Kind.UNKNOWN)
+"""The faults of these were on at some time, and need not have to do with every record."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autopsies:
     """``of_records``: an :data:`~checkers.autopsy.rows.AUTOPSY` a row of the anomaly, in their
-    order, null where it is none's; ``causes``: the few that are told."""
+    order, null where it is none's; ``causes``: the few that are told; ``faults``: the faults of the
+    cause of each row, comma-separated, null where it has none; None where no row's are known."""
 
     of_records: pa.Array
     causes: Sequence[Cause]
+    faults: pa.Array | None = None
 
 
 def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1) -> Autopsies:
@@ -60,7 +66,17 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
     return Autopsies(
         of_records=autopsies(stories, lost, history.asked[records], scene, found),
         causes=told(causes),
+        faults=_faults(causes, stories, len(records)),
     )
+
+
+def _faults(causes: Sequence[Cause], stories: Sequence[Story], count: int) -> pa.Array:
+    place = np.full(count, NONE, dtype=np.int64)
+    for number, one in enumerate(stories):
+        place[one.records] = number
+    known = [one.faults if one.kind not in _NO_CAUSE else () for one in causes]
+    labels = pa.array([",".join(faults) or None for faults in known], pa.string())
+    return labels.take(pa.array(place, mask=place == NONE))
 
 
 def perform_shown(

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import chain, zip_longest
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers.autopsy.partings import Partings
 from checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
@@ -168,11 +169,16 @@ def _autopsied(
     doubts: list[Doubt],
 ) -> pa.Table:
     """The rows of an anomaly, with the autopsy of each; what they have in common goes into
-    ``causes``."""
+    ``causes``. A row is laid to the faults of its cause, so that a record is laid to the same ones
+    wherever it is counted; to those within whose reach it is where its cause has none."""
     if not len(rows):
         return rows
     try:
         performed = perform()
+        if performed.faults is not None:
+            place = rows.schema.get_field_index("fault")
+            faults = pc.coalesce(performed.faults, rows["fault"].combine_chunks())
+            rows = rows.set_column(place, rows.schema.field(place), faults)
         told = rows.append_column("autopsy", performed.of_records)
     except Exception as error:  # noqa: BLE001 - what was lost is lost, explained or not
         message = f"no autopsies: {error!r}"

@@ -45,6 +45,17 @@ def test_a_deposed_leader_in_one_sentence() -> None:
     assert (cause.records, cause.first_offset, cause.last_offset) == (1_500, 5, 1_504)
 
 
+def test_records_are_laid_to_the_faults_of_their_cause() -> None:
+    """So that the causes of a report and its lost records count the same for each fault."""
+    world = World(acks="1")
+    lose(world, Kind.DEPOSED_LEADER, 1_500, 1_500)
+    performed = world.autopsies()
+    (cause,) = performed.causes
+    assert performed.faults is not None
+    assert performed.faults.to_pylist() == [",".join(cause.faults)] * cause.records
+    assert cause.faults == ("isolate#1",)
+
+
 def test_a_follower_that_was_let_in_too_early_in_one_sentence() -> None:
     world = World(acks="all")
     lose(world, Kind.LET_IN_TOO_EARLY, 2, 3)
