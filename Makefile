@@ -10,7 +10,7 @@ ENGINE := infra/docker/with-engine.sh
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs chromium clients demo test simulate selftest test-long test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs chromium clients demo test simulate selftest test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 side-by-side known-losses reference clients-table lint nightly clean
 
@@ -65,6 +65,9 @@ selftest: setup  ## what finds a broken broker, written to docs/detection.md; ho
 
 test-long: setup  ## the tests that take too long for make test
 	$(BIN)/pytest -m "long and not docker and not ssh and not kafka and not libraries"
+
+tamper: setup  ## HISTORIES=2000 small histories, damaged at random: each is judged as it is, or not at all
+	ACKPROOF_TAMPER=$(or $(HISTORIES),2000) $(BIN)/pytest --numprocesses 2 tests/checkers/test_tampering.py
 
 test-kills: setup  ## kill -9 of the harness at KILLS=100 moments ON="local docker ssh"; minutes each; as root
 	ACKPROOF_KILLS=$(or $(KILLS),100) ACKPROOF_KILLS_ON="$(or $(ON),local)" \

@@ -43,6 +43,7 @@ from made_histories import (
 from raw_logs import batches, write_replicas
 
 from checkers.verdict import CampaignResult, Verdict
+from history import names, storage
 from history.manifest import FILE
 
 EXPECTED: Mapping[str, Verdict] = {
@@ -339,6 +340,49 @@ def _manifest(directory: Path, random: Random) -> str:
     return f"{name} of the manifest changed"
 
 
+WORDS = ("type", "event", "kind", "phase", "destroys", "table")
+IMPOSSIBLE_TIMES = (-1, -(2**63), 0, 2**62, 2**63 - 1)
+
+
+def _nonsense(directory: Path, random: Random) -> str:
+    """A value that no writer can have meant, in a file that is as its writer closed it."""
+    path = _table(directory, random)
+    while path.name.startswith(("closings.", "collected.")):
+        path = _table(directory, random)
+    table = pq.read_table(path)
+    columns = [
+        name for name in table.column_names if name in (*WORDS, "time", "topic", "partition")
+    ]
+    if not len(table) or not columns:
+        return f"{path.name} has no such column"
+    name = random.choice(columns)
+    values = table[name].to_pylist()
+    number = random.randrange(len(values))
+    if name == "time":
+        values[number] = random.choice(IMPOSSIBLE_TIMES)
+    elif name == "partition":
+        values[number] = random.choice([-1, 7, 2**31 - 1])
+    else:
+        values[number] = random.choice(["nonsense", "", "oK", f"{values[number]}x"])
+    place, field = table.column_names.index(name), table.schema.field(name)
+    _rewrite(path, table.set_column(place, field, pa.array(values, field.type)))
+    _close_again(path)
+    return f"{name} of a row of {path.name} was recorded as {values[number]!r}"
+
+
+def _close_again(path: Path) -> None:
+    """Record the digest that a file has now, as its writer would have done."""
+    stem, _ = names.parse(path.name)
+    closings = path.with_name(f"closings.{stem.table}-{stem.writer}.parquet")
+    table = pq.read_table(closings)
+    rows = table.to_pylist()
+    for row in rows:
+        partition = None if row["topic"] is None else (row["topic"], row["partition"])
+        if partition == stem.partition:
+            row["digest"] = storage.digest(path)
+    _rewrite(closings, pa.Table.from_pylist(rows, schema=table.schema))
+
+
 KINDS: Sequence[Kind] = (
     Kind("remove", _remove),
     Kind("truncate", _truncate),
@@ -352,13 +396,14 @@ KINDS: Sequence[Kind] = (
     Kind("column", _column),
     Kind("values", _values),
     Kind("manifest", _manifest),
+    Kind("nonsense", _nonsense),
 )
 
 
-def tamper(directory: Path, random: Random) -> Sequence[str]:
-    """Damage one to three things below a results directory. Returns what."""
-    kinds = [random.choice(KINDS) for _ in range(random.choice([1, 1, 1, 2, 3]))]
-    return [kind.does(directory, random) for kind in kinds]
+def tamper(directory: Path, random: Random, kinds: Sequence[Kind] = KINDS) -> Sequence[str]:
+    """Damage one to three things below a results directory. Return what."""
+    drawn = [random.choice(kinds) for _ in range(random.choice([1, 1, 1, 2, 3]))]
+    return [kind.does(directory, random) for kind in drawn]
 
 
 def contradictions(result: CampaignResult) -> Sequence[str]:
