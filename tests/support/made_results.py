@@ -41,17 +41,17 @@ def guarantee(
     *,
     promised: bool = True,
     held: bool | None = True,
-    broken: int = 0,
+    broken: int | None = None,
     anomaly: str | None = "lost",
     reason: str = "so",
 ) -> Guarantee:
-    """A guarantee, held as promised."""
+    """A guarantee, held as promised. ``broken``: once where it was promised and did not hold."""
     return Guarantee(
         name=name,
         promise="p",
         promised=promised,
         held=held,
-        broken=broken,
+        broken=int(promised and held is False) if broken is None else broken,
         anomaly=anomaly,
         reason=reason,
     )
