@@ -81,11 +81,12 @@ class Guarantee:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outages:
     """The outages that began within the reach of a fault (``kill#1``; several, comma-separated;
-    None: of none). As in :class:`Unavailable`."""
+    None: of none). As in :class:`Unavailable`. ``partition``: ``t-0``, which had the longest."""
 
     fault: str | None
     longest_ms: int
     total_ms: int
+    partition: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +95,15 @@ class Unavailable:
 
     Attributes:
         longest_ms: The longest outage of any of its partitions.
-        total_ms: All outages of all its partitions, added up: two partitions that are unavailable
-            for a second are two seconds.
+        total_ms: All outages of all its partitions, added up: partition-milliseconds.
+        traffic_ms: Likewise, how long its partitions had traffic, from the first send to the last
+            outcome: total_ms is a part of it. None in a result of a former version.
         by_fault: The same by cause.
     """
 
     longest_ms: int
     total_ms: int
+    traffic_ms: int | None = None
     by_fault: tuple[Outages, ...] = ()
 
 
@@ -322,8 +325,7 @@ class Cause:
         first_offset, last_offset: Of the acks; of what stands in the log more than once, the first
             ones there; of what consumers were shown, or replicas hold, there. None where the
             clients were told none.
-        first_time, last_time: Of the acks, or when they were shown; nanoseconds of the Unix epoch.
-            None where nothing tells.
+        first_time, last_time: Of the acks, or when they were shown, in Unix ns; None: unknown.
         leaders, epochs: Who may have acked or appended them, in which leader epoch; of records that
             are gone one each where that is known, none where it is not.
         next_leader, next_epoch, next_offset: Who led next without them, and where its log ended
@@ -390,9 +392,7 @@ class CampaignResult:
         """Every guarantee that was broken, in cells that count as failed for the campaign."""
         for cell in self.cells:
             if cell.counts_as is Verdict.FAIL:
-                yield from (
-                    (cell, guarantee) for guarantee in cell.guarantees if guarantee.is_broken
-                )
+                yield from ((cell, one) for one in cell.guarantees if one.is_broken)
 
     @property
     def infrastructure_failed(self) -> bool:

@@ -12,7 +12,12 @@ from checkers.verdict import CampaignResult, Verdict
 from harness.console import plain as _plain
 from harness.report import consumption
 from harness.report.causes import in_lines
-from harness.report.comparison import Comparison, compare
+from harness.report.comparison import (
+    Comparison,
+    compare,
+    longest_outage,
+    share_unavailable,
+)
 from harness.report.losses import LossWindow, name_of, of_failed
 from harness.report.outcome import BASELINE, HELD, outcome
 from harness.report.rows import COUNTS, CellRow, columns, number, setting, why
@@ -46,7 +51,8 @@ def print_result(
         console.print(consumption_table(counted))
     for cell, names, reason in why(cells):
         _line(console, styled(cell.words, cell.verdict), f"  {names}: {reason}")
-    for line in (*_losses(of_failed(windows, cells)), *in_lines(result, WINDOWS_MAX)):
+    lost = (*_losses(of_failed(windows, cells)), *in_lines(result, WINDOWS_MAX))
+    for line in (*_unavailable(cells), *lost):
         _line(console, line)
     for finding in result.findings:
         _line(console, f"finding: {finding}")
@@ -143,6 +149,18 @@ _NO_COUNT = frozenset({"0", consumption.NOTHING})
 def styled(words: str, verdict: Verdict) -> Text:
     """Words in the verdict's colour."""
     return Text(words, style=_STYLES[verdict])
+
+
+def _unavailable(cells: Sequence[CellRow]) -> Iterator[str]:
+    """Yield how long cells were unavailable, in a line, where any was."""
+    known = [cell.unavailable for cell in cells if cell.unavailable is not None]
+    if any(one.longest_ms for one in known):
+        of = (
+            ""
+            if len(known) == len(cells)
+            else f" in the {len(known)} of {len(cells)} cells where it is known"
+        )
+        yield f"unavailable  longest {longest_outage(known)}; {share_unavailable(known)}{of}"
 
 
 def _losses(windows: Sequence[LossWindow]) -> Iterator[str]:

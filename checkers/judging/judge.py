@@ -209,7 +209,10 @@ def _unavailable(
     )
     if cell.acks == "0" or not whole or not all(found):
         return None
-    return outages.unavailable(totals.counts for totals in found if totals)
+    names = [f"{topic}-{number}" for topic, number in cell.topic_partitions]
+    return outages.unavailable(
+        {name: totals.counts for name, totals in zip(names, found, strict=True) if totals}
+    )
 
 
 def _speed(

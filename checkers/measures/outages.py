@@ -24,7 +24,7 @@ OUTAGE_MIN_NS = 500_000_000
 """Ten times what an ack takes on a busy machine, and a sixth of a short session timeout."""
 
 _NS_PER_MS = 1_000_000
-_TOTAL, _LONGEST = "unavailable", "unavailable at most"
+_TOTAL, _LONGEST, _TRAFFIC = "unavailable", "unavailable at most", "traffic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +124,12 @@ def outages(told: Asked) -> Iterator[Outage]:
 
 
 def counts(told: Asked, faults: FaultWindows) -> dict[str, int]:
-    """The outages of a partition as counts of nanoseconds: in all and at most, over all and by the
-    faults within whose reach they began (:func:`named`)."""
+    """Return the outages of a partition as counts of nanoseconds: in all and at most, over all and
+    by the faults within whose reach they began; and how long it had traffic at all, from the first
+    send to the last outcome."""
     found = list(outages(told))
-    counted: dict[str, int] = {_TOTAL: 0, _LONGEST: 0}
+    lasted = 0 if told.first is None or told.last is None else told.last - told.first
+    counted: dict[str, int] = {_TOTAL: 0, _LONGEST: 0, _TRAFFIC: lasted}
     if not found:
         return counted
     starts = np.array([one.start for one in found], dtype=np.int64)
@@ -185,30 +187,37 @@ def _merged(since: Array, until: Array) -> tuple[Array, Array]:
     return since[first], until[last]
 
 
-def unavailable(partitions: Iterable[Mapping[str, int]]) -> Unavailable | None:
-    """Of a cell, from the counts of its partitions; None where one was not counted."""
-    counted = [dict(one) for one in partitions]
-    found = [spent(one) for one in counted]
+def unavailable(partitions: Mapping[str, Mapping[str, int]]) -> Unavailable | None:
+    """Return the unavailability of a cell, from the counts of its partitions by their names; None
+    where one was not counted."""
+    counted = {name: dict(one) for name, one in partitions.items()}
+    found = [spent(one) for one in counted.values()]
     whole = [one for one in found if one is not None]
     if not whole or len(whole) < len(found):
         return None
-    faults: dict[str | None, list[Spent]] = {}
-    for one in counted:
+    faults: dict[str | None, dict[str, Spent]] = {}
+    for name, one in counted.items():
         for fault, mine in by_fault(one).items():
-            faults.setdefault(fault, []).append(mine)
+            faults.setdefault(fault, {})[name] = mine
     return Unavailable(
         longest_ms=_longest(whole),
         total_ms=_total(whole),
+        traffic_ms=sum(one[_TRAFFIC] for one in counted.values()) // _NS_PER_MS,
         by_fault=tuple(
-            Outages(fault=fault, longest_ms=_longest(some), total_ms=_total(some))
+            Outages(
+                fault=fault,
+                longest_ms=_longest(some.values()),
+                total_ms=_total(some.values()),
+                partition=max(some, key=lambda name: some[name].longest),
+            )
             for fault, some in sorted(faults.items(), key=lambda item: item[0] or "")
         ),
     )
 
 
-def _longest(some: Sequence[Spent]) -> int:
+def _longest(some: Iterable[Spent]) -> int:
     return max(one.longest for one in some) // _NS_PER_MS
 
 
-def _total(some: Sequence[Spent]) -> int:
+def _total(some: Iterable[Spent]) -> int:
     return sum(one.total for one in some) // _NS_PER_MS

@@ -17,7 +17,7 @@ from checkers.verdict import Verdict
 from harness.comparing.sends import Array, Sends
 from harness.comparing.sides import WORST_FIRST, Pooled
 from harness.report import chance
-from harness.report.cell_document import CellDocument
+from harness.report.cell_document import CellDocument, Unavailable
 from harness.report.rows import UNKNOWN, number
 
 PERCENTILES = (50, 95, 99)
@@ -73,8 +73,8 @@ def measures(a: Pooled, b: Pooled) -> Iterator[Measure]:
     yield _proportion("lost", "acked", a, b)
     yield _proportion("duplicated", "sent", a, b)
     yield from _latencies(a, b)
-    yield _away("unavailable, longest", "longest_ms", max, a, b)
-    yield _away("unavailable, a run", "total_ms", mean, a, b)
+    yield _away("unavailable, longest", _longest_ms, max, _milliseconds, (a, b))
+    yield _away("unavailable, share", _share_away, mean, _percent, (a, b))
     yield _throughput(a, b)
 
 
@@ -209,24 +209,37 @@ def _acks_a_second(side: Pooled) -> float | None:
 
 def _away(
     name: str,
-    what: str,
-    combine: Callable[[Sequence[int]], float],
-    a: Pooled,
-    b: Pooled,
+    figure: Callable[[Unavailable], float | None],
+    combine: Callable[[Sequence[float]], float],
+    words: Callable[[float], str],
+    both: tuple[Pooled, Pooled],
 ) -> Measure:
-    sides = [[_told(cell, what) for cell in side.runs] for side in (a, b)]
+    sides = [
+        [None if cell.unavailable is None else figure(cell.unavailable) for cell in side.runs]
+        for side in both
+    ]
     known = [[one for one in side if one is not None] for side in sides]
     if any(len(some) < len(all_) for some, all_ in zip(known, sides, strict=True)):
-        return _number(name, [None, None], _milliseconds, None)
+        return _number(name, [None, None], words, None)
     values = [float(combine(side)) for side in known]
     ranks = chance.ranks([one for side in known for one in side]).tolist()
-    return _number(
-        name, values, _milliseconds, _of_runs([ranks[: len(known[0])], ranks[len(known[0]) :]])
-    )
+    return _number(name, values, words, _of_runs([ranks[: len(known[0])], ranks[len(known[0]) :]]))
 
 
-def _told(cell: CellDocument, what: str) -> int | None:
-    return None if cell.unavailable is None else int(getattr(cell.unavailable, what))
+def _longest_ms(of: Unavailable) -> float:
+    return of.longest_ms
+
+
+def _share_away(of: Unavailable) -> float | None:
+    """Return the share of partition-seconds; None of a result that does not tell how many there
+    were."""
+    if not of.total_ms:
+        return 0.0
+    return of.total_ms / of.traffic_ms if of.traffic_ms else None
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _number(

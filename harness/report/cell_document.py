@@ -39,6 +39,8 @@ class Outages(Part):
     """The longest of any partition."""
     total_ms: int
     """All of all partitions, added up."""
+    partition: str | None = None
+    """The partition with the longest, as `t-0`."""
 
 
 class Unavailable(Part):
@@ -47,7 +49,10 @@ class Unavailable(Part):
     longest_ms: int
     """The longest outage of any of its partitions."""
     total_ms: int
-    """All outages of all its partitions, added up."""
+    """All outages of all its partitions, added up: partition-milliseconds."""
+    traffic_ms: int | None = None
+    """How long its partitions had traffic, each from its first send to its last outcome, added up
+    likewise: the share that was unavailable is `total_ms` of it."""
     by_fault: tuple[Outages, ...] = ()
     """The same by cause."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from checkers.verdict import CampaignResult, Failover, Latency, RunResult, Verdict
+from checkers.verdict import CampaignResult, Failover, Latency, RunResult, Unavailable, Verdict
 from harness.report.rows import (
     UNKNOWN,
     CellRow,
@@ -134,8 +134,8 @@ def _cell_lines(by_cluster: Sequence[Sequence[CellRow]], counted: bool) -> Itera
         yield _line("verdict", by_cluster, _verdict)
         yield _line("lost", by_cluster, lambda cells: _counted(cells, "lost", alarming=True))
         yield _line("duplicated", by_cluster, lambda cells: _counted(cells, "duplicated"))
-    yield _line("unavailable, longest", by_cluster, lambda cells: _away(cells, max, "longest_ms"))
-    yield _line("unavailable, in all", by_cluster, lambda cells: _away(cells, sum, "total_ms"))
+    yield _line("unavailable, longest", by_cluster, lambda cells: _away(cells, longest_outage))
+    yield _line("unavailable, share", by_cluster, lambda cells: _away(cells, share_unavailable))
     yield _line("acks a second", by_cluster, _acks_per_second)
     yield _line("ack, 50 % and 99 % within", by_cluster, lambda cells: _within(cells, "ack"))
     if any(cell.shown_latency for cells in by_cluster for cell in cells):
@@ -202,11 +202,33 @@ def _counted(cells: Sequence[CellRow], name: str, *, alarming: bool = False) -> 
     return Entry(text=told(known, whole and bool(cells)), alarming=alarming and known > 0)
 
 
-def _away(cells: Sequence[CellRow], combine: Callable[[list[int]], int], name: str) -> Entry:
-    known = [getattr(cell.unavailable, name) for cell in cells if cell.unavailable is not None]
+def _away(cells: Sequence[CellRow], words: Callable[[Sequence[Unavailable]], str]) -> Entry:
+    known = [cell.unavailable for cell in cells if cell.unavailable is not None]
     if not known or len(known) < len(cells):
         return Entry(text=UNKNOWN)
-    return Entry(text=seconds(combine(known)))
+    return Entry(text=words(known))
+
+
+def longest_outage(of: Sequence[Unavailable]) -> str:
+    """Return the longest outage in words, with its partition and fault: ``7.3 s (t-0, kill#1)``."""
+    most = seconds(max(one.longest_ms for one in of))
+    outages = [outage for one in of for outage in one.by_fault]
+    if not outages:
+        return most
+    longest = max(outages, key=lambda outage: outage.longest_ms)
+    fault = longest.fault or "no fault was on"
+    return f"{most} ({', '.join(filter(None, (longest.partition, fault)))})"
+
+
+def share_unavailable(of: Sequence[Unavailable]) -> str:
+    """Return how much of the time partitions were unavailable, in words: ``16.7 % (20.0 of 120.0
+    partition-seconds)``."""
+    away_s = sum(one.total_ms for one in of) / 1000
+    traffic_s = sum(one.traffic_ms or 0 for one in of) / 1000
+    if any(one.traffic_ms is None for one in of) or not traffic_s:
+        return f"{away_s:,.1f} partition-seconds"
+    share = 100 * away_s / traffic_s
+    return f"{share:.1f} % ({away_s:,.1f} of {traffic_s:,.1f} partition-seconds)"
 
 
 def _acks_per_second(cells: Sequence[CellRow]) -> Entry:

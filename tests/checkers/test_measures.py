@@ -62,16 +62,20 @@ def test_the_outages_of_a_cell_are_those_of_its_partitions(tmp_path: Path) -> No
     assert found.unavailable == Unavailable(
         longest_ms=3000,
         total_ms=10_000,
+        # From two and three seconds before the first ack to the last one.
+        traffic_ms=round(2000 * (AFTER - BEFORE)) + 5000,
         by_fault=(
-            Outages(fault=None, longest_ms=3000, total_ms=5000),
-            Outages(fault="kill#1", longest_ms=3000, total_ms=5000),
+            Outages(fault=None, longest_ms=3000, total_ms=5000, partition="t-1"),
+            Outages(fault="kill#1", longest_ms=3000, total_ms=5000, partition="t-1"),
         ),
     )
 
 
 def test_acks_that_came_at_once_are_no_outage(tmp_path: Path) -> None:
     (found,) = checked(write_campaign(tmp_path, run())).cells
-    assert found.unavailable == Unavailable(longest_ms=0, total_ms=0)
+    assert found.unavailable is not None
+    assert (found.unavailable.longest_ms, found.unavailable.total_ms) == (0, 0)
+    assert found.unavailable.by_fault == ()
 
 
 def test_of_acks_0_nobody_knows(tmp_path: Path) -> None:
@@ -88,10 +92,10 @@ def test_with_sends_missing_nobody_knows(tmp_path: Path) -> None:
 
 
 def test_of_a_cell_with_a_partition_that_was_not_counted_nobody_knows() -> None:
-    counted = {"unavailable": 5, "unavailable at most": 5}
-    assert outages.unavailable([counted, counted]) is not None
-    assert outages.unavailable([counted, {"acked": 3}]) is None
-    assert outages.unavailable([]) is None
+    counted = {"unavailable": 5, "unavailable at most": 5, "traffic": 9}
+    assert outages.unavailable({"t-0": counted, "t-1": counted}) is not None
+    assert outages.unavailable({"t-0": counted, "t-1": {"acked": 3}}) is None
+    assert outages.unavailable({}) is None
 
 
 def test_what_zookeeper_was_asked(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def results(
             unavailable=Unavailable(
                 longest_ms=away_ms[(number - 1) % len(away_ms)],
                 total_ms=away_ms[(number - 1) % len(away_ms)],
+                traffic_ms=10_000,
             ),
         )
         for number in numbers
@@ -129,7 +130,7 @@ def test_the_same_once_more_is_noise(tmp_path: Path) -> None:
     found = compare(results(tmp_path / "a"), results(tmp_path / "b", seed=2))
     results_ = told(found)
     assert results_.pop("verdict") == "the same"
-    same = ("lost", "duplicated", "unavailable, longest", "unavailable, a run")
+    same = ("lost", "duplicated", "unavailable, longest", "unavailable, share")
     assert {results_.pop(name) for name in same} == {"the same"}
     assert set(results_.values()) <= {"1 run a side cannot tell: 6 would", "the same"}
     assert found.tests == 0

@@ -26,7 +26,7 @@ from checkers.verdict import (
     ZooKeeperWork,
 )
 from harness import report
-from harness.report.comparison import Comparison, compare
+from harness.report.comparison import Comparison, compare, longest_outage, share_unavailable
 from harness.report.rows import rows
 from harness.summary import print_result
 from history.cell import Value
@@ -36,7 +36,12 @@ def cell(run: int, acks: str = "all", **changes: object) -> CellResult:
     away = Unavailable(
         longest_ms=1000 * run,
         total_ms=2500 * run,
-        by_fault=(Outages(fault="kill#1", longest_ms=1000 * run, total_ms=2500 * run),),
+        traffic_ms=25_000,
+        by_fault=(
+            Outages(
+                fault="kill#1", longest_ms=1000 * run, total_ms=2500 * run, partition=f"t-{run}"
+            ),
+        ),
     )
     settings: Mapping[str, Value] = {"acks": acks, "min.insync.replicas": 2}
     made = cell_result(f"acks-{acks}", settings=settings, run=run, unavailable=away)
@@ -113,15 +118,24 @@ def test_every_figure_stands_under_its_cluster() -> None:
         (all_, "verdict"): ("pass", "fail"),
         (all_, "lost"): ("0", "3"),
         (all_, "duplicated"): ("0", "0"),
-        (all_, "unavailable, longest"): ("1.0 s", "2.0 s"),
-        (all_, "unavailable, in all"): ("2.5 s", "5.0 s"),
+        (all_, "unavailable, longest"): ("1.0 s (t-1, kill#1)", "2.0 s (t-2, kill#1)"),
+        (all_, "unavailable, share"): (
+            "10.0 % (2.5 of 25.0 partition-seconds)",
+            "20.0 % (5.0 of 25.0 partition-seconds)",
+        ),
         (all_, "acks a second"): ("1,000", "2,001"),
         (all_, "ack, 50 % and 99 % within"): ("1.5 ms, 150 ms", "3 ms, 300 ms"),
         ("acks=1, min.insync.replicas=2", "verdict"): ("pass", "pass"),
         ("acks=1, min.insync.replicas=2", "lost"): ("0", "0"),
         ("acks=1, min.insync.replicas=2", "duplicated"): ("0", "0"),
-        ("acks=1, min.insync.replicas=2", "unavailable, longest"): ("1.0 s", "2.0 s"),
-        ("acks=1, min.insync.replicas=2", "unavailable, in all"): ("2.5 s", "5.0 s"),
+        ("acks=1, min.insync.replicas=2", "unavailable, longest"): (
+            "1.0 s (t-1, kill#1)",
+            "2.0 s (t-2, kill#1)",
+        ),
+        ("acks=1, min.insync.replicas=2", "unavailable, share"): (
+            "10.0 % (2.5 of 25.0 partition-seconds)",
+            "20.0 % (5.0 of 25.0 partition-seconds)",
+        ),
         ("acks=1, min.insync.replicas=2", "acks a second"): ("1,000", "2,001"),
         ("acks=1, min.insync.replicas=2", "ack, 50 % and 99 % within"): (
             "1.5 ms, 150 ms",
@@ -150,8 +164,11 @@ def test_rounds_of_a_cluster_are_put_together_by_what_they_are() -> None:
     found = table(of)
     all_ = "acks=all, min.insync.replicas=2"
     assert found[all_, "lost"] == ("7", "0")
-    assert found[all_, "unavailable, longest"] == ("3.0 s", "4.0 s")
-    assert found[all_, "unavailable, in all"] == ("15.0 s", "10.0 s")
+    assert found[all_, "unavailable, longest"] == ("3.0 s (t-3, kill#1)", "4.0 s (t-4, kill#1)")
+    assert found[all_, "unavailable, share"] == (
+        "20.0 % (15.0 of 75.0 partition-seconds)",
+        "40.0 % (10.0 of 25.0 partition-seconds)",
+    )
     assert found[all_, "acks a second"] == ("2,001 (1,000 to 3,001)", "4,002")
     within = "3 ms (1.5 ms to 4.5 ms), 300 ms (150 ms to 450 ms)"
     assert found[all_, "ack, 50 % and 99 % within"] == (within, "6 ms, 600 ms")
@@ -172,7 +189,7 @@ def test_one_round_that_is_unknown_makes_it_unknown(known: int | None) -> None:
     found = table(result(cells, runs))
     all_ = "acks=all, min.insync.replicas=2"
     assert found[all_, "lost"] == ("unknown" if known is None else "at least 3", "0")
-    assert found[all_, "unavailable, longest"] == ("unknown", "3.0 s")
+    assert found[all_, "unavailable, longest"] == ("unknown", "3.0 s (t-3, kill#1)")
     assert found["ZooKeeper", "brokers' watches"] == ("unknown", "3,000")
     assert found["Failover, 10 partitions", "led again after"] == ("unknown", "3.1 s")
 
@@ -181,7 +198,10 @@ def test_a_cluster_without_a_result_of_a_cell_has_none() -> None:
     found = table(result([cell(1)], [run(1, PLAIN), run(2, EAGER)]))
     assert found["acks=all, min.insync.replicas=2", "verdict"] == ("pass", "unknown")
     assert found["acks=all, min.insync.replicas=2", "lost"] == ("0", "unknown")
-    assert found["acks=all, min.insync.replicas=2", "unavailable, in all"] == ("2.5 s", "unknown")
+    assert found["acks=all, min.insync.replicas=2", "unavailable, share"] == (
+        "10.0 % (2.5 of 25.0 partition-seconds)",
+        "unknown",
+    )
 
 
 def test_clusters_without_a_name_are_told_by_what_is_swept() -> None:
@@ -270,3 +290,24 @@ def test_the_terminal_has_it_too(directory: Path) -> None:
     console = Console(width=120, file=io.StringIO())
     print_result(console, one, rows(one), ())
     assert "Failover" not in console.file.getvalue(), "it is for comparing"
+
+
+def test_unavailability_of_a_former_version_has_no_share() -> None:
+    former = Unavailable(
+        longest_ms=1500,
+        total_ms=2500,
+        by_fault=(Outages(fault=None, longest_ms=1500, total_ms=2500),),
+    )
+    assert longest_outage([former]) == "1.5 s (no fault was on)"
+    assert share_unavailable([former]) == "2.5 partition-seconds"
+    assert longest_outage([Unavailable(longest_ms=0, total_ms=0)]) == "0.0 s"
+
+
+def test_terminal_tells_the_longest_outage_and_the_share() -> None:
+    console = Console(record=True, width=200, file=io.StringIO())
+    of = result([cell(1), cell(2, unavailable=None)], [run(1, PLAIN), run(2, EAGER)])
+    print_result(console, of, rows(of), [])
+    assert (
+        "unavailable  longest 1.0 s (t-1, kill#1); 10.0 % (2.5 of 25.0 partition-seconds) in the "
+        "1 of 2 cells where it is known"
+    ) in console.export_text()

@@ -107,7 +107,7 @@ def test_each_figure_is_under_its_own_system(made: Sequence[Member]) -> None:
     found = lines(made)
     assert found["lost"] == ["0", "3", "refused"]
     assert found["verdict"] == ["pass", "fail", "refused"]
-    assert found["unavailable, longest"] == ["1.5 s", "4.2 s", "refused"]
+    assert found["unavailable, longest"] == ["1.5 s (kill#1)", "4.2 s (kill#1)", "refused"]
     assert found["acks a second"] == ["100", "100", "refused"]
     assert found["ack, 50 % and 99 % within"] == ["1.5 ms, 3 ms"] * 2 + ["refused"]
 
