@@ -40,9 +40,9 @@ ANOMALIES = pa.schema(
 )
 """One row an anomaly. ``partition``: -1 of what is about no single one. ``time``: of the ack where
 there was one, else of the invoke, nanoseconds of the Unix epoch; of what consumers were shown, or
-read back, when that was; of a transaction, of its commit. ``fault``: the faults of a lost record's
-cause (``kill#1``, comma-separated), else those within whose reach (``checkers.cluster.reach``) that
-is, or null. ``seen``: of a lost record, whether a consumer was shown it before; null where nobody
+read back, when that was; of a transaction, of its commit. ``fault``: the faults of its cause
+(``kill#1``, comma-separated), else those within whose reach (``checkers.cluster.reach``) that is,
+or null. ``seen``: of a lost record, whether a consumer was shown it before; null where nobody
 knows, and of other anomalies."""
 
 

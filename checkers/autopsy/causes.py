@@ -66,6 +66,15 @@ def _held(offsets: Array, copies: Copies) -> dict[int, int]:
     return {broker: count for broker, count in counts.items() if count}
 
 
+_NO_CAUSE = (Kind.UNEXPLAINED, Kind.UNKNOWN)
+"""The faults of these were on at some time, and need not have to do with every record."""
+
+
+def held_responsible(cause: Cause) -> str | None:
+    """Return the faults that the records of a cause are laid to, comma-separated; None for none."""
+    return None if cause.kind in _NO_CAUSE else ",".join(cause.faults) or None
+
+
 def in_order(causes: Iterable[Cause]) -> list[Cause]:
     """The most damning first: what breaks a promise, then what nothing explains. What the settings
     let expect comes last."""

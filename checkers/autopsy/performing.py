@@ -9,11 +9,10 @@ import pyarrow as pa
 
 from checkers.arrays import NONE, Array
 from checkers.autopsy.attribution import Lost, groups
-from checkers.autopsy.causes import Place, cause, told
+from checkers.autopsy.causes import Place, cause, held_responsible, told
 from checkers.autopsy.copies import LOOKED_FOR_MAX, copies
 from checkers.autopsy.deduplication import deduplicated
 from checkers.autopsy.explaining import Around, Story, story
-from checkers.autopsy.kinds import Kind
 from checkers.autopsy.rows import AUTOPSY, autopsies
 from checkers.autopsy.scene import Reign, Scene
 from checkers.autopsy.shown import Shown, seen_columns, watermark
@@ -26,9 +25,6 @@ from history.payload import Identity
 from history.storage import located
 
 LOST = "lost"
-
-_NO_CAUSE = (Kind.UNEXPLAINED, Kind.UNKNOWN)
-"""The faults of these were on at some time, and need not have to do with every record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +70,7 @@ def _faults(causes: Sequence[Cause], stories: Sequence[Story], count: int) -> pa
     place = np.full(count, NONE, dtype=np.int64)
     for number, one in enumerate(stories):
         place[one.records] = number
-    known = [one.faults if one.kind not in _NO_CAUSE else () for one in causes]
-    labels = pa.array([",".join(faults) or None for faults in known], pa.string())
+    labels = pa.array([held_responsible(one) for one in causes], pa.string())
     return labels.take(pa.array(place, mask=place == NONE))
 
 
@@ -111,8 +106,12 @@ def perform_shown(
     )
     places = np.full(len(found.rows), NONE, dtype=np.int64)
     places[shown.rows] = np.arange(len(shown.rows))
-    taken = performed.take(pa.array(places, mask=places == NONE))
-    return Autopsies(of_records=taken, causes=told(causes))
+    of_rows = pa.array(places, mask=places == NONE)
+    return Autopsies(
+        of_records=performed.take(of_rows),
+        causes=told(causes),
+        faults=_faults(causes, stories, len(gone.time)).take(of_rows),
+    )
 
 
 def _stories(

@@ -82,6 +82,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
             windows,
             lost_total=lost_total,
             about=told,
+            losses_by_fault=counted,
             opportunities=trials,
         )
         write_text(directory / PAGE, printable(html))

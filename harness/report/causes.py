@@ -1,18 +1,22 @@
-"""Why anomalies came about: the checkers' autopsies, the damning ones first, long lists folded."""
+"""Why anomalies came about: how many each fault cost each cell, and the checkers' autopsies, those
+that say the same together, the damning ones first, long lists folded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
+from checkers.autopsy.causes import MORE
 from checkers.verdict import CampaignResult, Cause
 
 SHOWN_MAX = 5
-"""Causes that are told at once; further ones are folded."""
+"""Groups of causes that are told at once; further ones are folded."""
 
 DAMNING_MAX = 20
 """Likewise where they break a promise."""
 
 LISTED_MAX = 500
-"""On the page, folded ones too; ``verdict.json`` has all."""
+"""On the page, folded ones too, and of one group; ``verdict.json`` has all."""
 
 
 WHAT = {
@@ -24,36 +28,139 @@ WHAT = {
 }
 """What became of the records that a cause is of."""
 
+COUNTED = {"lost": "lost", "duplicated": "duplicated", "vanished": "shown, and gone"}
+"""What is counted by fault and cell, by its names in ``losses`` of ``verdict.json``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseGroup:
+    """Causes of a run with the same anomaly, kind and faults, in several partitions or cells.
+
+    Attributes:
+        causes: The one that tells most first; never empty.
+    """
+
+    causes: Sequence[Cause]
+
+    @property
+    def first(self) -> Cause:
+        """The cause that is told at once."""
+        return self.causes[0]
+
+    @property
+    def others(self) -> Sequence[Cause]:
+        """The causes that are listed behind it."""
+        return self.causes[1:LISTED_MAX]
+
+    @property
+    def records(self) -> int:
+        """The number of their records."""
+        return sum(cause.records for cause in self.causes)
+
+    @property
+    def promised(self) -> int:
+        """How many of these break a promise."""
+        return sum(cause.promised for cause in self.causes)
+
+    @property
+    def cells(self) -> dict[str, int]:
+        """The number of their records in each cell."""
+        counts: dict[str, int] = {}
+        for cause in self.causes:
+            counts[cause.cell] = counts.get(cause.cell, 0) + cause.records
+        return counts
+
+    @property
+    def place(self) -> str:
+        """Where they are: ``acks-1, t-0``, or ``5 partitions of 2 cells``."""
+        partitions = {(cause.topic, cause.partition) for cause in self.causes}
+        if len(partitions) == 1:
+            return f"{self.first.cell}, {self.first.topic}-{self.first.partition}"
+        of = f"{len(self.cells)} cells" if len(self.cells) > 1 else self.first.cell
+        return f"{len(partitions)} partitions of {of}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Causes:
     """``shown``: told at once; ``folded``: on demand; ``left``: how many more there are."""
 
-    shown: Sequence[Cause]
-    folded: Sequence[Cause]
+    shown: Sequence[CauseGroup]
+    folded: Sequence[CauseGroup]
     left: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """How many records became ``what`` by a fault: in each cell, and in all."""
+
+    run: int
+    fault: str
+    what: str
+    counts: Sequence[int]
+
+    @property
+    def total(self) -> int:
+        """The number in all cells."""
+        return sum(self.counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultTable:
+    """How many records each fault cost each cell: what is told of single losses adds up to it."""
+
+    cells: Sequence[str]
+    lines: Sequence[Line]
+
+
+def by_fault_and_cell(losses: Iterable[Mapping[str, Any]]) -> FaultTable:
+    """Return the table of :func:`harness.report.losses.by_fault`, whose partitions are added up."""
+    rows = sorted(losses, key=_place)
+    cells = list(dict.fromkeys(row["cell"] for row in sorted(rows, key=lambda row: row["cell"])))
+    lines = []
+    for (run, _, fault), of in groupby(rows, key=_place):
+        mine = list(of)
+        for name, what in COUNTED.items():
+            counts = [sum(row[name] for row in mine if row["cell"] == cell) for cell in cells]
+            if any(counts):
+                words = fault or "no fault was on"
+                lines.append(Line(run=run, fault=words, what=what, counts=counts))
+    return FaultTable(cells=cells, lines=lines)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, int, str]:
+    """The run and the fault, in the order in which they were injected."""
+    fault = row["fault"] or ""
+    number = fault.partition(",")[0].rpartition("#")[2]
+    return row["run"], int(number) if number.isdecimal() else 0, fault
 
 
 def causes(result: CampaignResult) -> Causes:
     """Those of a result, in its order: what breaks a promise first."""
-    at_once = max(SHOWN_MAX, min(len(promised(result)), DAMNING_MAX))
-    listed = result.causes[:LISTED_MAX]
-    return Causes(
-        shown=listed[:at_once], folded=listed[at_once:], left=len(result.causes) - len(listed)
-    )
+    found = grouped(result.causes)
+    damning = sum(1 for group in found if group.promised)
+    at_once = max(SHOWN_MAX, min(damning, DAMNING_MAX))
+    listed = found[:LISTED_MAX]
+    return Causes(shown=listed[:at_once], folded=listed[at_once:], left=len(found) - len(listed))
 
 
-def promised(result: CampaignResult) -> list[Cause]:
-    """Those that break a promise."""
-    return [cause for cause in result.causes if cause.promised]
+def grouped(causes: Iterable[Cause]) -> list[CauseGroup]:
+    """Return the causes, those with the same run, anomaly, kind and faults as one, in the order of
+    the first of each. A line that stands for causes that are not told stays by itself."""
+    groups: dict[tuple[object, ...], list[Cause]] = {}
+    for cause in causes:
+        key: tuple[object, ...] = cause.run, cause.anomaly, cause.kind, cause.faults
+        if cause.kind == MORE:
+            key = (*key, cause.topic, cause.partition)
+        groups.setdefault(key, []).append(cause)
+    return [CauseGroup(causes=tuple(of)) for of in groups.values()]
 
 
 def in_lines(result: CampaignResult, most: int) -> Iterator[str]:
-    """Each of these in a line, for a terminal; at most so many."""
-    damning = promised(result)
-    for cause in damning[:most]:
-        where = f"{cause.cell}, {cause.topic}-{cause.partition}"
-        what = f"{cause.promised:,} promised records {WHAT[cause.anomaly]}"
-        yield f"why   {where}: {what}: {cause.sentence}"
+    """Each group that breaks a promise in a line, for a terminal; at most so many."""
+    damning = [group for group in grouped(result.causes) if group.promised]
+    for group in damning[:most]:
+        what = f"{group.promised:,} promised records {WHAT[group.first.anomaly]}"
+        example = "" if len(group.causes) == 1 else "for example, "
+        yield f"why   {group.place}: {what}: {example}{group.first.sentence}"
     if len(damning) > most:
         yield f"why   {len(damning) - most} further causes: see the report"

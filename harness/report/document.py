@@ -96,8 +96,9 @@ class FaultDocument(Part):
 
 
 class LossDocument(Part):
-    """Records of one partition that were acknowledged, or else sent, within the reach of the same
-    fault: rows of `anomalies.parquet`, counted."""
+    """Records of one partition whose cause has to do with the same fault, or, where no cause is
+    known, that were acknowledged, sent or shown within its reach: rows of `anomalies.parquet`,
+    counted."""
 
     run: int
     """The run's number."""
@@ -113,6 +114,8 @@ class LossDocument(Part):
     """How many are lost."""
     duplicated: int
     """How many stand in the log twice."""
+    vanished: int = 0
+    """How often a consumer was shown one that is gone."""
 
 
 class OpportunityDocument(Part):
@@ -238,7 +241,7 @@ class VerdictDocument(Part):
     faults: tuple[FaultDocument, ...] = ()
     """What was broken, by run and time."""
     losses: tuple[LossDocument, ...] = ()
-    """What was lost and duplicated, by partition and fault."""
+    """What was lost, duplicated, and shown and gone, by partition and fault."""
     opportunities: tuple[OpportunityDocument, ...] | None = None
     """The faults that could have lost records of a cell, those that lost none among them; of cells
     of which it is known what was lost. Null where the history of a run cannot be read."""

@@ -22,7 +22,8 @@ AUTOPSIES_FILE = "autopsies.parquet"
 LISTED_MAX = 100_000
 """Records that the page names one by one; further ones are in ``anomalies.parquet`` alone."""
 
-_COUNTED = ("lost", "duplicated")
+_COUNTED = {"lost": "lost", "duplicated": "duplicated", "vanished-read": "vanished"}
+"""The anomalies that are counted by fault, and their names there."""
 
 Row = Mapping[str, Any]
 
@@ -97,15 +98,16 @@ def require_counts(directory: AnyPath, counts: Mapping[str, int]) -> None:
 
 
 def by_fault(directory: AnyPath) -> list[dict[str, Any]]:
-    """How many records are lost and duplicated, by run, cell, partition and fault; in that order.
-    Raises as :func:`lost`."""
+    """Return how many records are lost, duplicated, and shown and gone, by run, cell, partition and
+    fault; in that order. Raises as :func:`lost`."""
     place = ["run", "cell", "topic", "partition", "fault"]
     rows = _rows(directory)
-    told = rows.filter(pc.is_in(rows["anomaly"], pa.array(_COUNTED)))
+    told = rows.filter(pc.is_in(rows["anomaly"], pa.array(list(_COUNTED))))
     counts: dict[tuple[Any, ...], dict[str, int]] = {}
     for row in told.group_by([*place, "anomaly"]).aggregate([([], "count_all")]).to_pylist():
-        count = counts.setdefault(tuple(row[name] for name in place), dict.fromkeys(_COUNTED, 0))
-        count[row["anomaly"]] = row["count_all"]
+        key = tuple(row[name] for name in place)
+        count = counts.setdefault(key, dict.fromkeys(_COUNTED.values(), 0))
+        count[_COUNTED[row["anomaly"]]] = row["count_all"]
     ordered = sorted(counts, key=lambda key: (*key[:-1], key[-1] or ""))
     return [{**dict(zip(place, key, strict=True)), **counts[key]} for key in ordered]
 

@@ -15,7 +15,7 @@ from checkers.measures.outages import OUTAGE_MIN_NS
 from checkers.verdict import CampaignResult, Verdict
 from harness.report import consumption, figures, losses, transactions
 from harness.report.about import About, lasted, moment
-from harness.report.causes import WHAT, causes
+from harness.report.causes import WHAT, by_fault_and_cell, causes
 from harness.report.comparison import compare, label, seconds
 from harness.report.opportunities import Opportunity, Risk, in_words, risks
 from harness.report.outcome import outcome
@@ -81,6 +81,7 @@ def render(
     *,
     lost_total: int,
     about: About | None = None,
+    losses_by_fault: Sequence[Mapping[str, Any]] = (),
     opportunities: Sequence[Opportunity] | None = None,
 ) -> str:
     """The page.
@@ -93,6 +94,7 @@ def render(
         timelines: By run number; a string says why there is none.
         windows: The lost records that are named.
         lost_total: How many there are.
+        losses_by_fault: What was lost, duplicated and vanished, by partition and fault.
         opportunities: The faults that could have lost records, by cell; None where unknown.
     """
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
@@ -112,6 +114,7 @@ def render(
         setting=setting,
         matrices=_matrices(result, cells),
         causes=causes(result),
+        by_fault=by_fault_and_cell(losses_by_fault),
         what=WHAT,
         comparison=compare(result, cells),
         consumption=consumption.tables(result),

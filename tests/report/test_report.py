@@ -20,7 +20,8 @@ from rich.console import Console
 from checkers.verdict import ANOMALIES, CampaignResult, Cause, CellResult, RunResult, Verdict
 from harness import report
 from harness.cli import cli
-from harness.report import figures
+from harness.report import figures, losses
+from harness.report.causes import by_fault_and_cell
 from harness.summary import cells_table, print_result
 from history.manifest import Manifest, PlannedRun
 from history.schema import CLUSTER, FAULTS, SENDS
@@ -263,6 +264,7 @@ def because(number: int, *, promised: int = 0, anomaly: str = "lost") -> Cause:
         promised=promised,
         first_time=T0,
         last_time=T0 + SECOND,
+        faults=(f"kill#{number}",),
     )
 
 
@@ -278,7 +280,64 @@ def test_why_records_were_lost_stands_below_the_matrix_and_long_lists_fold(
     assert "2 promised" in section
     assert "unexplained" in section
     assert section.index("story 5") < section.index("3 further causes") < section.index("story 6")
-    assert "<h2>Why</h2>" not in page_of(directory)
+    assert '<ul class="causes">' not in page_of(directory)
+
+
+def test_causes_with_the_same_fault_and_kind_are_one_entry_with_counts(directory: Path) -> None:
+    first = because(1)
+    told = (first, replace(first, partition=1), replace(first, cell="acks-1.minisr-2", topic="u"))
+    page = page_of(directory, replace(RESULT, causes=(*told, because(2))))
+    section = page[page.index("<h2>Why</h2>") :]
+    assert "3 partitions of 2 cells</b>, kill#1: <b>27</b> records lost" in section
+    assert "2 more causes of the same kind" in section
+    assert "acks-1.minisr-1, t-0</b>, kill#2: <b>9</b> records lost" in section
+
+
+def test_terminal_tells_causes_of_one_kind_in_one_line(directory: Path) -> None:
+    first = because(1, promised=2)
+    told = printed(directory, replace(RESULT, causes=(first, replace(first, partition=1))))
+    (line,) = (line for line in told.splitlines() if line.startswith("why "))
+    assert "2 partitions of acks-1.minisr-1: 4 promised records lost: for example, story 1" in line
+
+
+def test_why_counts_by_fault_and_cell_what_lost_records_counts_by_partition(
+    directory: Path,
+) -> None:
+    made = {"run": 1, "topic": "t", "producer": 0, "time": T0}
+    rows = [
+        {
+            **made,
+            "cell": cell,
+            "anomaly": anomaly,
+            "partition": n % 2,
+            "sequence": n,
+            "fault": fault,
+        }
+        for n, (cell, anomaly, fault) in enumerate(
+            [
+                ("acks-1.minisr-1", "lost", "kill#10"),
+                ("acks-1.minisr-1", "lost", "kill#10"),
+                ("acks-1.minisr-1", "lost", "isolate#2"),
+                ("acks-all.minisr-1", "lost", "kill#10"),
+                ("acks-all.minisr-1", "duplicated", None),
+                ("acks-all.minisr-1", "vanished-read", "isolate#2"),
+            ]
+        )
+    ]
+    write_table(directory / "anomalies.parquet", ANOMALIES, rows)
+    table = by_fault_and_cell(losses.by_fault(directory))
+    assert table.cells == ["acks-1.minisr-1", "acks-all.minisr-1"]
+    assert [(one.fault, one.what, *one.counts, one.total) for one in table.lines] == [
+        ("no fault was on", "duplicated", 0, 1, 1),
+        ("isolate#2", "lost", 1, 0, 1),
+        ("isolate#2", "shown, and gone", 0, 1, 1),
+        ("kill#10", "lost", 2, 1, 3),
+    ]
+    windows = losses.windows(losses.lost(directory)[0])
+    for line in table.lines:
+        mine = [len(one.rows) for one in windows if one.fault == line.fault]
+        assert line.what != "lost" or sum(mine) == line.total
+    assert "in all</th>" in page_of(directory)
 
 
 def test_each_cause_says_what_became_of_the_records(directory: Path) -> None:

@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from checkers.arrays import NONE
-from checkers.autopsy.causes import Place, told
+from checkers.autopsy.causes import Place, held_responsible, told
 from checkers.autopsy.performing import Autopsies
 from checkers.autopsy.repeats.explaining import Repeat, RepeatStory, repeats_of, stories
 from checkers.autopsy.repeats.telling import sentence
@@ -56,6 +57,7 @@ def perform_repeated(
             else one
             for one in told(causes)
         ],
+        faults=pa.array([held_responsible(causes[row["cause"] - 1]) for row in rows], pa.string()),
     )
 
 
