@@ -83,6 +83,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
             lost_total=lost_total,
             about=told,
             losses_by_fault=counted,
+            order=losses.order(directory),
             opportunities=trials,
         )
         write_text(directory / PAGE, printable(html))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.verdict import ANOMALIES, Verdict
+from harness.report.order import OutOfOrder, out_of_order
 from harness.report.rows import CellRow, told
 from history import storage
 from history.errors import DamagedFiles
@@ -110,6 +111,11 @@ def by_fault(directory: AnyPath) -> list[dict[str, Any]]:
         count[_COUNTED[row["anomaly"]]] = row["count_all"]
     ordered = sorted(counts, key=lambda key: (*key[:-1], key[-1] or ""))
     return [{**dict(zip(place, key, strict=True)), **counts[key]} for key in ordered]
+
+
+def order(directory: AnyPath) -> OutOfOrder:
+    """Return the sends that were acked out of order. Raises as :func:`lost`."""
+    return out_of_order(_rows(directory))
 
 
 def first_rows(directory: AnyPath) -> dict[tuple[int, str, str], Row]:

@@ -18,6 +18,7 @@ from harness.report.about import About, lasted, moment
 from harness.report.causes import WHAT, by_fault_and_cell, causes
 from harness.report.comparison import compare, label, seconds
 from harness.report.opportunities import Opportunity, Risk, in_words, risks
+from harness.report.order import OutOfOrder
 from harness.report.outcome import outcome
 from harness.report.rendering import templates
 from harness.report.rows import (
@@ -82,6 +83,7 @@ def render(
     lost_total: int,
     about: About | None = None,
     losses_by_fault: Sequence[Mapping[str, Any]] = (),
+    order: OutOfOrder | None = None,
     opportunities: Sequence[Opportunity] | None = None,
 ) -> str:
     """The page.
@@ -95,6 +97,7 @@ def render(
         windows: The lost records that are named.
         lost_total: How many there are.
         losses_by_fault: What was lost, duplicated and vanished, by partition and fault.
+        order: The sends that were acked out of order; None where they were not looked at.
         opportunities: The faults that could have lost records, by cell; None where unknown.
     """
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
@@ -115,6 +118,7 @@ def render(
         matrices=_matrices(result, cells),
         causes=causes(result),
         by_fault=by_fault_and_cell(losses_by_fault),
+        order=order.words if order else "",
         what=WHAT,
         comparison=compare(result, cells),
         consumption=consumption.tables(result),
