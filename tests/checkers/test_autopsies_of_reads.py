@@ -13,6 +13,7 @@ from made_consumers import Seen as Shown
 from made_histories import at, indexed, state
 from made_losses import Planted, World, cut_for_one_that_never_heard, lose
 
+from checkers.autopsy.causes import held_responsible
 from checkers.autopsy.kinds import Kind
 from checkers.autopsy.performing import Autopsies, perform_shown
 from checkers.reads.anomalies import INCONSISTENT, VANISHED, Promises
@@ -87,6 +88,10 @@ def test_what_was_shown_and_is_gone_is_laid_to_what_was_planted(planted: Losses,
             told.add(row["sequence"])
             agrees(by_sequence[row["sequence"]], autopsy)
         assert sum(cause.records for cause in found.causes) == len(rows)
+        assert found.faults is not None
+        of_cause = {cause.number: held_responsible(cause) for cause in found.causes}
+        laid = [of_cause[autopsy["cause"]] for autopsy in found.of_records.to_pylist()]
+        assert found.faults.to_pylist() == laid
         assert all(cause.promised == cause.records for cause in found.causes)
     # Of offsets that were lost more than once the last that was shown is told.
     gone = {ack.offset for ack in world.sends if ack.type == "ok" and ack.sequence in by_sequence}

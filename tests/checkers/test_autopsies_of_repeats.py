@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from made_repeats import EXPECTED, NEVER_RESENT, NUMBERED, Way, World, repeat
 
+from checkers.autopsy.causes import held_responsible
 from checkers.autopsy.kinds import Kind
 from checkers.verdict import Cause
 
@@ -46,6 +47,10 @@ def holds(world: World) -> None:
             assert row["acked_offset"] == row["offsets"][1]
             assert len(row["producer_sequences"]) == 2
     assert next(rows, None) is None
+    assert performed.faults is not None
+    of_cause = {cause.number: held_responsible(cause) for cause in causes}
+    told = [of_cause[row["cause"]] for row in performed.of_records.to_pylist()]
+    assert performed.faults.to_pylist() == told
 
 
 @ANY_MACHINE
