@@ -38,6 +38,7 @@ from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
 from checkers.catalogue import CHECKERS
 from checkers.check import evidence
 from checkers.evidence.final_read import FinalRead
+from checkers.evidence.times import EVER
 from checkers.reconciling.items import work_items
 from checkers.reconciling.partition_totals import PartitionTotals
 from checkers.reconciling.task import rows_of
@@ -159,13 +160,16 @@ def with_files(
     sends = []
     for producer in sorted({event.producer for event in partition.sends}):
         rows = [vars(event) for event in partition.sends if event.producer == producer]
-        sends.append(_written(directory / f"sends.{producer}.parquet", SENDS, rows, row_group))
+        sends.append(
+            _written(directory / f"sends.{TOPIC}.0.{producer}.parquet", SENDS, rows, row_group)
+        )
     log = [{**vars(one), "cell": None if one.producer is None else CELL} for one in partition.log]
     return replace(
         item,
         sends=sends,
-        log=[_written(directory / "log.parquet", LOG, log, row_group)],
+        log=[_written(directory / f"log.{TOPIC}.0.reader.parquet", LOG, log, row_group)],
         records=len(log),
+        recorded_within=EVER,  # times begin at 0
         **{"read": FinalRead(complete=True, start=0, end=partition.end), **changes},
     )
 
@@ -324,7 +328,9 @@ def test_a_file_that_cannot_be_read_is_told_by_the_whole(tmp_path: Path, item: W
     damaged = Path(given_item.sends[0])
     damaged.write_bytes(damaged.read_bytes()[:-9])
     assert split_of(given_item, 10) is None
-    assert any("sends.1.parquet" in doubt.message for doubt in whole(given_item)[1].doubts)
+    assert any(
+        f"sends.{TOPIC}.0.1.parquet" in doubt.message for doubt in whole(given_item)[1].doubts
+    )
 
 
 @pytest.fixture(scope="module")
