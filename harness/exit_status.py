@@ -9,6 +9,10 @@ from enum import IntEnum
 from checkers.verdict import CampaignResult, Verdict
 
 
+class Unconfirmed(ValueError):
+    """The user must say that something is meant, and has not: :attr:`ExitStatus.USAGE`."""
+
+
 class ExitStatus(IntEnum):
     """The numbers that scripts depend on."""
 

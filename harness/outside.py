@@ -12,6 +12,7 @@ from harness.campaign.model.external import described
 from harness.campaign.plan.runs import RunPlan
 from harness.campaign.plan.timings import CampaignTimings
 from harness.campaign.problems.external import IN_FORCE
+from harness.exit_status import Unconfirmed
 from infra.documents import Problem
 from infra.interface import InfraError, ViewUnavailable
 from infra.secrets import Handed
@@ -95,8 +96,8 @@ def ask(
     campaign: Campaign, cluster: ClusterSpec, confirm: Callable[[str], bool], *, yes: bool
 ) -> Iterator[Problem]:
     """Ask before the first run on the cluster, and look at it. What is not as the campaign says is
-    a problem; raises InfraError where it does not answer, a secret is not there, or nobody says
-    yes.
+    a problem. Raises InfraError where it does not answer or a secret is not there, Unconfirmed
+    where the user does not say yes.
 
     It is asked before anything is connected: a campaign file may come from anybody, and names the
     files whose content is a password, and who is told it.
@@ -107,7 +108,7 @@ def ask(
 
     def meant(question: str) -> None:
         if not yes and not confirm(question):
-            raise InfraError(f"{question}: --yes says that it is meant")
+            raise Unconfirmed(f"{question}; add --yes if that is meant")
 
     if known is None:
         meant(f"this is the first run on the cluster at {told.bootstrap_servers} by these hands")

@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from harness.directory import NotAlone, NotResults
-from harness.exit_status import ExitStatus
+from harness.exit_status import ExitStatus, Unconfirmed
 from history.errors import HistoryError
 from infra.documents import DocumentRefused
 from infra.interface import InfraError
@@ -24,7 +24,7 @@ def told() -> Iterator[None]:
         click.echo(str(refused), err=True)  # each line begins with file, line and column
         many = len(refused.problems)
         fail(f"{refused.path}: {many} problem{'s' if many > 1 else ''}", ExitStatus.USAGE)
-    except (NotResults, NotAlone) as usage:
+    except (NotResults, NotAlone, Unconfirmed) as usage:
         fail(str(usage), ExitStatus.USAGE)
     except (InfraError, HistoryError, OSError) as failure:
         if debugging():

@@ -185,7 +185,7 @@ def test_it_is_asked_before_anything_is_connected(tmp_path: Path) -> None:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         path = written(tmp_path, CREATE, **{"bootstrap.servers": address})
         done = run(path, "run", path.name, "--out", "results")
-        assert done.returncode == 5, done.stderr
+        assert done.returncode == 2, done.stderr
         assert f"first run on the cluster at {address}" in done.stderr
         with pytest.raises(BlockingIOError):
             listener.accept()
