@@ -134,7 +134,7 @@ def _counted(side: Pooled, what: str, found: int | None, among: int | None) -> s
         return UNKNOWN
     # Of no acked record, 12 sent that stand twice among 10 are not 12 of 10.
     told = f"{found:,} of {among:,}" if found <= among else number(found)
-    faults = side.faults(what)
+    faults = side.faults() if what == "lost" else None
     if faults is None:
         return told
     struck, of = faults

@@ -67,15 +67,15 @@ class Pooled:
         known = [value for value in values if value is not None]
         return sum(known) if len(known) == len(values) else None
 
-    def faults(self, what: str) -> tuple[int, int] | None:
-        """Return in how many faults records were ``lost`` or ``duplicated``, and how many could
-        have cost some (:mod:`harness.report.opportunities`); None where that is not known."""
+    def faults(self) -> tuple[int, int] | None:
+        """Return in how many faults records were lost, and how many could have cost some
+        (:mod:`harness.report.opportunities`); None where that is not known."""
         every = self.side.document.opportunities
         if every is None:
             return None
         runs = {run.run for run in self.runs}
         mine = [one for one in every if one.run in runs and one.cell == self.runs[0].cell]
-        return sum(1 for one in mine if getattr(one, what)), len(mine)
+        return sum(1 for one in mine if one.lost), len(mine)
 
     @cached_property
     def sends(self) -> Sequence[Sends]:

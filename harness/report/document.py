@@ -128,11 +128,9 @@ class OpportunityDocument(Part):
     cell: str
     """The cell's name."""
     fault: str | None
-    """The fault, as `kill#1`; null for a change of leader before the first fault."""
+    """The fault, as `kill#1`; null for losses without a fault."""
     lost: int
     """How many acknowledged records of the cell were lost to it."""
-    duplicated: int
-    """How many stand in the log twice."""
 
 
 class CauseDocument(Part):

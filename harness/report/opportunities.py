@@ -7,6 +7,7 @@ destroyed data, and records were acknowledged in the time before that.
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from harness.report.rows import CellRow
 from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 
 NO_FAULT = "no fault"
-"""The class of what happened before the first fault."""
+"""The class of losses without a fault."""
 
 WANTED = 0.01
 """The risk at a fault of which it is said how many campaigns without a loss would show it."""
@@ -27,15 +28,14 @@ class Opportunity:
     """A fault of a run that could have cost a cell acknowledged records.
 
     Attributes:
-        fault: Its name, as ``kill#1``; None for a change of leader before the first fault.
-        lost, duplicated: How many records it cost that cell, or wrote twice.
+        fault: Its name, as ``kill#1``; None for losses without a fault.
+        lost: How many records it cost that cell.
     """
 
     run: int
     cell: str
     fault: str | None
     lost: int
-    duplicated: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,23 +74,22 @@ def opportunities(
         losses: Counts by run, cell and fault (:func:`harness.report.losses.by_fault`). A fault that
             lost a record had the opportunity, whatever else was seen.
     """
-    counts: dict[tuple[int, str], dict[str | None, list[int]]] = {}
+    counts: dict[tuple[int, str], Counter[str | None]] = {}
     for row in losses:
-        of_cell = counts.setdefault((row["run"], row["cell"]), {})
-        count = of_cell.setdefault(first_of(row["fault"]), [0, 0])
-        count[0] += row["lost"]
-        count[1] += row["duplicated"]
+        of_cell = counts.setdefault((row["run"], row["cell"]), Counter())
+        of_cell[first_of(row["fault"])] += row["lost"]
     found = []
     for run, cell, topic in cells:
         timeline = timelines.get(run)
         if not isinstance(timeline, Timeline):
             return None
-        of_cell = counts.get((run, cell), {})
+        # What a fault wrote twice shows no opportunity to lose something.
+        of_cell = +counts.get((run, cell), Counter())
         faults = dict.fromkeys((*_faults(timeline, cell, topic), *of_cell))
-        for fault in sorted(faults, key=_by_number):
-            lost, duplicated = of_cell.get(fault, (0, 0))
-            one = Opportunity(run=run, cell=cell, fault=fault, lost=lost, duplicated=duplicated)
-            found.append(one)
+        found += [
+            Opportunity(run=run, cell=cell, fault=fault, lost=of_cell[fault])
+            for fault in sorted(faults, key=_by_number)
+        ]
     return found
 
 
@@ -153,7 +152,7 @@ def _by_number(fault: str | None) -> int:
     return int(fault.rpartition("#")[2]) if fault else 0
 
 
-def _faults(timeline: Timeline, cell: str, topic: str) -> Iterable[str | None]:
+def _faults(timeline: Timeline, cell: str, topic: str) -> Iterable[str]:
     """The faults that changed a leader of the topic or took data of it, once the cell had acks in
     the second before the fault began or later."""
     faults = sorted(timeline.faults, key=lambda fault: fault.start)
@@ -162,15 +161,13 @@ def _faults(timeline: Timeline, cell: str, topic: str) -> Iterable[str | None]:
     for time in (one.time for one in timeline.leader_changes if one.topic == topic):
         # A leader that comes back after the heal belongs to the fault that it had left for.
         place = bisect_right(starts, time) - 1
-        fault = faults[place] if place >= 0 else None
-        if _acked(acks, fault, time):
-            yield fault.label if fault else None
+        if place >= 0 and _acked(acks, faults[place], time):
+            yield faults[place].label
     for fault in faults:
         if fault.proven and fault.takes_from(topic) and _acked(acks, fault, fault.start):
             yield fault.label
 
 
-def _acked(acks: Sequence[int], fault: FaultSpan | None, until: int) -> bool:
-    since = fault.start // NS_PER_S - 1 if fault else 0
-    place = bisect_left(acks, since)
+def _acked(acks: Sequence[int], fault: FaultSpan, until: int) -> bool:
+    place = bisect_left(acks, fault.start // NS_PER_S - 1)
     return place < len(acks) and acks[place] <= until // NS_PER_S

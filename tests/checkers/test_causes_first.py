@@ -10,7 +10,7 @@ def test_steps_that_did_not_end_are_one_sentence() -> None:
         {"phase": "ready", "event": "failed", "detail": "not ready"},
         {"phase": "heal", "event": "end", "detail": None},
     ]
-    assert list(steps.gaps(rows)) == [
+    assert list(steps.gaps(rows, identity="run 1 of seed 1")) == [
         "the step ready failed: not ready",
         "the steps workload, faults, recover, flush, final-read did not end",
     ]

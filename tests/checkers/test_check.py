@@ -257,19 +257,20 @@ def unpickled(path: Path) -> CampaignResult:
 def arbitrary(rng: random.Random) -> Made:
     """What a broken cluster could leave: copies, holes, strangers, any order."""
     sends = []
-    for time in range(rng.randrange(60)):
+    for number in range(rng.randrange(60)):
         producer, kind = rng.randrange(3), rng.choice(["ok", "ok", "ok", "info", "fail", None])
-        sends.append(send("invoke", producer, time, time))
+        time = at(0) + number
+        sends.append(send("invoke", producer, number, time))
         if kind:
             offset = rng.choice([None, rng.randrange(80)]) if kind == "ok" else None
-            sends.append(send(kind, producer, time, time + 1, offset))
+            sends.append(send(kind, producer, number, time + 1, offset))
     invoked = [(event.producer, event.sequence) for event in sends]
     log = [
         entry(offset, *rng.choice([*invoked, (9, offset), (None, None)]))
         for offset in range(80)
         if rng.random() < 0.8
     ]
-    sends = sends or [send("invoke", 0, 0, 0)]
+    sends = sends or [send("invoke", 0, 0, at(0))]
     return Made(sends=sends, log=log, end=80, complete=rng.random() < 0.8)
 
 

@@ -94,7 +94,6 @@ def results(
             cell=name,
             fault=f"kill#{fault}",
             lost=gone if fault == 1 and name == cells[0] else 0,
-            duplicated=0,
         )
         for number in numbers
         for name in cells

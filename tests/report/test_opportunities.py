@@ -82,7 +82,17 @@ def test_loss_is_one_whatever_else_was_seen_and_counts_by_its_first_fault() -> N
     told = opportunities(
         [CELL], {1: timeline([fault(1, 10)])}, [lost("kill#1,kill#2"), lost("kill#1")]
     )
-    assert told == [Opportunity(run=1, cell="c", fault="kill#1", lost=10, duplicated=0)]
+    assert told == [Opportunity(run=1, cell="c", fault="kill#1", lost=10)]
+
+
+def test_records_that_a_fault_wrote_twice_are_no_opportunity_to_lose_one() -> None:
+    """A banner that counts them claims more than the campaign has shown."""
+    rows = [{**lost("reset#1", 0), "duplicated": 7}, {**lost(None, 0), "duplicated": 2}]
+    assert found(timeline([fault(1, 10)]), rows) == []
+
+
+def test_leader_change_without_a_fault_is_no_fault() -> None:
+    assert found(timeline([fault(1, 10)], [change(3)])) == []
 
 
 def test_history_that_cannot_be_read_leaves_it_unknown() -> None:
@@ -102,7 +112,7 @@ def kept_cells(names: Sequence[str] = ("c",)) -> Sequence[CellRow]:
 
 
 def one(label: str, cell: str = "c", lost: int = 0) -> Opportunity:
-    return Opportunity(run=1, cell=cell, fault=label, lost=lost, duplicated=0)
+    return Opportunity(run=1, cell=cell, fault=label, lost=lost)
 
 
 def test_faults_count_once_for_all_cells_and_bound_the_risk() -> None:
