@@ -18,6 +18,8 @@ from infra.local.marker import mark
 from infra.local.signals import FORWARDED, Forwarder
 from infra.local.status import exit_with, of
 
+_BLOCK = "--block-signal="
+
 
 def main(command: Sequence[str], scratch: str | None = None) -> int:
     """Run ``command``; its exit status, 128 + n when signal n ended it, 127 when it did not
@@ -28,7 +30,11 @@ def main(command: Sequence[str], scratch: str | None = None) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     try:
         child = os.posix_spawnp(
-            command[0], list(command), mark(os.environ), setsigdef=[signal.SIGPIPE]
+            command[0],
+            list(command),
+            mark(os.environ),
+            setsigdef=[signal.SIGPIPE],
+            setsigmask=_blocked_by(command),
         )
     except OSError as error:
         sys.stderr.write(f"ackproof: cannot start {command[0]}: {error.strerror}\n")
@@ -39,6 +45,15 @@ def main(command: Sequence[str], scratch: str | None = None) -> int:
         with suppress(Refused, OSError):
             throttle.lift_below(scratch)
     return code
+
+
+def _blocked_by(command: Sequence[str]) -> Sequence[signal.Signals]:
+    """Return the signals that a command blocks before anything else (``env --block-signal=INT``).
+
+    They must be blocked when it starts. A SIGINT that came before it was started is handed down at
+    once, and would end ``env`` before it has blocked anything."""
+    options = [word.partition("=") for word in command if word.startswith(_BLOCK)]
+    return [signal.Signals[name] for _, _, name in options] if command[0] == "env" else []
 
 
 def _reap_until(child: int) -> int:
