@@ -25,13 +25,17 @@ class CollectedFiles:
 
     Attributes:
         altered: What is wrong, by file; files that are missing included.
+        absent: The directories of collected files that are missing as a whole.
     """
 
     altered: Mapping[AnyPath, str]
+    absent: tuple[str, ...] = ()
 
     @property
     def findings(self) -> Iterator[str]:
         """What a reader of the report must know, a sentence each."""
+        for name in self.absent:
+            yield f"the files that were collected into {name} are missing"
         for path, words in islice(self.altered.items(), TOLD_MAX):
             yield f"{path} {words}, so it is not read"
         if (more := len(self.altered) - TOLD_MAX) > 0:
@@ -57,18 +61,19 @@ def collected_files(
     has_digests = any(writer.table == "collected" for writer in planned.writers)
     tops = [top for top in ("replicas", "logs") if (directory / top).is_dir()]
     there = [path for top in tops for path in storage.files_below(directory / top)]
+    named = {str(row["file"]): row["digest"] for row in rows}
     # Results may have been copied without the servers' files.
+    collected = dict.fromkeys(name.partition("/")[0] for name in named)
     digests = {
-        directory / row["file"]: row["digest"]
-        for row in rows
-        if str(row["file"]).partition("/")[0] in tops
+        directory / name: digest for name, digest in named.items() if name.partition("/")[0] in tops
     }
     looks = [(path, digests.get(path)) for path in there if has_digests and _counts(path)]
     stored = isinstance(directory, StoredPath)
     found = zip(looks, each(_altered, looks, stored=stored), strict=True)
     altered = {path: words for (path, _), words in found if words is not None}
     missing = dict.fromkeys(digests.keys() - set(there), "is missing")
-    return CollectedFiles(altered={**altered, **missing})
+    absent = tuple(top for top in collected if top not in tops)
+    return CollectedFiles(altered={**altered, **missing}, absent=absent)
 
 
 def _counts(path: AnyPath) -> bool:

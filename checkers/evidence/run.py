@@ -262,7 +262,8 @@ def _unchecked(
     if planned.replicas and collected is None:
         yield "replicas not compared: the step collect did not end well"
     elif planned.replicas and logs is None:
-        yield "replicas not compared: their logs were not collected"
+        gone = "are missing" if "replicas" in files.absent else "were not collected"
+        yield f"replicas not compared: their logs {gone}"
     yield from files.findings
     yield from outside.findings(planned)
 

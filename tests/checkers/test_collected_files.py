@@ -98,4 +98,6 @@ def test_results_without_the_servers_files_tell_nothing_of_each(tmp_path: Path) 
     replicas_of(directory).rename(tmp_path / "elsewhere")
     result = checked(directory)
     assert not any("is missing" in finding for finding in result.findings)
+    assert "run 1: replicas not compared: their logs are missing" in result.findings
     assert verdicts(result) == {"c": PASS}
+    assert agreement(result) is None
