@@ -182,11 +182,12 @@ class MemoryClient:
         self._zookeeper.watch("node", path, watch)
         return Answer(self._zookeeper.nodes.get(path))
 
-    def get_children_async(self, path, watch=None):
+    def get_children_async(self, path, watch=None, include_data=False):
         def get():
             self._zookeeper.node(path)
             self._zookeeper.watch("children", path, watch)
-            return self._zookeeper.children(path)
+            names = self._zookeeper.children(path)
+            return (names, self._zookeeper.nodes[path]) if include_data else names
 
         return _answered(get)
 

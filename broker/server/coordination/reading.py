@@ -178,11 +178,9 @@ class Reader:
         """A broker's queue; what in it makes no sense is removed. ``watch`` is called when
         something is put in or taken out."""
         where = nodes.queue(broker)
-        listed_names, stat = await asyncio.gather(
-            self._session.children(where, watch), self.exists(where)
-        )
-        names = sorted(listed_names)
-        made = 0 if stat is None else int(stat.czxid)
+        # In one request: with two, a queue of many entries is read half as fast far from ZooKeeper.
+        unordered, czxid = await self._session.children_of(where, watch)
+        names, made = sorted(unordered), czxid or 0
         former, entries = self._queued.get(broker, (made, {}))
         known = entries if former == made else {}
         new = [name for name in names if name not in known]

@@ -323,6 +323,20 @@ class ZkSession:
             return []
         return names
 
+    async def children_of(
+        self, path: str, watch: Callback | None = None
+    ) -> tuple[list[str], int | None]:
+        """Return the names of a node's children and the node's czxid, in one request; none and
+        None when the node is not there."""
+        armed = self.watch(watch)
+        try:
+            names, stat = await self.request(
+                lambda client: client.get_children_async(path, armed, include_data=True)
+            )
+        except NoNodeError:
+            return [], None
+        return names, int(stat.czxid)
+
     async def ensure(self, path: str) -> None:
         """Create ``path`` and what is above it, where missing; in however many sessions."""
         await self.request(lambda c: c.ensure_path_async(path))
