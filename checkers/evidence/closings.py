@@ -1,8 +1,8 @@
-"""What each writer said when it closed its files, and whether these are still as it left them.
+"""The closings of a run's writers, and whether each closed file is still as its writer left it.
 
 A file that a writer closed has as many bytes, and the same, when it is checked. A bit that flipped
 meanwhile may decode to another offset, and an acknowledged record would seem lost. So every closing
-has a digest of its file, and a file with another digest is read by nobody. A history from before
+has a digest of its file, and a file with another digest is not read. A history from before
 there were digests is held against the numbers of rows alone.
 """
 
@@ -25,14 +25,14 @@ File = tuple[str, str, Partition | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """How many rows a writer wrote into a file, and the file's digest; None where it told none."""
+    """The number of rows in a file and its digest (None in older histories), by its writer."""
 
     rows: int
     digest: str | None
 
 
 class Closings:
-    """Those of a run, from the rows of its table ``closings``."""
+    """All closings of a run, from the rows of its table ``closings``."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]] = ()) -> None:
         self._of: dict[File, set[Closing]] = {}

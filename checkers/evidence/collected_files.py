@@ -33,7 +33,7 @@ class CollectedFiles:
 
     @property
     def findings(self) -> Iterator[str]:
-        """What a reader of the report must know, a sentence each."""
+        """Yield what a reader of the report must know, a sentence each."""
         for name in self.absent:
             yield f"the files that were collected into {name} are missing"
         for path, words in islice(self.altered.items(), TOLD_MAX):

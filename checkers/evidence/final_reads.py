@@ -1,4 +1,4 @@
-"""What the final reads of a run report, and what they lack."""
+"""The final reads of a run: their reports, and what is missing of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -203,7 +203,7 @@ class Hands:
         self._begin(self._registered())
 
     async def _registered(self) -> events.Event | None:
-        """Somebody may have removed this broker while it was starting, and its queue with it."""
+        """Register, and make the queue again if this broker was removed while it was starting."""
         await self._register()
         if await self._reader.exists(nodes.queue(self._me)) is not None:
             return None

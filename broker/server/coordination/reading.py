@@ -161,7 +161,7 @@ class Reader:
         )
 
     async def sync(self) -> None:
-        """What is read from now on is no older than what anybody was told before."""
+        """Make sure that later reads are no older than any answer that was given before."""
         await self._session.sync(znodes.BROKER_IDS)
 
     # --- brokers ----------------------------------------------------------------------------
