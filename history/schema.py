@@ -51,9 +51,9 @@ SENDS = pa.schema(
 )
 """One row an event of a send. (cell, producer, sequence) names the record and is unique: an
 ``invoke`` row, then at most one of ``ok``, ``fail``, ``info``. ``offset``: of an ok, null where the
-client was told none (acks=0). ``error``: Kafka's error name, of a fail or an info.
-``due``: of an invoke, when the producer's schedule had it sent, at ``time`` or before; null where
-it has none (flat out)."""
+client was told none (acks=0) or the record was acknowledged in another partition.
+``error``: Kafka's error name, of a fail or an info. ``due``: of an invoke, when the producer's
+schedule had it sent, at ``time`` or before; null where it has none (flat out)."""
 
 LOG = pa.schema(
     [

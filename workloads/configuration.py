@@ -86,6 +86,9 @@ CONSUMER_RESERVED: Mapping[str, str] = {
 CONNECTION = "ACKPROOF_CONNECTION"
 """An environment variable with librdkafka's properties as JSON, as :func:`connected` reads them."""
 
+PARTITIONER = "partitioner"
+"""librdkafka's property for how it picks the partition of a record."""
+
 _ALIASES = {
     "metadata.broker.list": "bootstrap.servers",
     "auto.commit.enable": "enable.auto.commit",

@@ -59,7 +59,8 @@ class ProducerSpec(_Specification):
         sync: Whether it sends a record only when the one before has an outcome.
         record_bytes: Size of a value; the least where they differ.
         record_bytes_max: The largest, where they do.
-        keys: How many keys its records have, at least one a partition; None for records without.
+        keys: How many keys its records have, at least one a partition, which take turns; None for
+            records without.
         producer_config: Further librdkafka properties, over the defaults.
         history: Directory of the tables.
         progress: File rewritten once a second.

@@ -1,6 +1,7 @@
 """Evidence is the manifest minus the history, cell by cell: what is lacking is named, and it costs
 the cells that lack it and no others."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ import pytest
 from checked_cells import FAIL, INCONCLUSIVE, PASS, TWO_CELLS, WELL, run, told, two_cells, verdicts
 from checked_in_process import checked
 from made_histories import (
+    ACKS_0,
     ACKS_1,
+    ALL,
     CLIENT,
     FINISHED,
     at,
@@ -21,6 +24,7 @@ from made_histories import (
 )
 
 from checkers.verdict import Verdict
+from history.cell import Value
 from history.manifest import FILE
 from history.writer import TableWriter
 
@@ -223,6 +227,21 @@ def test_contradictory_events_are_no_evidence(tmp_path: Path) -> None:
     twice = WELL.but(sends=[*WELL.sends, send("invoke", 1, 1, at(16))])
     result = checked(write_campaign(tmp_path, run(partitions={("t", 0): twice})))
     assert result.verdict is INCONCLUSIVE
+
+
+@pytest.mark.parametrize("settings", [ALL, ACKS_0])
+def test_record_acknowledged_in_another_partition_fails(
+    tmp_path: Path, settings: Mapping[str, Value]
+) -> None:
+    """Its ack has no offset where it was sent to; it stands where it was not sent to."""
+    placed = WELL.but(sends=[*WELL.sends, send("invoke", 9, 0, at(16)), send("ok", 9, 0, at(17))])
+    other = WELL.but(log=[*WELL.log, entry(3, 9, 0)], end=4)
+    planned = cell(settings, partitions=2)
+    made = run(cells=[planned], partitions={("t", 0): placed, ("t", 1): other})
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is FAIL
+    assert "c: no-phantom: promised by every configuration: 1 phantom" in told(result)
+    assert result.anomalies["lost"] == 1
 
 
 def test_an_alien_payload_is_a_phantom(tmp_path: Path) -> None:

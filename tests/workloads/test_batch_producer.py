@@ -16,6 +16,7 @@ from infra.waiting import wait_until
 from workloads.librdkafka import library as lib
 from workloads.librdkafka.library import library
 from workloads.librdkafka.messages import Reports
+from workloads.librdkafka.partitioners import BY_KEY
 from workloads.librdkafka.producer import BatchProducer
 from workloads.process import ClientFailed
 from workloads.producing.keys import Keys
@@ -24,6 +25,7 @@ from workloads.spec import SpecificationError
 
 TOPIC = "t"
 PARTITIONS = 3
+KEYS = 7
 PRODUCE = 0
 """API key."""
 CELL = "c"
@@ -50,7 +52,8 @@ class Told:
         )
 
     def send(self, first: int, many: int, among: int = PARTITIONS) -> dict[int, int]:
-        """Sequence numbers, to the partitions in turn. Those that are refused, with their codes."""
+        """Send sequence numbers, to the partitions in turn, or of so many keys. Return those that
+        are refused, with their codes."""
         sequences = np.arange(first, first + many)
         return dict(self.client.produce(sequences, sequences % among))
 
@@ -59,10 +62,18 @@ class Told:
         told = [
             (number, (offset, code))
             for one in self.reports
-            for number, offset, code in zip(*(field.tolist() for field in one), strict=True)
+            for number, offset, code, _ in zip(*(field.tolist() for field in one), strict=True)
         ]
         assert len(dict(told)) == len(told), "reported twice"
         return dict(told)
+
+    def partitions(self) -> dict[int, int]:
+        """Return the partition of each report by sequence number."""
+        return {
+            number: partition
+            for one in self.reports
+            for number, partition in zip(one.numbers.tolist(), one.partitions.tolist(), strict=True)
+        }
 
     def hear(self, condition: Callable[[], bool]) -> None:
         def holds() -> bool:
@@ -106,19 +117,45 @@ def test_what_is_reported_stands_in_the_log(
 ) -> None:
     many = 2_500 if at_once > FEW else 20 * at_once
     encoder = Encoder(CELL, 4, LEAST, most)
-    told = producer(encoder, keys=Keys(7, PARTITIONS))
+    told = producer(encoder, keys=Keys(KEYS, PARTITIONS))
     for first in range(0, many, at_once):
-        assert told.send(first, at_once) == {}
+        assert told.send(first, at_once, among=KEYS) == {}
     told.hear_of(many)
     assert {code for _, code in told.outcomes().values()} == {0}
     found = logged(mock_cluster, many)
     assert {
-        (number % PARTITIONS, offset): encoder.encode(number)
+        (number % KEYS % PARTITIONS, offset): encoder.encode(number)
         for number, (offset, _) in told.outcomes().items()
     } == {where: value for where, (value, _) in found.items()}
     assert {(where[0], key) for where, (_, key) in found.items()} == {
-        (number % PARTITIONS, b"key-%d" % number) for number in range(7)
+        (number % PARTITIONS, b"key-%d" % number) for number in range(KEYS)
     }
+
+
+@pytest.mark.parametrize("at_once", [300, FEW])
+@pytest.mark.parametrize("partitioner", BY_KEY)
+def test_library_picks_the_partition_that_was_computed_for_the_key(
+    producer, mock_cluster, partitioner: str, at_once: int
+) -> None:
+    keys = Keys(KEYS, PARTITIONS, partitioner)
+    encoder = Encoder(CELL, 4, LEAST)
+    told = producer(encoder, keys=keys, partitioner=partitioner)
+    many = 2 * at_once
+    for first in range(0, many, at_once):
+        assert told.send(first, at_once, among=KEYS) == {}
+    told.hear_of(many)
+    sent_to = {number: int(keys.partitions[number % KEYS]) for number in range(many)}
+    assert told.partitions() == sent_to
+    assert logged(mock_cluster, many) == {
+        (sent_to[number], offset): (encoder.encode(number), b"key-%d" % (number % KEYS))
+        for number, (offset, _) in told.outcomes().items()
+    }
+
+
+def test_partitioners_that_differ_pick_different_partitions() -> None:
+    picked = {name: tuple(Keys(60, 6, name).partitions.tolist()) for name in BY_KEY}
+    assert {picked[name] == picked[f"{name}_random"] for name in BY_KEY[::2]} == {True}
+    assert len({*picked.values()}) == 3
 
 
 def test_each_partition_has_its_records_in_their_order(producer) -> None:

@@ -17,6 +17,7 @@ from history.payload import Identity
 from history.reader import files, read
 from history.sessions import SESSIONS_MAX, session_number
 from infra.waiting import wait_until
+from workloads.producing.keys import Keys
 
 pytestmark = pytest.mark.integration
 
@@ -160,6 +161,25 @@ def test_records_have_the_keys_of_their_partitions(produce, mock_cluster) -> Non
         found = [message for _ in range(90) if (message := consumer.poll(PATIENCE_S))]
     keys = {(message.partition(), message.key()) for message in found}
     assert keys == {(number % PARTITIONS, b"key-%d" % number) for number in range(6)}
+
+
+def test_client_picks_the_partition_of_each_key_among_those_that_the_cluster_names(
+    produce,
+) -> None:
+    """Where these are fewer than the history was told, some records go elsewhere."""
+    config = {"partitioner": "murmur2"}
+    producer = produce(create=2, rate=None, records=90, keys=20, producer_config=config)
+    wait_for(producer, lambda: producer.figures()["acked"] == 90)
+    assert producer.terminate() == 0, producer.log()
+    stated, picked = (Keys(20, many, "murmur2").partitions.tolist() for many in (PARTITIONS, 2))
+    recorded = sends(producer.history)
+    in_order = [recorded["cell.one", 0, number] for number in range(90)]
+    assert [rows[0]["partition"] for rows in in_order] == [stated[n % 20] for n in range(90)]
+    elsewhere = [stated[n % 20] != picked[n % 20] for n in range(90)]
+    assert [rows[1]["offset"] is None for rows in in_order] == elsewhere
+    assert any(elsewhere)
+    assert not all(elsewhere)
+    assert "were acknowledged in another partition than they were sent to" in producer.log()
 
 
 def test_without_acks_the_clients_word_has_no_offset(produce) -> None:

@@ -60,7 +60,8 @@ def recorded(directory: Path, acknowledged: bool, steps: list[tuple]) -> tuple:
         partitions = [partition for partition, _ in sent]
         made.invoke(partitions, [late for _, late in sent] if has_schedule else None)
         fields = [np.array([one[place] for one in told], np.int64) for place in range(3)]
-        several = Reports(fields[0], fields[1], fields[2].astype(np.int32))
+        places = np.array([one[0] % PARTITIONS for one in told], np.int32)
+        several = Reports(fields[0], fields[1], fields[2].astype(np.int32), places)
         reports.record(several, made, acknowledged, number)
     left = made.waiting.tolist(), made.unresolved, dict(made.figures())
     writer.close()

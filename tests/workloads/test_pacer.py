@@ -1,8 +1,10 @@
 """The open loop keeps its rate and tells when each record was due; it catches up within bounds."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,7 +69,13 @@ def test_the_wait_is_until_the_next_record() -> None:
 class Producer:
     """Turns, and the recorder that they look at, with a clock and an outcome by hand."""
 
-    def __init__(self, directory: Path, share: int = 10, **said: object) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        share: int = 10,
+        route: Sequence[int] | None = None,
+        **said: object,
+    ) -> None:
         content = {
             "cell": "c",
             "topic": "t",
@@ -85,11 +93,15 @@ class Producer:
         writer = PartitionedWriter(directory, "sends", spec.client)
         self.now, self.busy = 0.0, False
         self._recorder = SendRecorder(spec, writer, lambda: 0)
-        self.turns = Turns(spec, self._recorder, share, lambda: self.now, lambda: self.busy)
+        self._route = np.arange(spec.partitions) if route is None else np.array(route)
+        self.turns = Turns(
+            spec, self._recorder, share, lambda: self.now, lambda: self.busy, self._route
+        )
 
     def send(self) -> list[tuple[int, int, float | None]]:
         """Sequence number, partition and lateness of what is handed over now."""
-        partitions, late_s = self.turns.take()
+        places, late_s = self.turns.take()
+        partitions = self._route[places]
         sequences = self._recorder.invoke(partitions, late_s)
         late = [None] * len(partitions) if late_s is None else late_s.tolist()
         return list(zip(sequences, partitions.tolist(), late, strict=True))
@@ -158,6 +170,18 @@ def test_a_busy_client_keeps_what_is_not_at_a_rate_waiting(tmp_path: Path) -> No
     assert producer.turns.seconds_to_next() == math.inf
     producer.busy = False
     assert len(producer.send()) == 2
+
+
+@pytest.mark.parametrize("rate", [100, None])
+def test_route_gives_each_partition_its_turns_up_to_its_share(
+    tmp_path: Path, rate: float | None
+) -> None:
+    producer = Producer(tmp_path, share=2, route=[0, 0, 1, 0], rate=rate)
+    producer.now = 0.08
+    assert [one[1] for one in producer.send()] == [0, 0, 1, 1]
+    producer.answered(1)
+    producer.now = 0.16
+    assert [one[1] for one in producer.send()] == [0]
 
 
 def one_by_one(waiting: list[int], share: int, turn: int, due: int, left: int) -> list[int]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from ctypes import string_at
 from dataclasses import replace
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -21,7 +22,9 @@ from workloads.configuration import (
     reader_properties,
 )
 from workloads.interface import Client, Delivery, Group, Load, Place, Role
-from workloads.producing.keys import Keys
+from workloads.librdkafka.library import UNASSIGNED
+from workloads.librdkafka.partitioners import partitions_of
+from workloads.producing.keys import Keys, keys_of
 from workloads.spec import (
     FINAL_READ,
     ConsumerSpec,
@@ -207,16 +210,46 @@ def test_several_producers_share_the_records_of_a_cell_and_send_flat_out_each() 
     assert told == {(None, True, 7, 900)}
 
 
-def test_each_key_is_of_one_partition_and_has_its_turn() -> None:
+def test_each_key_belongs_to_one_partition() -> None:
     keys = Keys(5, 2)
-    numbers = np.arange(100)
-    mine = [
-        set(map(string_at, *(some.tolist() for some in keys.of(np.full(100, partition), numbers))))
-        for partition in (0, 1)
-    ]
-    assert mine == [{b"key-0", b"key-2", b"key-4"}, {b"key-1", b"key-3"}]
+    texts = map(string_at, *(some.tolist() for some in keys.at(np.arange(5))))
+    assert list(texts) == [b"key-0", b"key-1", b"key-2", b"key-3", b"key-4"]
+    assert keys.partitions.tolist() == keys.destinations.tolist() == [0, 1, 0, 1, 0]
     with pytest.raises(SpecificationError, match="1 keys are too few for 2 partitions"):
         Keys(1, 2)
+
+
+def test_partitioner_picks_the_partition_of_each_key() -> None:
+    keys = keys_of(8, 3, {"partitioner": "consistent_random"})
+    assert keys is not None
+    assert keys.partitions.tolist() == [crc32(b"key-%d" % number) % 3 for number in range(8)]
+    assert set(keys.destinations.tolist()) == {UNASSIGNED}
+
+
+def test_murmur2_picks_what_java_clients_pick() -> None:
+    """The hashes are those of Apache Kafka's UtilsTest."""
+    hashes = {b"21": -973932308, b"foobar": -790332482, b"abc": 479470107}
+    picked = partitions_of("murmur2", list(hashes), 1_000_003)
+    assert picked.tolist() == [(one & 0x7FFFFFFF) % 1_000_003 for one in hashes.values()]
+
+
+@pytest.mark.parametrize(
+    ("keys", "partitioner", "reason"),
+    [
+        (9, "random", "the partitioner random does not go by the key"),
+        (None, "murmur2", "the partitioner murmur2 needs workload.keys"),
+        (3, "consistent", "consistent sends none of 3 keys to partition 1: give more keys"),
+    ],
+)
+def test_partitioner_that_cannot_be_foretold_is_refused(
+    keys: int | None, partitioner: str, reason: str
+) -> None:
+    with pytest.raises(SpecificationError, match=reason):
+        keys_of(keys, 3, {"partitioner": partitioner})
+
+
+def test_without_keys_and_partitioner_records_have_no_key() -> None:
+    assert keys_of(None, 3, {}) is None
 
 
 def test_several_producers_share_the_rate_of_a_cell() -> None:

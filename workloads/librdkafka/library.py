@@ -19,6 +19,8 @@ MAPS = Path("/proc/self/maps")
 
 PRODUCER, CONSUMER = 0, 1
 CONF_OK = 0
+UNASSIGNED = -1
+"""``RD_KAFKA_PARTITION_UA``: the library picks the partition, by its partitioner."""
 COPY = 0x2
 """``RD_KAFKA_MSG_F_COPY``: what a record points to is the caller's again after the call."""
 PURGE_QUEUE, PURGE_IN_FLIGHT, PURGE_WITHOUT_WAITING = 0x1, 0x2, 0x4
@@ -56,7 +58,15 @@ MESSAGE = np.dtype(
 )
 """The same for numpy."""
 
+_PARTITIONER = (c_int32, (c_void_p, c_char_p, c_size_t, c_int32, c_void_p, c_void_p))
+
 _FUNCTIONS = {
+    "rd_kafka_msg_partitioner_consistent": _PARTITIONER,
+    "rd_kafka_msg_partitioner_consistent_random": _PARTITIONER,
+    "rd_kafka_msg_partitioner_murmur2": _PARTITIONER,
+    "rd_kafka_msg_partitioner_murmur2_random": _PARTITIONER,
+    "rd_kafka_msg_partitioner_fnv1a": _PARTITIONER,
+    "rd_kafka_msg_partitioner_fnv1a_random": _PARTITIONER,
     "rd_kafka_version": (c_int, ()),
     "rd_kafka_conf_new": (c_void_p, ()),
     "rd_kafka_conf_destroy": (None, (c_void_p,)),

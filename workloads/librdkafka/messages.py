@@ -28,11 +28,13 @@ class Reports(NamedTuple):
         numbers: What each record was handed over with.
         offsets: Negative where none is told.
         errors: Librdkafka's codes, 0 for none.
+        partitions: Where each was acknowledged; of one with an error, where it was last.
     """
 
     numbers: Integers
     offsets: Integers
     errors: NDArray[np.int32]
+    partitions: NDArray[np.int32]
 
 
 def reports_of(event: int) -> Reports:
@@ -42,7 +44,12 @@ def reports_of(event: int) -> Reports:
     pointers = np.empty(many, np.uintp)
     many = calls.rd_kafka_event_message_array(event, pointers.ctypes.data, many)
     told = gathered(pointers[:many], MESSAGE)
-    return Reports(told["private"].astype(np.int64), told["offset"].copy(), told["err"].copy())
+    return Reports(
+        told["private"].astype(np.int64),
+        told["offset"].copy(),
+        told["err"].copy(),
+        told["partition"].copy(),
+    )
 
 
 def polled_of(pointers: Pointers, times: Integers) -> Polled:

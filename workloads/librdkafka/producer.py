@@ -78,19 +78,24 @@ class BatchProducer:
         """What it has failed of for good; None while it has not."""
         return self._client.fatal
 
-    def produce(self, sequences: Integers, partitions: Integers) -> Mapping[int, int]:
-        """Hand over the records of these sequence numbers, in this order to each partition. Those
-        that are refused: librdkafka's codes, by sequence number."""
+    def produce(self, sequences: Integers, turns: Integers) -> Mapping[int, int]:
+        """Hand over the records of these sequence numbers, in this order to each partition.
+
+        Args:
+            turns: The number of each record's key; of its partition, where records have no keys.
+
+        Returns librdkafka's codes of the records that are refused, by sequence number.
+        """
         refused: dict[int, int] = {}
         if len(sequences) <= FEW:
             for place, sequence in enumerate(sequences.tolist()):
-                if code := self._produce_one(sequence, int(partitions[place])):
+                if code := self._produce_one(sequence, int(turns[place])):
                     refused[sequence] = code
             return refused
         rows = len(self._messages)
         for begin in range(0, len(sequences), rows):
             some = slice(begin, begin + rows)
-            refused.update(self._produce(sequences[some], partitions[some]))
+            refused.update(self._produce(sequences[some], turns[some]))
         return refused
 
     def serve(self, seconds: float) -> None:
@@ -115,34 +120,38 @@ class BatchProducer:
             self._topic = None
             self._client.close()
 
-    def _produce_one(self, sequence: int, partition: int) -> int:
+    def _produce_one(self, sequence: int, turn: int) -> int:
         """A record by itself: librdkafka's code where it is refused, else 0."""
         value, one = self._encoder.encode(sequence), self._one
         one.payload = ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p)
         one.len = len(value)
         one.private = sequence
+        partition = turn
         if self._keys is not None:
-            numbers = np.array([partition]), np.array([sequence])
-            addresses, sizes = self._keys.of(*numbers)
+            partition = int(self._keys.destinations[turn])
+            addresses, sizes = self._keys.at(np.array([turn]))
             one.key, one.key_len = int(addresses[0]), int(sizes[0])
         good = self._calls.rd_kafka_produce_batch(
             self._topic, partition, lib.COPY, ctypes.addressof(one), 1
         )
         return 0 if good else one.err
 
-    def _produce(self, sequences: Integers, partitions: Integers) -> Mapping[int, int]:
-        """A call for each partition. One for all (``RD_KAFKA_MSG_F_PARTITION``) would keep a record
-        for a partition that there is not, refuse it, and forget to let it go: it counts as under
-        way for ever, until nothing else has room (``rd_kafka_produce_batch``, 2.16)."""
+    def _produce(self, sequences: Integers, turns: Integers) -> Mapping[int, int]:
+        """A call for each partition, or one for all if the library picks their partitions.
+
+        A call for several stated partitions (``RD_KAFKA_MSG_F_PARTITION``) would keep a record for
+        a partition that does not exist, refuse it, and never let it go: it counts as under way for
+        ever, until nothing else has room (``rd_kafka_produce_batch``, 2.16)."""
+        partitions = turns if self._keys is None else self._keys.destinations[turns]
         order = np.argsort(partitions, kind="stable")
-        sequences, partitions = sequences[order], partitions[order]
+        sequences, turns, partitions = sequences[order], turns[order], partitions[order]
         messages = self._messages[: len(order)]
         block = self._values.block
         messages["len"] = self._values.make(sequences)
         messages["payload"] = block.ctypes.data + np.arange(len(order)) * block.strides[0]
         messages["private"] = sequences
         if self._keys is not None:
-            messages["key"], messages["key_len"] = self._keys.of(partitions, sequences)
+            messages["key"], messages["key_len"] = self._keys.at(turns)
         begins = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(order)]
         good = sum(
             self._calls.rd_kafka_produce_batch(

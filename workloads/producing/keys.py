@@ -1,32 +1,80 @@
-"""The keys of a producer's records, where they have some."""
+"""The keys of a producer's records, and the partition of each."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.spec import SpecificationError
+from workloads.configuration import PARTITIONER
+from workloads.librdkafka.library import UNASSIGNED
+from workloads.librdkafka.partitioners import BY_KEY, partitions_of
+from workloads.spec import Config, SpecificationError
 
 Integers = NDArray[np.int64]
 
+_BEFORE = "the history states a record's partition before it is sent"
+
 
 class Keys:
-    """The keys of a producer's records. Each key belongs to one partition, as it would by a
-    partitioner, and a partition's keys take turns. They stay in memory as long as this does.
+    """The keys of a producer's records, by number. They stay in memory as long as this does.
 
-    Raises SpecificationError for fewer keys than partitions.
+    Without a partitioner, key n belongs to partition n modulo the number of partitions, and records
+    are sent to that partition. With one, the client library picks the partition, and the history
+    has the one that the same partitioner picks for the key beforehand.
+
+    Args:
+        partitioner: One of librdkafka's that go by the key; None to send to a stated partition.
+
+    Attributes:
+        partitions: The partition of each key.
+        destinations: The partition that the client library is given with each key.
+
+    Raises (constructor) SpecificationError if a partition would have no key.
     """
 
-    def __init__(self, keys: int, partitions: int) -> None:
+    def __init__(self, keys: int, partitions: int, partitioner: str | None = None) -> None:
         if keys < partitions:
             raise SpecificationError(f"{keys} keys are too few for {partitions} partitions")
-        self._partitions = partitions
-        self._many = keys
-        self._block = np.array([b"key-%d" % number for number in range(keys)])
+        texts = [b"key-%d" % number for number in range(keys)]
+        self._block = np.array(texts)
         self._sizes = np.char.str_len(self._block).astype(np.int64)
+        if partitioner is None:
+            self.partitions: Integers = np.arange(keys) % partitions
+            self.destinations = self.partitions
+        else:
+            self.partitions = partitions_of(partitioner, texts, partitions)
+            self.destinations = np.full(keys, UNASSIGNED, np.int64)
+        if without := sorted({*range(partitions)} - {*self.partitions.tolist()}):
+            raise SpecificationError(
+                f"{partitioner} sends none of {keys} keys to partition "
+                f"{', '.join(map(str, without))}: give more keys, or fewer partitions"
+            )
 
-    def of(self, partitions: Integers, sequences: Integers) -> tuple[Integers, Integers]:
-        """The keys of records, by their partitions and sequence numbers: addresses and sizes."""
-        among = self._partitions
-        mine = (self._many - 1 - partitions) // among + 1
-        numbers = partitions + among * (sequences // among % mine)
+    def at(self, numbers: Integers) -> tuple[Integers, Integers]:
+        """Return the addresses and sizes of keys."""
         addresses = self._block.ctypes.data + numbers * self._block.itemsize
         return addresses, self._sizes[numbers]
+
+
+def keys_of(keys: int | None, partitions: int, config: Config) -> Keys | None:
+    """Return the keys of a producer's records, None if they have none.
+
+    Args:
+        keys: How many; None for records without.
+        config: The further properties of the producer, of which one may be its partitioner.
+
+    Raises SpecificationError if the partition of a record cannot be known before it is sent, or if
+    a partition would have no key.
+    """
+    partitioner = config.get(PARTITIONER)
+    if partitioner is None:
+        return None if keys is None else Keys(keys, partitions)
+    if partitioner not in BY_KEY:
+        raise SpecificationError(
+            f"the partitioner {partitioner} does not go by the key, and {_BEFORE}: "
+            f"{', '.join(BY_KEY)} do"
+        )
+    if keys is None:
+        raise SpecificationError(
+            f"the partitioner {partitioner} needs workload.keys: without a key it picks one "
+            f"partition for all records, or any as it sends, and {_BEFORE}"
+        )
+    return Keys(keys, partitions, str(partitioner))

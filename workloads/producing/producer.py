@@ -32,7 +32,7 @@ from workloads.known_brokers import KnownBrokers
 from workloads.librdkafka.messages import Reports
 from workloads.librdkafka.producer import BatchProducer
 from workloads.process import ClientFailed, main
-from workloads.producing.keys import Keys
+from workloads.producing.keys import keys_of
 from workloads.producing.outcomes import TIMED_OUT, of_refusal
 from workloads.producing.recorder import SendRecorder
 from workloads.producing.reports import record
@@ -61,12 +61,13 @@ class CellProducer:
         self._spec = spec
         self._properties = properties
         self._session = 0
-        self._keys = None if spec.keys is None else Keys(spec.keys, spec.partitions)
+        self._keys = keys_of(spec.keys, spec.partitions, spec.producer_config)
+        self._route = np.arange(spec.partitions) if self._keys is None else self._keys.partitions
         self._recorder = recorder
         self._flush_seconds = int(properties["message.timeout.ms"]) / 1000
         self._fatal: str | None = None
         self._client = self._new_client(spec.producer)
-        self._turns = Turns(spec, recorder, share, time.monotonic)
+        self._turns = Turns(spec, recorder, share, time.monotonic, route=self._route)
 
     def run(self, stopping: Callable[[], bool], keep: Keep) -> None:
         """Send until ``stopping``, then wait for the outcomes.
@@ -105,12 +106,12 @@ class CellProducer:
         self._fatal = None
 
     def _send(self) -> None:
-        partitions, late_s = self._turns.take()
-        if not len(partitions):
+        turns, late_s = self._turns.take()
+        if not len(turns):
             return
-        sequences = self._recorder.invoke(partitions, late_s)
+        sequences = self._recorder.invoke(self._route[turns], late_s)
         numbers = np.arange(sequences.start, sequences.stop)
-        for sequence, code in self._client.produce(numbers, partitions).items():
+        for sequence, code in self._client.produce(numbers, turns).items():
             error = KafkaError(code)
             self._recorder.resolve(sequence, of_refusal(error), error=error.name())
 

@@ -58,6 +58,11 @@ class SendRecorder:
         """How many records have no outcome yet."""
         return self._unresolved.count
 
+    def partitions_of(self, sequences: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the partition to which each of these records was sent; negative for one that has
+        an outcome, or was never sent."""
+        return self._unresolved.partitions_of(sequences)
+
     def begin_session(self, number: int, why: str) -> None:
         """From now on records are those of another session, of that ``number``. ``why``: what
         ended the one before, a fatal error or one of ``LIBRARY``."""

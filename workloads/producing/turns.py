@@ -1,14 +1,15 @@
 """Which record a producer hands over next: when it was due, to which partition it goes, and whether
 there is room for it.
 
-Partitions take turns, chosen here and not by the client library. Each may have so many records
-without an outcome, its share: the turn of one that has used it up is skipped, and nothing is handed
-over, so that memory is bounded and a partition that nobody leads does not stop the others. A
-producer that waits for each ack (``sync``) has one record under way, and lets none go: what became
-due meanwhile is sent when its turn comes, as late as it is then.
+Partitions take turns; where records have keys, keys do, and a turn is that of the key's partition.
+Each partition may have so many records without an outcome, its share: the turn of one that has used
+it up is skipped, and nothing is handed over, so that memory is bounded and a partition that nobody
+leads does not stop the others. A producer that waits for each ack (``sync``) has one record under
+way, and lets none go: what became due meanwhile is sent when its turn comes, as late as it is then.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -36,6 +37,7 @@ class Turns:
         share: How many records of a partition the client library has room for.
         clock: Seconds of a clock that only goes forward.
         busy: Whether the client takes nothing for the time being: turns are skipped then, too.
+        route: The partition of each turn; then it begins again. None for each partition once.
     """
 
     def __init__(
@@ -45,9 +47,10 @@ class Turns:
         share: int,
         clock: Callable[[], float],
         busy: Callable[[], bool] = lambda: False,
+        route: NDArray[np.int64] | None = None,
     ) -> None:
         self._recorder = recorder
-        self._partitions = spec.partitions
+        self._route = np.arange(spec.partitions) if route is None else route
         self._patient = spec.sync or spec.rate is None
         self._busy = busy
         self._left = math.inf if spec.records is None else spec.records
@@ -58,23 +61,23 @@ class Turns:
         self._turn = 0
 
     def take(self) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-        """What is to be handed over now: of each record the partition, and by how many seconds it
-        is late, None where there is no schedule. All are to be recorded before more is asked
-        for."""
+        """Return what must be handed over now: of each record its place in the route, and by how
+        many seconds it is late, None where there is no schedule. All must be recorded before more
+        is asked for."""
         if self._full():
             return _NONE, None
-        now, first, among = self._clock(), self._turn, self._partitions
+        now, first, among = self._clock(), self._turn, len(self._route)
         room = int(min(self._left, self._most - self._recorder.unresolved))
         due = int(min(TURNS_MAX, self._pace.due(now)))
         share = 0 if self._busy() else self._share
         # With one under way at the most, hardly a turn is skipped.
         choose = self._one_by_one if due <= FEW or self._most == 1 else self._at_once
         taken, turns = choose(first, due, share, room)
-        partitions = (first + taken) % among
+        places = (first + taken) % among
         times = self._pace.take(turns)
         self._turn = (first + turns) % among
         self._left -= len(taken)
-        return partitions, None if times is None else now - times[taken]
+        return places, None if times is None else now - times[taken]
 
     def seconds_to_next(self) -> float:
         """How long it is until there may be another; infinity where only an outcome can make room
@@ -84,11 +87,10 @@ class Turns:
     def _at_once(
         self, first: int, due: int, share: int, room: int
     ) -> tuple[NDArray[np.int64], int]:
-        """Of the next ``due`` turns, from that of partition ``first`` on, those that are taken, of
-        which there are at most ``room``; and how many turns that takes."""
-        numbers, among = _NUMBERS[:due], self._partitions
-        # Whose turn it is again has had one for each time that all have been asked.
-        has_room = numbers // among < (share - self._recorder.waiting)[(first + numbers) % among]
+        """Of the next ``due`` turns, from the one at place ``first`` of the route on, those that
+        are taken, of which there are at most ``room``; and how many turns that takes."""
+        to = self._route[(first + _NUMBERS[:due]) % len(self._route)]
+        has_room = _earlier(to) < (share - self._recorder.waiting)[to]
         taken = np.flatnonzero(has_room)[:room]
         return taken, int(taken[-1]) + 1 if len(taken) == room else due
 
@@ -96,11 +98,14 @@ class Turns:
         self, first: int, due: int, share: int, room: int
     ) -> tuple[NDArray[np.int64], int]:
         """The same: of few turns arrays cost more."""
-        waiting, among = self._recorder.waiting, self._partitions
+        waiting, route = self._recorder.waiting, self._route
         taken: list[int] = []
+        given: Counter[int] = Counter()
         for number in range(due):
-            if number // among < share - waiting[(first + number) % among]:
+            to = int(route[(first + number) % len(route)])
+            if given[to] < share - waiting[to]:
                 taken.append(number)
+                given[to] += 1
                 if len(taken) == room:
                     return np.array(taken), number + 1
         return np.array(taken, np.int64), due
@@ -109,6 +114,15 @@ class Turns:
         if self._left <= 0 or (self._patient and self._busy()):
             return True
         return self._recorder.unresolved >= self._most
+
+
+def _earlier(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how often each value stands before its place."""
+    order = np.argsort(values, kind="stable")
+    in_order = values[order]
+    earlier = np.empty_like(order)
+    earlier[order] = np.arange(len(order)) - np.searchsorted(in_order, in_order)
+    return earlier
 
 
 def _pace(spec: ProducerSpec, now: float) -> Pace:

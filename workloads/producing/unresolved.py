@@ -79,6 +79,13 @@ class Unresolved:
         self.count -= len(partitions)
         return had_none, partitions
 
+    def partitions_of(self, sequences: Integers) -> NDArray[np.int32]:
+        """Return the partition of each record; negative for one that has an outcome, or was never
+        added."""
+        places = sequences - self._first
+        known = (places >= 0) & (places < self._next - self._first)
+        return np.where(known, self._partitions[np.where(known, places, 0)], np.int32(-1))
+
     def left(self) -> Integers:
         """The sequence numbers of those without an outcome."""
         return self._first + np.flatnonzero(self._partitions[: self._next - self._first] >= 0)

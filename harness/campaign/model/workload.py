@@ -92,8 +92,11 @@ class WorkloadSpec(Section):
     """Bytes of a record's value; `[100, 2000]`: each size in between is as likely, and the same
     record has the same size in every run."""
     keys: Annotated[int, Field(ge=1)] | None = None
-    """How many keys the records of each producer have, at least one a partition: each key belongs
-    to one partition. Without it, records have no key."""
+    """How many keys the records of each producer have, at least one a partition. They take turns,
+    and each belongs to one partition: key n to partition n modulo their number, or the one that the
+    cell's `producer.partitioner` picks for it (librdkafka's, but for `random`). Then librdkafka
+    picks the partition as it sends, and a record that is acknowledged in another one is found.
+    Without it, records have no key."""
     producers: Annotated[int, Field(ge=1)] = 1
     """How many send to each cell."""
     readers: Annotated[int, Field(ge=0)] = 0

@@ -10,6 +10,9 @@ from harness.campaign.problems.draft import Draft
 from history.cell import LIBRDKAFKA
 from infra.documents import Problem
 from nemesis.targets import expressions
+from workloads.configuration import PARTITIONER, producer_config
+from workloads.producing.keys import keys_of
+from workloads.spec import SpecificationError
 
 
 def workload_problems(draft: Draft) -> Iterator[Problem]:
@@ -44,15 +47,21 @@ def _amount_problems(workload: WorkloadSpec) -> Iterator[Problem]:
 
 
 def _key_problems(draft: Draft, keys: int | None) -> Iterator[Problem]:
-    if keys is None or draft.cells is None:
+    if draft.cells is None:
         return
     cells = expand(draft.cells)
-    most = max((cell.partitions for cell in cells), default=0)
-    if keys < most:
-        reason = f"{keys} keys are too few for {most} partitions, of which each has its own"
-        yield Problem(field="workload.keys", reason=reason)
+    refused: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        config = producer_config(cell) if cell.client == LIBRDKAFKA else {}
+        try:
+            keys_of(keys, cell.partitions, config)
+        except SpecificationError as refusal:
+            field = f"cells.producer.{PARTITIONER}" if PARTITIONER in config else "workload.keys"
+            refused.setdefault((field, str(refusal)), []).append(cell.name)
+    for (field, reason), names in refused.items():
+        yield Problem(field=field, reason=f"{reason} (in {', '.join(names)})")
     others = sorted({cell.client for cell in cells} - {LIBRDKAFKA})
-    if others:
+    if others and keys is not None:
         reason = f"programs are told no keys, and there are cells of {', '.join(others)}"
         yield Problem(field="workload.keys", reason=reason)
 

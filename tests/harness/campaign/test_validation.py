@@ -134,6 +134,21 @@ REFUSALS = [
     ({"workload.keys": 2}, "workload.keys", "2 keys are too few for 3 partitions"),
     ({"workload.keys": 3, "cells.client": "java"}, "workload.keys", "cells of java"),
     (
+        {"cells.producer": {"partitioner": "murmur2"}},
+        "cells.producer.partitioner",
+        "the partitioner murmur2 needs workload.keys",
+    ),
+    (
+        {"cells.producer": {"partitioner": ["fnv1a", "random"]}, "workload.keys": 99},
+        "cells.producer.partitioner",
+        "the partitioner random does not go by the key, and the history states",
+    ),
+    (
+        {"cells.producer": {"partitioner": "consistent"}, "workload.keys": 3},
+        "cells.producer.partitioner",
+        "consistent sends none of 3 keys to partition 1: give more keys, or fewer partitions",
+    ),
+    (
         {
             "cells.alone": True,
             "faults": [{"fault": "kill", "target": "leader(acks-all-minisr-1, any)"}],
