@@ -220,7 +220,7 @@ def test_each_key_belongs_to_one_partition() -> None:
 
 
 def test_partitioner_picks_the_partition_of_each_key() -> None:
-    keys = keys_of(8, 3, {"partitioner": "consistent_random"})
+    keys = keys_of(8, 3, "consistent_random")
     assert keys is not None
     assert keys.partitions.tolist() == [crc32(b"key-%d" % number) % 3 for number in range(8)]
     assert set(keys.destinations.tolist()) == {UNASSIGNED}
@@ -245,11 +245,11 @@ def test_partitioner_that_cannot_be_foretold_is_refused(
     keys: int | None, partitioner: str, reason: str
 ) -> None:
     with pytest.raises(SpecificationError, match=reason):
-        keys_of(keys, 3, {"partitioner": partitioner})
+        keys_of(keys, 3, partitioner)
 
 
 def test_without_keys_and_partitioner_records_have_no_key() -> None:
-    assert keys_of(None, 3, {}) is None
+    assert keys_of(None, 3, None) is None
 
 
 def test_several_producers_share_the_rate_of_a_cell() -> None:

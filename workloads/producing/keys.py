@@ -3,10 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.configuration import PARTITIONER
 from workloads.librdkafka.library import UNASSIGNED
 from workloads.librdkafka.partitioners import BY_KEY, partitions_of
-from workloads.spec import Config, SpecificationError
+from workloads.spec import SpecificationError
 
 Integers = NDArray[np.int64]
 
@@ -42,10 +41,12 @@ class Keys:
         else:
             self.partitions = partitions_of(partitioner, texts, partitions)
             self.destinations = np.full(keys, UNASSIGNED, np.int64)
-        if without := sorted({*range(partitions)} - {*self.partitions.tolist()}):
+        without = np.setdiff1d(np.arange(partitions), self.partitions)
+        if len(without):
+            others = f" and {len(without) - 1} others" if len(without) > 1 else ""
             raise SpecificationError(
-                f"{partitioner} sends none of {keys} keys to partition "
-                f"{', '.join(map(str, without))}: give more keys, or fewer partitions"
+                f"{partitioner} sends none of {keys} keys to partition {without[0]}{others}: "
+                "give more keys, or fewer partitions"
             )
 
     def at(self, numbers: Integers) -> tuple[Integers, Integers]:
@@ -54,17 +55,16 @@ class Keys:
         return addresses, self._sizes[numbers]
 
 
-def keys_of(keys: int | None, partitions: int, config: Config) -> Keys | None:
+def keys_of(keys: int | None, partitions: int, partitioner: object) -> Keys | None:
     """Return the keys of a producer's records, None if they have none.
 
     Args:
         keys: How many; None for records without.
-        config: The further properties of the producer, of which one may be its partitioner.
+        partitioner: The producer's property of that name; None where it has none.
 
     Raises SpecificationError if the partition of a record cannot be known before it is sent, or if
     a partition would have no key.
     """
-    partitioner = config.get(PARTITIONER)
     if partitioner is None:
         return None if keys is None else Keys(keys, partitions)
     if partitioner not in BY_KEY:

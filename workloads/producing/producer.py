@@ -27,7 +27,7 @@ import numpy as np
 from confluent_kafka import KafkaError
 
 from history.sessions import NO_BROKERS, SESSIONS_MAX, session_number
-from workloads.configuration import producer_properties
+from workloads.configuration import PARTITIONER, producer_properties
 from workloads.known_brokers import KnownBrokers
 from workloads.librdkafka.messages import Reports
 from workloads.librdkafka.producer import BatchProducer
@@ -61,7 +61,7 @@ class CellProducer:
         self._spec = spec
         self._properties = properties
         self._session = 0
-        self._keys = keys_of(spec.keys, spec.partitions, spec.producer_config)
+        self._keys = keys_of(spec.keys, spec.partitions, spec.producer_config.get(PARTITIONER))
         self._route = np.arange(spec.partitions) if self._keys is None else self._keys.partitions
         self._recorder = recorder
         self._flush_seconds = int(properties["message.timeout.ms"]) / 1000

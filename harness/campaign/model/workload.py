@@ -16,6 +16,9 @@ from infra.worded import Worded
 from workloads import WORKLOADS
 from workloads.interface import Delivery, Group, Load, Transactions
 
+KEYS_MAX = 100_000
+"""Of a producer, which has all of them in memory."""
+
 
 class GroupSpec(Section):
     """A consumer group of each cell, or of some: its members share the partitions, and commit what
@@ -91,7 +94,7 @@ class WorkloadSpec(Section):
     record_bytes: Sizes = (100, 100)
     """Bytes of a record's value; `[100, 2000]`: each size in between is as likely, and the same
     record has the same size in every run."""
-    keys: Annotated[int, Field(ge=1)] | None = None
+    keys: Annotated[int, Field(ge=1, le=KEYS_MAX)] | None = None
     """How many keys the records of each producer have, at least one a partition. They take turns,
     and each belongs to one partition: key n to partition n modulo their number, or the one that the
     cell's `producer.partitioner` picks for it (librdkafka's, but for `random`). Then librdkafka

@@ -7,7 +7,7 @@ from harness.campaign.model.cells import expand
 from harness.campaign.model.schedule import Entry, StoryEntry
 from harness.campaign.model.workload import WorkloadSpec
 from harness.campaign.problems.draft import Draft
-from history.cell import LIBRDKAFKA
+from history.cell import LIBRDKAFKA, Value
 from infra.documents import Problem
 from nemesis.targets import expressions
 from workloads.configuration import PARTITIONER, producer_config
@@ -50,16 +50,16 @@ def _key_problems(draft: Draft, keys: int | None) -> Iterator[Problem]:
     if draft.cells is None:
         return
     cells = expand(draft.cells)
-    refused: dict[tuple[str, str], list[str]] = {}
+    alike: dict[tuple[int, Value | None], list[str]] = {}
     for cell in cells:
         config = producer_config(cell) if cell.client == LIBRDKAFKA else {}
+        alike.setdefault((cell.partitions, config.get(PARTITIONER)), []).append(cell.name)
+    for (partitions, partitioner), names in alike.items():
         try:
-            keys_of(keys, cell.partitions, config)
+            keys_of(keys, partitions, partitioner)
         except SpecificationError as refusal:
-            field = f"cells.producer.{PARTITIONER}" if PARTITIONER in config else "workload.keys"
-            refused.setdefault((field, str(refusal)), []).append(cell.name)
-    for (field, reason), names in refused.items():
-        yield Problem(field=field, reason=f"{reason} (in {', '.join(names)})")
+            field = "workload.keys" if partitioner is None else f"cells.producer.{PARTITIONER}"
+            yield Problem(field=field, reason=f"{refusal} (in {', '.join(names)})")
     others = sorted({cell.client for cell in cells} - {LIBRDKAFKA})
     if others and keys is not None:
         reason = f"programs are told no keys, and there are cells of {', '.join(others)}"

@@ -132,6 +132,7 @@ REFUSALS = [
     ({"workload.record~bytes": [10, 100]}, "workload.record.bytes", "10 bytes cannot be"),
     ({"workload.record~bytes": [100, 200, 300]}, "workload.record.bytes", "or [smallest, largest]"),
     ({"workload.keys": 2}, "workload.keys", "2 keys are too few for 3 partitions"),
+    ({"workload.keys": 10**9}, "workload.keys", "less than or equal to 100000"),
     ({"workload.keys": 3, "cells.client": "java"}, "workload.keys", "cells of java"),
     (
         {"cells.producer": {"partitioner": "murmur2"}},
