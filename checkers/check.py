@@ -87,7 +87,10 @@ def evidence(
     try:
         plan = manifest.read(directory)
     except DamagedFiles as error:
-        return [], (str(error),)
+        if (directory / manifest.FILE).exists() or (directory / "runs").exists():
+            return [], (str(error),)
+        none = f"neither {manifest.FILE} nor runs is there"
+        return [], (f"{directory}: the campaign ended before any history was written: {none}",)
     return [
         gather(_history(directory, run.number), run, baseline=_is_baseline(plan))
         for run in plan.runs

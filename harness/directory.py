@@ -3,13 +3,15 @@
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.campaign.model.campaign import Campaign
+from history import manifest
 from history.aside import write_text
+from history.printable import printable
 from history.storage import AnyPath, StoredPath, located
 
 RESULTS = Path("results")
@@ -22,6 +24,22 @@ _TRIED = ".tried"
 
 class NotResults(ValueError):
     """A directory that holds no results of a campaign, or must hold none and does."""
+
+
+class DamagedResults(NotResults):
+    """Stored results that are not, or not any more, what a check wrote.
+
+    Attributes:
+        reasons: What is wrong, one sentence each, which names the file.
+    """
+
+    def __init__(self, directory: AnyPath, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(reasons)
+        found = printable("; ".join(self.reasons))
+        super().__init__(
+            f"{directory}: the results cannot be believed: {found}; check them anew: "
+            f"ackproof check {directory}"
+        )
 
 
 class NotAlone(ValueError):
@@ -49,9 +67,17 @@ def require_fresh(directory: Path) -> None:
 
 def existing(directory: Path) -> Path:
     """The absolute path of a campaign's results; NotResults when there are none in it."""
-    if not (directory / CAMPAIGN_FILE).is_file():
-        raise NotResults(f"{directory} holds no results of a campaign: no {CAMPAIGN_FILE} in it")
+    _require_results(directory)
     return directory.resolve()
+
+
+def _require_results(directory: AnyPath) -> None:
+    """Raise NotResults where neither the campaign nor its manifest is in a directory. One of them
+    may be missing, which the check says."""
+    names = (CAMPAIGN_FILE, manifest.FILE)
+    if not any((directory / name).is_file() for name in names):
+        none = f"no {' and no '.join(names)} in it"
+        raise NotResults(f"{directory} holds no results of a campaign: {none}")
 
 
 def named(text: str) -> AnyPath:
@@ -68,9 +94,7 @@ def _stored(directory: StoredPath) -> StoredPath:
     try:
         if not directory.top.exists():
             raise NotResults(f"{directory}: there is no {directory.root}")
-        if not (directory / CAMPAIGN_FILE).is_file():
-            none = f"no {CAMPAIGN_FILE} in it"
-            raise NotResults(f"{directory} holds no results of a campaign: {none}")
+        _require_results(directory)
         # Who may not write there is to hear of it now, and not when all is reckoned.
         write_text(directory / _TRIED, "")
         (directory / _TRIED).unlink()

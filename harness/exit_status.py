@@ -3,7 +3,7 @@
 A broken guarantee wins over everything: a crash in one run never hides a loss in another.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import IntEnum
 
 from checkers.verdict import CampaignResult, Verdict
@@ -54,14 +54,23 @@ def exit_status(result: CampaignResult) -> ExitStatus:
     A cell that failed broke a guarantee, and no expectation excuses it. Any other cell that counts
     as failed did not come out as expected.
     """
-    if result.verdict is Verdict.FAIL:
-        failed = [cell.verdict for cell in result.cells if cell.counts_as is Verdict.FAIL]
+    return status_of(
+        result.verdict,
+        [cell.verdict for cell in result.cells if cell.counts_as is Verdict.FAIL],
+        infrastructure_failed=any(run.infrastructure_failed for run in result.runs),
+    )
+
+
+def status_of(
+    verdict: Verdict, failed: Collection[Verdict], *, infrastructure_failed: bool
+) -> ExitStatus:
+    """Return the exit status of a campaign's ``verdict``. ``failed``: the verdicts of the cells
+    that count as failed; ``infrastructure_failed``: in one of its runs."""
+    if verdict is Verdict.FAIL:
         return ExitStatus.UNMET if failed and Verdict.FAIL not in failed else ExitStatus.BROKEN
-    if any(run.infrastructure_failed for run in result.runs):
+    if infrastructure_failed:
         return ExitStatus.INFRASTRUCTURE
-    if result.verdict is Verdict.INCONCLUSIVE:
-        return ExitStatus.INCONCLUSIVE
-    return ExitStatus.HELD
+    return ExitStatus.INCONCLUSIVE if verdict is Verdict.INCONCLUSIVE else ExitStatus.HELD
 
 
 def worst(statuses: Iterable[ExitStatus]) -> ExitStatus:

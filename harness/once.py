@@ -11,7 +11,6 @@ from pathlib import Path
 from harness.children import Children
 from harness.report import verdict
 from harness.report.document import VerdictDocument
-from history.errors import DamagedFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,19 +34,16 @@ class Once:
 
     @property
     def result(self) -> VerdictDocument | None:
-        """What came of it; None where it was not run to its end. Raises DamagedFiles."""
-        file = self.directory / verdict.FILE
+        """What came of it; None where it was not run to its end. Raises DamagedResults."""
         try:
-            return verdict.read_document(file)
+            return verdict.read_document(self.directory / verdict.FILE)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise DamagedFiles({file: str(error)}) from None
 
     def carry_out(self, children: Children) -> bool:
         """Run it where it was not; whether there is a verdict. What was ended halfway is removed.
 
-        Raises Interrupted when we are asked to stop, DamagedFiles.
+        Raises Interrupted when we are asked to stop, DamagedResults.
         """
         if self.result is not None:
             return True

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 
 from history.aside import write_text
 from history.cell import SETTINGS, Cell, Value
+from history.document_errors import in_words
 from history.errors import DamagedFiles
 from history.storage import AnyPath
 
@@ -231,6 +232,4 @@ def read(directory: AnyPath) -> Manifest:
     except OSError as error:
         raise DamagedFiles({path: error.strerror or str(error)}) from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the whole"
-        raise DamagedFiles({path: f"{where}: {first['msg']}"}) from None
+        raise DamagedFiles({path: in_words(error)}) from None

@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from history.document_errors import in_words
 from workloads.interface import Delivery
 
 Config = dict[str, str | bool | int | float]
@@ -189,8 +190,4 @@ def load(kind: type[_S], path: Path) -> _S:
     except OSError as error:
         raise SpecificationError(f"cannot read specification {path}: {error.strerror}") from error
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'the whole'}: {problem['msg']}"
-            for problem in error.errors(include_input=False, include_url=False)
-        )
-        raise SpecificationError(f"specification {path}: {problems}") from None
+        raise SpecificationError(f"specification {path}: {in_words(error)}") from None

@@ -49,7 +49,8 @@ Examples:
 @_DIRECTORY
 @click.pass_context
 def report(context: click.Context, directory: str) -> None:
-    """Write the report again, from the checked results in DIR. Exits as `run` does."""
+    """Write the report again, from the checked results in DIR. Exits as `run` does, and with 2
+    where the results were edited or damaged after the check."""
     with told():
         found = places.named(directory)
         status = execution.report_again(found, console())

@@ -25,7 +25,8 @@ def compare(a: Path, b: Path, as_json: bool) -> None:
     """Say what changed from the results in A to those in B, cell by cell: verdicts, what was lost
     and duplicated, latencies, unavailability, throughput; and what of it may be chance.
 
-    Exits with 0 whatever changed, with 2 where a directory has no verdict.
+    Exits with 0 whatever changed, with 2 where a directory has no verdict, or one that was edited
+    or damaged after the check.
     """
     with told():
         # Arrow and numpy take a while to import.

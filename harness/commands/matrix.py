@@ -94,7 +94,7 @@ def matrix(
 
 def _seed(directory: Path, file: Path, wanted: int | None) -> int:
     """That of the matrix which is there; else the one that is wanted, or one that is drawn. Raises
-    NotResults where what is there is another matrix, DamagedFiles."""
+    NotResults where what is there is another matrix, or cannot be read."""
     known = document.read(directory)
     if known is None:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):

@@ -13,7 +13,7 @@ from harness.report import verdict
 from harness.report.cell_document import CellDocument
 from harness.report.comparison import label
 from harness.report.document import VerdictDocument
-from history.errors import DamagedFiles, HistoryError
+from history.errors import HistoryError
 
 WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
 
@@ -89,16 +89,12 @@ class Pooled:
 
 
 def read(directory: Path) -> Side:
-    """Of a results directory. Raises NotResults where there is no verdict in it, DamagedFiles
-    where that cannot be read."""
+    """Of a results directory. Raises NotResults where there is no verdict in it, DamagedResults
+    where that cannot be believed."""
     file = directory / verdict.FILE
     if not file.is_file():
         raise NotResults(
             f"{directory} has no {verdict.FILE}: no results of a campaign, or not checked yet "
             f"(ackproof check {directory})"
         )
-    try:
-        document = verdict.read_document(file)
-    except (OSError, ValueError, RecursionError) as error:
-        raise DamagedFiles({file: str(error)}) from None
-    return Side(directory=directory, document=document)
+    return Side(directory=directory, document=verdict.read_document(file))

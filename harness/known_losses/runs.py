@@ -56,7 +56,7 @@ class Runs:
                 )
 
     def tally(self, name: str, side: Side) -> Tally:
-        """What came of all runs that there are. Raises OSError, DamagedFiles."""
+        """What came of all runs that there are. Raises OSError, DamagedResults."""
         story = self.stories[name]
         found = [
             self._once(story, side, int(path.name[5:]), path)

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_
 from checkers.catalogue import CATALOGUE
 from harness.campaign.model.section import Section
 from harness.directory import NotResults
+from history.document_errors import in_words
 from infra import documents
 from infra.documents import DocumentRefused
 from infra.systems import names
@@ -91,5 +92,7 @@ def read(file: Path) -> Mapping[str, Story]:
         content = documents.read(file).content
         # By way of JSON, as campaign files are: strict, and with lists for tuples.
         return TypeAdapter(dict[str, Story]).validate_json(json.dumps(content))
-    except (DocumentRefused, ValidationError) as error:
+    except DocumentRefused as error:
         raise NotResults(f"{file}: no stories: {error}") from None
+    except ValidationError as error:
+        raise NotResults(f"{file}: no stories: {in_words(error)}") from None

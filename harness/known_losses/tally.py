@@ -38,7 +38,7 @@ class Tally:
 
 
 def tally(runs: Iterable[Once], shows: Collection[str]) -> Tally:
-    """Of all that were run to their end; ``shows``: the anomalies. Raises DamagedFiles."""
+    """Of all that were run to their end; ``shows``: the anomalies. Raises DamagedResults."""
     found = Tally()
     for one in runs:
         result = one.result

@@ -6,12 +6,11 @@ reported again, so that nothing that says ``pass`` stays beside a history that d
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from checkers.verdict import CampaignResult
-from harness.report import about, junit, losses, page, timeline, verdict
+from harness.directory import DamagedResults
+from harness.report import about, campaign_file, junit, losses, page, timeline, verdict
 from harness.report.losses import LossWindow
 from harness.report.opportunities import opportunities
 from harness.report.rows import CellRow, rows
@@ -21,7 +20,6 @@ from history.errors import DamagedFiles, HistoryError
 from history.manifest import Manifest, PlannedRun
 from history.printable import printable
 from history.storage import AnyPath
-from infra import yaml_document
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +53,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
     whatever else is broken. Raises DamagedFiles for anomalies that cannot be read, and NotWritten
     when all was written that can be.
     """
-    campaign = _campaign(directory)
+    campaign = campaign_file.read(directory)
     planned = _manifest(directory)
     cells = rows(result, planned)
     planned_runs = {run.number: run for run in planned.runs} if planned else {}
@@ -134,17 +132,22 @@ def shown(
 def load(directory: AnyPath) -> CampaignResult | None:
     """The result that was written into this directory; None when none was.
 
-    Raises DamagedFiles when it, or what a report of it is made of, is not whole. Whatever comes of
-    it, a former page is removed: it would stay where there is nothing to write a new one from.
+    Raises DamagedResults when it, or what a report of it is made of, is not as the check left it.
+    Whatever comes of it, a former page is removed: it would stay where there is nothing to write a
+    new one from.
     """
     (directory / PAGE).unlink(missing_ok=True)
     (directory / JUNIT).unlink(missing_ok=True)
-    result = verdict.read(directory)
+    result = verdict.read(directory, whole=True)
     if result is None:
         return None
-    losses.require_counts(directory, result.anomalies)
+    try:
+        losses.counts(directory)
+    except DamagedFiles as error:
+        reasons = [f"{path.name}: {why}" for path, why in error.reasons.items()]
+        raise DamagedResults(directory, reasons) from None
     if result.cells and not (directory / "runs").is_dir():
-        raise DamagedFiles({directory / "runs": "is not there"})
+        raise DamagedResults(directory, ["runs is missing"])
     return result
 
 
@@ -162,13 +165,3 @@ def _manifest(directory: AnyPath) -> Manifest | None:
         return manifest.read(directory)
     except HistoryError:
         return None
-
-
-def _campaign(directory: AnyPath) -> Mapping[str, Any]:
-    """The resolved campaign, for show; a file whose aliases expand without end counts as none."""
-    document: object = None
-    with suppress(OSError, ValueError):
-        text = (directory / "campaign.yaml").read_text(encoding="utf-8")
-        document = yaml_document.read(text).content
-    nameless = {"name": directory.name, "seed": None}
-    return {**nameless, **document} if isinstance(document, dict) else nameless

@@ -100,8 +100,8 @@ def _span(history: AnyPath) -> tuple[int, int] | None:
 
 
 def _command(directory: AnyPath) -> str | None:
-    """Shown from where it is typed: below the working directory as most are, else with the whole
-    path. A campaign in a store cannot be run from there."""
+    """Return the command that repeats a campaign. It has the whole path of the file, so that it is
+    the same wherever the results are checked from. A campaign in a store cannot be run there."""
     if not isinstance(directory, Path):
         return None
     file = directory.absolute() / CAMPAIGN_FILE
@@ -109,9 +109,8 @@ def _command(directory: AnyPath) -> str | None:
     if read is None:
         return None
     campaign, options = read
-    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
     seed = [] if campaign.seed is None else ["--seed", str(campaign.seed)]
-    return shlex.join(["ackproof", "run", str(shown), *seed, *options])
+    return shlex.join(["ackproof", "run", str(file), *seed, *options])
 
 
 def _read_back(file: Path) -> tuple[Campaign, Sequence[str]] | None:

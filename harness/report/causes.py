@@ -71,6 +71,23 @@ class CauseGroup:
         return counts
 
     @property
+    def as_document(self) -> dict[str, Any]:
+        """The group in ``cause_groups`` of ``verdict.json``."""
+        first = self.first
+        partitions = sorted({(cause.topic, cause.partition) for cause in self.causes})
+        return {
+            "run": first.run,
+            "anomaly": first.anomaly,
+            "kind": first.kind,
+            "faults": list(first.faults),
+            "sentence": first.sentence,
+            "records": self.records,
+            "promised": self.promised,
+            "cells": self.cells,
+            "partitions": [f"{topic}-{number}" for topic, number in partitions],
+        }
+
+    @property
     def place(self) -> str:
         """Where they are: ``acks-1, t-0``, or ``5 partitions of 2 cells``."""
         partitions = {(cause.topic, cause.partition) for cause in self.causes}

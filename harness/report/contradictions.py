@@ -1,61 +1,54 @@
-"""What a verdict document may not say, since it would contradict itself.
+"""What a verdict document may not say, since it would contradict itself or what lies beside it.
 
 A document that somebody edited, or that is made of two, is refused: nothing that it says can be
-believed.
+believed. What can be held against each other is held against each other here: the verdicts against
+the counts, the counts against ``anomalies.parquet``, the cells against the manifest, and the faults
+against the histories.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from checkers.verdict import CampaignResult, Verdict, counted_as
+import pyarrow as pa
+
+from checkers.judging.guarantees import NO_LOSS
+from checkers.verdict import Verdict, counted_as
+from harness.exit_status import status_of
+from harness.report import losses
 from harness.report.cell_document import CellDocument
+from harness.report.document import VERSION, VerdictDocument
+from history import manifest, reader
+from history.errors import HistoryError
+from history.storage import AnyPath
 
 _RECORDS = ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered")
 _RECORDS_MAX = 2**63
+_COUNTED = ("lost", "duplicated", "reordered")
+"""Counts of a cell that are rows of ``anomalies.parquet``, under the same name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cell:
-    """What a cell says of its verdict. ``broken``: the guarantees that it says were broken."""
-
-    name: str
-    verdict: Verdict
-    expected: Collection[Verdict]
-    broken: Sequence[str]
-
-    @property
-    def counts_as(self) -> Verdict:
-        return counted_as(self.verdict, self.expected)
-
-
-def in_result(result: CampaignResult) -> Iterator[str]:
-    """Yield the contradictions of a result."""
-    cells = [
-        _Cell(
-            name=cell.cell,
-            verdict=cell.verdict,
-            expected=cell.expected,
-            broken=[one.name for one in cell.guarantees if one.broken],
-        )
-        for cell in result.cells
-    ]
-    return _contradictions(result.verdict, cells)
+def in_document(document: VerdictDocument) -> Iterator[str]:
+    """Yield the contradictions of a document with itself."""
+    yield from _counts(document.cells)
+    for cell in document.cells:
+        yield from _in_cell(cell)
+    yield from _in_verdicts(document)
+    for name in _COUNTED if document.cells else ():
+        total = sum(getattr(cell, name) or 0 for cell in document.cells)
+        if name in document.anomalies and (document.anomalies[name] or 0) != total:
+            yield (
+                f"it counts {_short(document.anomalies[name] or 0)} {name} records under anomalies "
+                f"and {_short(total)} in its cells"
+            )
 
 
-def in_cells(verdict: Verdict, cells: Sequence[CellDocument]) -> Iterator[str]:
-    """Yield the contradictions between a document's verdict and its cells."""
-    found = [
-        _Cell(
-            name=cell.cell,
-            verdict=cell.verdict,
-            expected=_several(cell.expected),
-            broken=[one.name for one in cell.guarantees if one.broken],
-        )
-        for cell in cells
-    ]
-    yield from _counts(cells)
-    yield from _contradictions(verdict, found)
+def with_results(directory: AnyPath, document: VerdictDocument) -> Iterator[str]:
+    """Yield the contradictions between a document and the other files of its results, as far as
+    these can be read."""
+    yield from _with_anomalies(directory, document)
+    yield from _with_manifest(directory, document)
+    for run in document.runs if document.version == VERSION else ():
+        yield from _with_history(directory, document, run.number)
 
 
 def _counts(cells: Sequence[CellDocument]) -> Iterator[str]:
@@ -78,18 +71,30 @@ def _short(count: int) -> str:
     return f"{count:,}" if abs(count) < _RECORDS_MAX else "more than 2^63"
 
 
-def _several(expected: Verdict | tuple[Verdict, ...] | None) -> tuple[Verdict, ...]:
-    if expected is None:
-        return ()
-    return (expected,) if isinstance(expected, Verdict) else expected
+def _in_cell(cell: CellDocument) -> Iterator[str]:
+    """Yield the contradictions between a cell's verdict, its guarantees and its counts."""
+    broken = ", ".join(one.name for one in cell.guarantees if one.broken)
+    if broken and cell.verdict is not Verdict.FAIL:
+        yield f"{cell.cell} is {cell.verdict.value}, and broke {broken}"
+    if cell.lost and cell.verdict is Verdict.PASS:
+        yield f"{cell.cell} is pass, and lost {_short(cell.lost)} records"
+    for one in cell.guarantees:
+        if one.broken and one.held:
+            yield f"{cell.cell} held {one.name}, and broke it {_short(one.broken)} times"
+        if one.name == NO_LOSS and one.promised and one.held and cell.lost:
+            yield f"{cell.cell} held {one.name}, and lost {_short(cell.lost)} records"
+        if one.name == NO_LOSS and cell.lost is not None and one.broken > cell.lost:
+            yield (
+                f"{cell.cell} broke {one.name} {_short(one.broken)} times, and lost "
+                f"{_short(cell.lost)} records"
+            )
 
 
-def _contradictions(verdict: Verdict, cells: Sequence[_Cell]) -> Iterator[str]:
-    for cell in cells:
-        if cell.broken and cell.verdict is not Verdict.FAIL:
-            broken = ", ".join(cell.broken)
-            yield f"{cell.name} is {cell.verdict.value}, and broke {broken}"
-    seen = {cell.counts_as: cell.name for cell in reversed(cells)}
+def _in_verdicts(document: VerdictDocument) -> Iterator[str]:
+    """Yield the contradictions between the verdict of the campaign and those of its cells."""
+    verdict, cells = document.verdict, document.cells
+    counting = [(cell, counted_as(cell.verdict, _several(cell.expected))) for cell in cells]
+    seen = {counts_as: cell.cell for cell, counts_as in reversed(counting)}
     failed = seen.get(Verdict.FAIL)
     if failed is not None and verdict is not Verdict.FAIL:
         yield f"the verdict is {verdict.value}, and {failed} counts as failed"
@@ -101,3 +106,77 @@ def _contradictions(verdict: Verdict, cells: Sequence[_Cell]) -> Iterator[str]:
         yield f"the verdict is {verdict.value}, and {undecided} is inconclusive"
     if cells and decided and verdict not in seen:
         yield f"the verdict is {verdict.value}, and no cell is"
+    status = status_of(
+        verdict,
+        [cell.verdict for cell, counts_as in counting if counts_as is Verdict.FAIL],
+        infrastructure_failed=any(run.infrastructure_failed for run in document.runs),
+    )
+    if document.exit_status not in (None, status):
+        yield f"its exit status is not {status.value}, as its cells have it"
+
+
+def _several(expected: Verdict | tuple[Verdict, ...] | None) -> tuple[Verdict, ...]:
+    if expected is None:
+        return ()
+    return (expected,) if isinstance(expected, Verdict) else expected
+
+
+def _with_anomalies(directory: AnyPath, document: VerdictDocument) -> Iterator[str]:
+    """Yield where the rows of ``anomalies.parquet`` are not those that are counted."""
+    try:
+        rows = losses.counts(directory)
+    except HistoryError:
+        return
+    for name, count in document.anomalies.items():
+        found = sum(rows[key] for key in rows if key[2] == name)
+        if found != (count or 0):
+            yield (
+                f"{losses.ANOMALIES_FILE} has {found:,} rows of {name}, and the verdict counts "
+                f"{_short(count or 0)}"
+            )
+    for cell in document.cells:
+        for name in _COUNTED:
+            found, count = rows[cell.run, cell.cell, name], getattr(cell, name) or 0
+            if found != count:
+                yield (
+                    f"{losses.ANOMALIES_FILE} has {found:,} rows of {name} of {cell.cell} in run "
+                    f"{cell.run}, and the verdict counts {_short(count)}"
+                )
+
+
+def _with_manifest(directory: AnyPath, document: VerdictDocument) -> Iterator[str]:
+    """Yield the cells that are planned or judged, and not both."""
+    try:
+        planned = manifest.read(directory)
+    except HistoryError:
+        return
+    wanted = {(run.number, one.cell.name) for run in planned.runs for one in run.cells}
+    judged = {(cell.run, cell.cell) for cell in document.cells}
+    yield from _unlike(wanted, judged, f"{manifest.FILE} plans the cell", "the verdict judges")
+    yield from _unlike(judged, wanted, "the verdict judges the cell", f"{manifest.FILE} plans")
+
+
+def _unlike(
+    some: Collection[tuple[int, str]], others: Collection[tuple[int, str]], has: str, not_: str
+) -> Iterator[str]:
+    for run, name in sorted(set(some) - set(others)):
+        yield f"{has} {name} of run {run}, and {not_} no such cell"
+
+
+def _with_history(directory: AnyPath, document: VerdictDocument, run: int) -> Iterator[str]:
+    """Yield where the faults of a run are not those of its history."""
+    history = directory / "runs" / str(run) / "history"
+    if not history.is_dir():
+        return
+    try:
+        rows: Iterable[Mapping[str, object]] = reader.read(
+            history, "faults", ["fault_id", "fault"]
+        ).to_pylist()
+    except (HistoryError, OSError, pa.ArrowException):
+        return
+    recorded = {f"{row['fault']}#{row['fault_id']}" for row in rows}
+    told = {fault.name for fault in document.faults if fault.run == run}
+    for name in sorted(recorded - told):
+        yield f"the history of run {run} has the fault {name}, and the verdict has none such"
+    for name in sorted(told - recorded):
+        yield f"the verdict has the fault {name} in run {run}, and the history has none such"

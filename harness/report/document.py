@@ -130,7 +130,8 @@ class OpportunityDocument(Part):
     fault: str | None
     """The fault, as `kill#1`; null for losses without a fault."""
     lost: int
-    """How many acknowledged records of the cell were lost to it."""
+    """How many acknowledged records of the cell were lost to it. Records whose cause has to do with
+    several faults count for the first: together these were one event. `losses` names them all."""
 
 
 class CauseDocument(Part):
@@ -190,6 +191,30 @@ class CauseDocument(Part):
     """The faults that have to do with it, as `kill#1`."""
 
 
+class CauseGroupDocument(Part):
+    """Causes of a run with the same anomaly, kind and faults, in all its partitions and cells: as
+    the report groups them."""
+
+    run: int
+    """The run's number."""
+    anomaly: str
+    """What became of them, as in `causes`."""
+    kind: str
+    """How it came about, as in `causes`."""
+    faults: tuple[str, ...]
+    """The faults that have to do with it, as `kill#1`."""
+    sentence: str
+    """What happened, in words, in the partition that tells most."""
+    records: int
+    """How many records, of all of these causes."""
+    promised: int
+    """How many of them break a promise."""
+    cells: dict[str, int]
+    """How many of them each cell has."""
+    partitions: tuple[str, ...]
+    """Where they are, as `t-0`."""
+
+
 class VerdictDocument(Part):
     """What a campaign came to."""
 
@@ -246,8 +271,16 @@ class VerdictDocument(Part):
     causes: tuple[CauseDocument, ...] = ()
     """Why records were lost, duplicated or vanished, and why replicas differ: what breaks a promise
     first, then what nothing explains; what the settings let expect last."""
+    cause_groups: tuple[CauseGroupDocument, ...] = ()
+    """The same causes, those that are alike as one, in the order of the first of each."""
     consumption: ConsumptionDocument = ConsumptionDocument()
     """Counts of consumers, client by client and group by group."""
+    files: dict[str, str] = {}
+    """SHA-256 of the files beside it that say the same at greater length, or that it rests on, by
+    their path from here. Where one of them was changed since, it is refused."""
+    sha256: str | None = None
+    """SHA-256 of all else in here, as JSON with sorted names and without spaces. Where it is
+    another one, the document was edited, and is refused."""
 
     @property
     def kind(self) -> Verdict:

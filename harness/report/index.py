@@ -1,8 +1,10 @@
 """``index.html`` of a directory of results: every campaign in it, the newest first, and what became
 of each and of its cells from night to night.
 
-Made of ``verdict.json`` alone, so that it costs the same however long the histories are. Whatever
-cannot be read is told in its row. One file, nothing loaded from outside, everything escaped.
+Made of ``verdict.json`` alone, so that it costs the same however long the histories are: of the
+files beside it nothing but their digests is compared. Whatever cannot be read or believed is told
+in its row. One file, nothing loaded from outside, everything
+escaped.
 """
 
 import fcntl
@@ -15,11 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from pydantic import ValidationError
-
 from checkers.judging.guarantees import NO_LOSS
 from checkers.verdict import Verdict
-from harness.directory import CAMPAIGN_FILE, RESULTS
+from harness.directory import CAMPAIGN_FILE, RESULTS, DamagedResults
 from harness.report import PAGE, verdict
 from harness.report.about import lasted
 from harness.report.cell_document import CellDocument
@@ -185,12 +185,8 @@ def _read(file: Path) -> tuple[VerdictDocument | None, str]:
         return verdict.read_document(file), ""
     except FileNotFoundError:
         return None, "not checked: under way, or ended before"
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the whole"
-        return None, f"verdict.json: {where}: {first['msg']}"
-    except (OSError, ValueError, RecursionError) as error:
-        return None, printable(f"verdict.json: {error}")
+    except DamagedResults as error:
+        return None, printable("; ".join(error.reasons))
 
 
 def _seconds(told: str) -> float:

@@ -1,5 +1,6 @@
 """The lost records, told at two lengths: windows of neighbours, and every one by itself."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,15 +88,11 @@ def lost(directory: AnyPath) -> tuple[list[dict[str, Any]], int]:
     return found.slice(0, LISTED_MAX).to_pylist(), len(found)
 
 
-def require_counts(directory: AnyPath, counts: Mapping[str, int]) -> None:
-    """Raise DamagedFiles where anomalies.parquet cannot be read, or has not as many rows of each
-    anomaly as were counted: then it is of another check."""
-    found = _rows(directory).group_by("anomaly").aggregate([([], "count_all")]).to_pylist()
-    rows = {row["anomaly"]: row["count_all"] for row in found}
-    for name, count in counts.items():
-        if rows.get(name, 0) != count:
-            words = f"{rows.get(name, 0):,} rows of {name}, and the verdict counts {count:,}"
-            raise DamagedFiles({directory / ANOMALIES_FILE: f"it has {words}"})
+def counts(directory: AnyPath) -> Counter[tuple[int, str, str]]:
+    """Return the number of rows of each run, cell and anomaly. Raises as :func:`lost`."""
+    place = ["run", "cell", "anomaly"]
+    found = _rows(directory, place).group_by(place).aggregate([([], "count_all")]).to_pylist()
+    return Counter({tuple(row[name] for name in place): row["count_all"] for row in found})
 
 
 def by_fault(directory: AnyPath) -> list[dict[str, Any]]:
@@ -146,10 +143,12 @@ def of_failed(windows: Iterable[LossWindow], cells: Iterable[CellRow]) -> list[L
     return [window for window in windows if (window.run, window.cell) in failed]
 
 
-def _rows(directory: AnyPath) -> pa.Table:
+def _rows(directory: AnyPath, columns: Sequence[str] | None = None) -> pa.Table:
     file = directory / ANOMALIES_FILE
+    if not file.is_file():
+        raise DamagedFiles({file: "is missing"})
     try:
         source = file if isinstance(file, Path) else storage.opened(file)
-        return pq.read_table(source, schema=ANOMALIES)
+        return pq.read_table(source, schema=ANOMALIES, columns=columns)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DamagedFiles({file: str(error).splitlines()[0]}) from None

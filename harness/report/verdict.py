@@ -6,24 +6,26 @@ its cluster. ``expected`` is null, a verdict, or a list of those that are right.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from checkers.verdict import CampaignResult, CellResult
 from harness.campaign.model.values.sweep import several
+from harness.directory import DamagedResults
 from harness.exit_status import exit_status
-from harness.report import contradictions
+from harness.report import contradictions, seal
 from harness.report.about import About, moment
+from harness.report.causes import grouped
 from harness.report.document import VERSION, VerdictDocument
 from harness.report.opportunities import Opportunity
 from harness.report.rows import known_anomalies
 from harness.report.timeline import FaultSpan
 from history.aside import write_text
 from history.cell import SETTINGS, Value
-from history.errors import DamagedFiles
+from history.document_errors import in_words
 from history.storage import AnyPath
 from infra.systems.metadata_quorum import quorum_of
 
@@ -69,6 +71,7 @@ def to_document(
             _fault(number, span) for number, spans in sorted(told.faults.items()) for span in spans
         ],
         "losses": list(losses),
+        "cause_groups": [group.as_document for group in grouped(result.causes)],
         "opportunities": None if opportunities is None else [asdict(one) for one in opportunities],
     }
 
@@ -76,61 +79,76 @@ def to_document(
 def from_document(document: Mapping[str, Any]) -> CampaignResult:
     """The result that was written. ValueError where the document is not one of ours."""
     try:
-        _refuse_newer(document)
         clusters = {run["number"]: run.get("cluster", {}) for run in document.get("runs", ())}
         cells = [_gathered(cell, clusters.get(cell.get("run"), {})) for cell in document["cells"]]
         rows = {name: count or 0 for name, count in document["anomalies"].items()}
-        result = _RESULT.validate_python({**document, "anomalies": rows, "cells": cells})
-    except (KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise ValueError(f"no verdict of a campaign: {error}") from None
-    _refuse_contradictions(contradictions.in_result(result))
-    if document.get("exit_status", status := exit_status(result)) not in (None, status):
-        _refuse_contradictions([f"its exit status is not {status.value}, as its cells have it"])
-    return result
+        return _RESULT.validate_python({**document, "anomalies": rows, "cells": cells})
+    except KeyError as error:
+        raise ValueError(f"{error.args[0]}: is missing") from None
+    except (TypeError, AttributeError):
+        raise ValueError("it is not the verdict of a campaign") from None
 
 
 def read_document(file: AnyPath) -> VerdictDocument:
-    """All that stands in it, of whatever version up to ours. Raises OSError where it cannot be
-    read, ValueError where it is not one of ours."""
-    content = _content(file)
-    if isinstance(content, Mapping):
-        _refuse_newer(content)
-    document = VerdictDocument.model_validate(content)
-    _refuse_contradictions(contradictions.in_cells(document.verdict, document.cells))
-    return document
+    """All that stands in it, of whatever version up to ours. Raises FileNotFoundError where it is
+    not there, DamagedResults where it cannot be believed."""
+    return _read(file)[1]
 
 
 def write(directory: AnyPath, document: Mapping[str, Any]) -> None:
-    """Write it, aside and renamed, so that a reader never sees half of it."""
-    write_text(directory / FILE, json.dumps(document, indent=2) + "\n")
+    """Write it with its seal, aside and renamed, so that a reader never sees half of it."""
+    content = seal.sealed(directory, document)
+    write_text(directory / FILE, json.dumps(content, indent=2) + "\n")
 
 
-def read(directory: AnyPath) -> CampaignResult | None:
-    """The result that was written into this directory; None when none was. Raises DamagedFiles."""
+def read(directory: AnyPath, *, whole: bool = False) -> CampaignResult | None:
+    """The result that was written into this directory; None when none was. Raises DamagedResults
+    where it cannot be believed. ``whole``: also where a file is missing that the check wrote beside
+    it, or that the result rests on."""
     file = directory / FILE
     try:
-        return from_document(_content(file))
+        content, _ = _read(file)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise DamagedFiles({file: str(error)}) from None
+    if whole and (lacking := list(seal.missing(directory, content))):
+        raise DamagedResults(directory, lacking)
+    try:
+        return from_document(content)
+    except ValueError as error:
+        raise DamagedResults(directory, [f"{FILE}: {in_words(error)}"]) from None
+
+
+def _read(file: AnyPath) -> tuple[Mapping[str, Any], VerdictDocument]:
+    """Return a document as it is written and as it is meant, if it can be believed: this is the one
+    way to it. Raises FileNotFoundError, DamagedResults."""
+    directory = file.parent
+    try:
+        content = _content(file)
+        document = VerdictDocument.model_validate(content)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DamagedResults(directory, [f"{FILE}: {error.strerror or error}"]) from None
+    except RecursionError:
+        raise DamagedResults(directory, [f"{FILE}: it is nested too deep"]) from None
+    except ValueError as error:
+        raise DamagedResults(directory, [f"{FILE}: {in_words(error)}"]) from None
+    wrong = [f"{FILE} contradicts itself: {one}" for one in contradictions.in_document(document)]
+    changed = list(seal.broken(directory, content))
+    if changed or not seal.is_sealed(content):
+        wrong += contradictions.with_results(directory, document)
+    if wrong or changed:
+        raise DamagedResults(directory, [*wrong, *changed])
+    return content, document
 
 
 def _content(file: AnyPath) -> Any:
-    """What is written in the file. Raises OSError, ValueError."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("it is nested too deep") from None
+    """What is written in the file. Raises OSError, ValueError, RecursionError."""
+    content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate could be written nowhere
+    if isinstance(content, Mapping):
+        _refuse_newer(content)
     return content
-
-
-def _refuse_contradictions(found: Iterable[str]) -> None:
-    if told := list(found):
-        raise ValueError(
-            f"it contradicts itself: {'; '.join(told)}; `ackproof check` writes it anew"
-        )
 
 
 def _refuse_constant(name: str) -> float:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -128,12 +129,13 @@ def check(
             _list_among_all(directory)
         spark = None if ahead is None else ahead.session()
         result = checkers.check(directory, spark=spark, master=spark_master, progress=console.print)
-        return tell(directory, result, console)
+        findings = (*result.findings, *report.campaign_file.findings(directory))
+        return tell(directory, replace(result, findings=findings), console)
 
 
 def report_again(directory: AnyPath, console: Console) -> ExitStatus | None:
     """Write the report of checked results once more; None where they are not checked. Raises
-    DamagedFiles."""
+    DamagedResults."""
     from harness import report
 
     with alone(directory):

@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from checkers.verdict import CampaignResult, CellResult, Verdict
 from harness.campaign import validation
 from harness.children import Children, last_words
+from harness.directory import DamagedResults
 from harness.report import verdict
 from harness.report.losses import ANOMALIES_FILE
 from harness.selftest.attempt import Attempt, Finding, Outcome, Way
 from harness.selftest.sources import environment
-from history.errors import DamagedFiles
 
 
 class Campaigns:
@@ -93,7 +93,7 @@ class Campaigns:
                 self._children.run(command, said, environment(sources))
             self._children.check()
             result = verdict.read(directory)
-        except DamagedFiles as error:
+        except DamagedResults as error:
             return Finding(outcome=Outcome.INCONCLUSIVE, why=str(error))
         if result is None:
             return Finding(outcome=Outcome.INCONCLUSIVE, why=last_words(output))

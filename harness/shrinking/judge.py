@@ -14,11 +14,11 @@ from itertools import takewhile
 from pathlib import Path
 
 from harness.children import Children
+from harness.directory import DamagedResults
 from harness.report import verdict
 from harness.shrinking.odds import Tally
 from harness.shrinking.ways import Candidate
 from history.aside import write_text
-from history.errors import HistoryError
 from infra.interface import InfraError
 
 DIRECTORY = "shrink"
@@ -125,7 +125,7 @@ class Judge:
 def _judged(results: Path, broken: frozenset[str]) -> bool | None:
     try:
         result = verdict.read(results)
-    except HistoryError:
+    except DamagedResults:
         return None
     if result is None:
         return None

@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from checkers.verdict import Verdict
+from harness.directory import NotResults
 from harness.report import document
 from harness.report.cell_document import CellDocument
 from harness.report.document import FaultDocument
 from harness.report.part import Part
 from harness.side_by_side.members import Member
 from history.aside import write_text
-from history.errors import DamagedFiles
+from history.document_errors import in_words
 
 FILE = "matrix.json"
 VERSION = 1
@@ -86,18 +85,22 @@ def write(directory: Path, made: MatrixDocument) -> None:
 
 
 def read(directory: Path) -> MatrixDocument | None:
-    """What was written there; None where nothing was. Raises DamagedFiles."""
+    """What was written there; None where nothing was. Raises NotResults."""
     file = directory / FILE
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         found = MatrixDocument.model_validate(content)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, ValidationError) as error:
-        raise DamagedFiles({file: str(error)}) from None
+    except OSError as error:
+        raise NotResults(f"{file}: {error.strerror or error}") from None
+    except RecursionError:
+        raise NotResults(f"{file}: it is nested too deep") from None
+    except ValueError as error:
+        raise NotResults(f"{file} cannot be read: {in_words(error)}") from None
     if found.version > VERSION:
         told = f"its version is {found.version}, and this is Ackproof up to {VERSION}"
-        raise DamagedFiles({file: told})
+        raise NotResults(f"{file}: {told}")
     return found
 
 

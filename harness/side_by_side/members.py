@@ -66,7 +66,7 @@ def members(file: Path, systems: Sequence[str], seed: int, directory: Path) -> l
 
 
 def carried_out(member: Member, children: Children) -> Member:
-    """With what came of it; run, where it was not. Raises Interrupted, DamagedFiles."""
+    """With what came of it; run, where it was not. Raises Interrupted, DamagedResults."""
     if member.refused:
         return member
     if not member.once.carry_out(children):
@@ -75,7 +75,7 @@ def carried_out(member: Member, children: Children) -> Member:
 
 
 def read(member: Member) -> Member:
-    """With its results, where there are any. Raises DamagedFiles."""
+    """With its results, where there are any. Raises DamagedResults."""
     if member.refused:
         return member
     result = verdict.read(member.once.directory)

@@ -76,7 +76,7 @@ def test_impossible_numbers_of_a_cell_are_refused(
         document["cells"][0] |= change
     (b / verdict.FILE).write_text(json.dumps(document))
     status, output = compared(a, b)
-    assert status == ExitStatus.INCONCLUSIVE
+    assert status == ExitStatus.USAGE
     assert words in output
     assert "Traceback" not in output
 
@@ -86,7 +86,7 @@ def test_deeply_nested_verdict_is_refused(tmp_path: Path, nesting: int) -> None:
     a, b = results(tmp_path / "a"), results(tmp_path / "b")
     (b / verdict.FILE).write_text("[" * nesting)
     status, output = compared(a, b)
-    assert status == ExitStatus.INCONCLUSIVE
+    assert status == ExitStatus.USAGE
     assert "Traceback" not in output
 
 

@@ -68,6 +68,19 @@ def test_history_with_a_missing_file_is_not_exported(campaign, tmp_path: Path) -
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("table", ["cluster", "faults", "phases", "commits"])
+def test_history_without_a_table_is_not_exported(campaign, tmp_path: Path, table: str) -> None:
+    directory = results(campaign, tmp_path)
+    TableWriter(directory / "runs/1/history", "log", "final", partition=("t", 0)).close()
+    other = PlannedWriter(table=table, writer="harness", node="harness")
+    planned = run(1).model_copy(update={"writers": (*run(1).writers, other)})
+    Manifest(campaign="c", seed=1, baseline=True, runs=(planned,)).write(directory)
+    done = invoke(directory)
+    assert done.exit_code == 3
+    assert f"{table}.harness.parquet: is missing" in done.stderr
+    assert done.stdout == ""
+
+
 def test_history_of_a_run_is_exported(campaign, tmp_path: Path) -> None:
     directory = results(campaign, tmp_path)
     log = TableWriter(directory / "runs/1/history", "log", "final", partition=("t", 0))

@@ -8,9 +8,9 @@ from made_results import cell_result
 
 from checkers.verdict import CampaignResult, RunResult, Verdict
 from harness.children import Children
+from harness.directory import DamagedResults
 from harness.once import Once
 from harness.report import verdict
-from history.errors import DamagedFiles
 
 
 @pytest.fixture
@@ -55,5 +55,5 @@ def test_it_is_run_with_who_is_to_keep_the_metadata(once: Once) -> None:
 def test_a_verdict_that_cannot_be_read_is_not_taken_for_none(once: Once) -> None:
     once.directory.mkdir(parents=True)
     (once.directory / verdict.FILE).write_text("{", encoding="utf-8")
-    with pytest.raises(DamagedFiles):
+    with pytest.raises(DamagedResults):
         once.carry_out(Children())

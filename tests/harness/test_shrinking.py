@@ -72,6 +72,7 @@ def result_of(*broken: Sequence[str], infrastructure_failed: bool = False) -> Ca
         cell_result(
             run=number,
             guarantees=[guarantee(name, held=False) for name in names],
+            lost=int(LOST in names),
             verdict=Verdict.FAIL if names else Verdict.PASS,
         )
         for number, names in enumerate(broken, start=1)

@@ -69,7 +69,7 @@ def was_run(
     )  # fmt: skip
     result = CampaignResult(
         verdict=found,
-        cells=(cell_result(verdict=found, lost=lost),),
+        cells=(cell_result(verdict=found, lost=lost, reordered=5),),
         anomalies={"lost": lost, "reordered": 5},
         findings=findings,
         runs=(run,),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -82,7 +83,7 @@ def result(cells: Sequence[CellResult], runs: Sequence[RunResult]) -> CampaignRe
     return CampaignResult(
         verdict=campaign_verdict((cell.counts_as for cell in cells), ()),
         cells=tuple(cells),
-        anomalies={"lost": 0},
+        anomalies={"lost": sum(cell.lost or 0 for cell in cells)},
         findings=(),
         runs=tuple(runs),
     )
@@ -272,6 +273,10 @@ def test_a_verdict_of_before_there_was_any_of_it_can_be_read(directory: Path) ->
     for one in document["runs"]:
         for name in ("cluster", "zookeeper", "failovers"):
             del one[name]
+    del document["files"], document["sha256"]
+    lost = {"run": 2, "cell": "acks-all", "anomaly": "lost", "topic": "acks-all", "partition": 0}
+    rows = pa.Table.from_pylist([lost] * 3, schema=ANOMALIES)
+    pq.write_table(rows, directory / "anomalies.parquet")
     (directory / "verdict.json").write_text(json.dumps(document))
     found = report.load(directory)
     assert found is not None

@@ -19,8 +19,16 @@ DAY = 86_400 * 1_000_000_000
 
 
 def result(outcome: Verdict = Verdict.PASS, *, lost: int | None = 0) -> CampaignResult:
-    kept = cell_result("all", outcome, guarantees=[guarantee()], lost=lost)
-    loose = cell_result("one", guarantees=[guarantee(promised=False)], lost=5, duplicated=2)
+    held = None if lost is None else not lost
+    broken = lost or 0
+    kept = cell_result("all", outcome, guarantees=[guarantee(held=held, broken=broken)], lost=lost)
+    loose = cell_result(
+        "one",
+        Verdict.NOT_GUARANTEED,
+        guarantees=[guarantee(promised=False)],
+        lost=5,
+        duplicated=2,
+    )
     run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False)
     return CampaignResult(
         verdict=outcome, cells=(kept, loose), anomalies={}, findings=(), runs=(run,)
@@ -79,12 +87,12 @@ def test_what_is_unknown_is_not_nought(tmp_path: Path) -> None:
 def test_a_campaign_and_each_of_its_cells_have_their_nights(tmp_path: Path) -> None:
     night(tmp_path, "a", 1)
     night(tmp_path, "b", 2, result(Verdict.FAIL, lost=3))
-    alone = replace(result(), cells=result().cells[1:])
+    alone = replace(result(), verdict=Verdict.NOT_GUARANTEED, cells=result().cells[1:])
     night(tmp_path, "c", 3, alone)
     (trend,) = index._trends(index.entries(tmp_path))
-    assert "".join(one.letter for one in trend.squares) == "PFP"
+    assert "".join(one.letter for one in trend.squares) == "NFP"
     nights = {name: [one.kind for one in squares] for name, squares in trend.cells}
-    assert nights == {"all": ["none", "fail", "pass"], "one": ["pass", "pass", "pass"]}
+    assert nights == {"all": ["none", "fail", "pass"], "one": ["not-guaranteed"] * 3}
     assert dict(trend.cells)["all"][1].told == "2031-07-24 02:17: fail, 3 lost"
 
 

@@ -30,10 +30,11 @@ from checkers.verdict import (
 )
 from harness import environment, report
 from harness.campaign.validation import load
+from harness.directory import DamagedResults
 from harness.report import verdict
 from harness.report.document import VERSION, schema
-from history.errors import DamagedFiles
-from history.manifest import Manifest, PlannedFault, PlannedRun
+from history.cell import Cell
+from history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun
 from history.schema import FAULTS, PHASES
 
 TEMPLATE = Path(environment.__file__).parent / "campaign" / "docs" / "template.yaml"
@@ -41,15 +42,22 @@ T0 = 1_942_453_020_123_000_000  # 2031-07-22T02:17:00.123Z
 SECOND = 1_000_000_000
 
 
+SETTINGS = {"acks": "all", "min.insync.replicas": 2}
+
+
 def cell(run: int) -> CellResult:
     away = Outages(fault="kill#1", longest_ms=1, total_ms=2)
+    lost = 3 if run == 1 else 0
+    came = Verdict.NOT_GUARANTEED if lost else Verdict.PASS
     made = cell_result(
         "acks-all",
-        settings={"acks": "all", "min.insync.replicas": 2},
-        guarantees=[guarantee()],
+        came,
+        settings=SETTINGS,
+        guarantees=[guarantee(promised=not lost, held=not lost)],
         run=run,
-        lost=3,
-        expected=(Verdict.PASS,),
+        lost=lost,
+        duplicated=1 if lost else 0,
+        expected=(came,),
         unavailable=Unavailable(longest_ms=1, total_ms=2, by_fault=(away,)),
         transactions=TransactionCounts(committed=2, not_committed=1, unknown=0, found={"G0": 1}),
     )
@@ -158,7 +166,8 @@ def anomaly(kind: str, partition: int, fault: str | None) -> dict[str, object]:
 def directory(tmp_path: Path) -> Path:
     campaign = load(TEMPLATE).resolved(seed=42)
     (tmp_path / "campaign.yaml").write_text(campaign.to_yaml())
-    planned = {"session_timeout_ms": 1, "replica_lag_ms": 1, "recovery_ms": 1, "cells": ()}
+    cells = (PlannedCell(cell=Cell(name="acks-all", topic="acks-all", settings=SETTINGS)),)
+    planned = {"session_timeout_ms": 1, "replica_lag_ms": 1, "recovery_ms": 1, "cells": cells}
     kill = PlannedFault(
         fault_id=1, fault="kill", target="t", start_ms=1, hold_ms=1, story="crash-loop#1 bounce-2"
     )
@@ -250,7 +259,7 @@ def test_the_page_says_it_too(directory: Path) -> None:
 
 
 def test_none_lost_of_so_many_is_told_with_what_it_leaves_open(directory: Path) -> None:
-    kept = replace(RESULT, cells=tuple(replace(one, lost=0) for one in RESULT.cells))
+    kept = replace(RESULT, cells=(replace(cell(2), run=1), cell(2)))
     page = report.write(directory, kept).page.read_text()
     assert "0 of 20 acknowledged records were lost." in page
     assert "so this says nothing about faults that do" in page or "is unknown" in page
@@ -300,6 +309,36 @@ def test_what_nobody_recorded_is_null(directory: Path) -> None:
     assert found["verdict"] == "pass"
 
 
+def test_command_is_the_same_from_every_working_directory(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = set()
+    for place in (directory, directory.parent, Path("/")):
+        monkeypatch.chdir(place)
+        commands.add(written(directory)["command"])
+    assert commands == {f"ackproof run {directory / 'campaign.yaml'} --seed 42"}
+
+
+def test_causes_are_grouped_as_on_the_page(directory: Path) -> None:
+    other = replace(CAUSE, cell="acks-1", topic="other", partition=4, records=2, promised=0)
+    unlike = replace(CAUSE, kind="unanswered", number=2, promised=0)
+    found = written(directory, replace(RESULT, causes=(CAUSE, unlike, other)))
+    assert len(found["causes"]) == 3
+    first, second = found["cause_groups"]
+    assert second["kind"] == "unanswered"
+    assert first == {
+        "run": 1,
+        "anomaly": "lost",
+        "kind": "unexplained",
+        "faults": ["kill#1"],
+        "sentence": CAUSE.sentence,
+        "records": 5,
+        "promised": 2,
+        "cells": {"acks-all": 3, "acks-1": 2},
+        "partitions": ["acks-all-0", "other-4"],
+    }
+
+
 def test_a_large_campaign_says_that_it_is_meant(directory: Path) -> None:
     file = directory / "campaign.yaml"
     file.write_text(file.read_text().replace("\nruns: 1\n", "\nruns: 100\n"))
@@ -323,7 +362,7 @@ def test_a_verdict_of_before_there_was_a_version_can_be_read(directory: Path) ->
 def test_one_of_days_to_come_is_refused_by_name(directory: Path, version: object) -> None:
     document = {**written(directory), "version": version}
     (directory / "verdict.json").write_text(json.dumps(document))
-    with pytest.raises(DamagedFiles, match=f"its version is {version}"):
+    with pytest.raises(DamagedResults, match=f"its version is {version}"):
         verdict.read(directory)
 
 

@@ -21,11 +21,11 @@ from checkers.verdict import (
     Verdict,
 )
 from harness.cli import cli
+from harness.directory import NotResults
 from harness.report import verdict
 from harness.side_by_side import document, page
 from harness.side_by_side.columns import after_faults, side_by_side
 from harness.side_by_side.members import Member, members, read
-from history.errors import DamagedFiles
 from infra.documents import DocumentRefused
 
 CAMPAIGN = """\
@@ -163,7 +163,7 @@ def test_a_document_of_later_days_is_refused(
 ) -> None:
     later = document.made("c", file, SEED, made).model_copy(update={"version": 99})
     document.write(place, later)
-    with pytest.raises(DamagedFiles, match="its version is 99"):
+    with pytest.raises(NotResults, match="its version is 99"):
         document.read(place)
 
 

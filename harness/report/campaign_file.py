@@ -1,0 +1,55 @@
+"""The copy of a campaign in its results: for show, since what is judged rests on the manifest."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.directory import CAMPAIGN_FILE
+from history import manifest
+from history.errors import HistoryError
+from history.storage import AnyPath
+from infra import yaml_document
+
+
+def read(directory: AnyPath) -> Mapping[str, Any]:
+    """Return the resolved campaign; of one that cannot be read the name of its directory."""
+    found = _content(directory)
+    nameless = {"name": directory.name, "seed": None}
+    return nameless if isinstance(found, str) else {**nameless, **found}
+
+
+def findings(directory: AnyPath) -> tuple[str, ...]:
+    """Return what is wrong with the copy, one sentence each; nothing where it is sound."""
+    found = _content(directory)
+    if isinstance(found, str):
+        shown = "what the campaign asked for cannot be shown, and no command that repeats it"
+        return (f"{CAMPAIGN_FILE} {found}: {shown}",)
+    try:
+        planned = manifest.read(directory)
+    except HistoryError:
+        return ()
+    copied = found.get("name"), found.get("seed")
+    if copied == (planned.campaign, planned.seed):
+        return ()
+    return (
+        f"{CAMPAIGN_FILE} is of the campaign {copied[0]} with seed {copied[1]}, and "
+        f"{manifest.FILE} of {planned.campaign} with seed {planned.seed}: what is shown of the "
+        "campaign may be of another one",
+    )
+
+
+def _content(directory: AnyPath) -> Mapping[str, Any] | str:
+    """Return what the copy holds, or what is wrong with it."""
+    try:
+        text = (directory / CAMPAIGN_FILE).read_text(encoding="utf-8")
+        content = yaml_document.read(text).content
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+    except UnicodeDecodeError:
+        return "is not UTF-8 text"
+    except ValueError as error:
+        return f"is not YAML: {error}"
+    if content is None:
+        return "is empty"
+    return content if isinstance(content, dict) else "is not a campaign"

@@ -1,0 +1,57 @@
+"""Plain words for what is wrong with a stored document: a JSON file that Ackproof wrote itself."""
+
+import json
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+_OBJECT = "must be an object with names and values"
+_WORDS: Mapping[str, str] = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a name that this version knows",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing_size": "must be a shorter number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "greater_than_equal": "must be {ge} or more",
+    "string_type": "must be text",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "too_long": "has too many values",
+    "too_short": "has too few values",
+    "dict_type": _OBJECT,
+    "mapping_type": _OBJECT,
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "dataclass_type": _OBJECT,
+    "enum": "must be one of {expected}",
+    "literal_error": "must be one of {expected}",
+    "json_invalid": "is not JSON: {error}",
+    "value_error": "{error}",
+}
+"""What is wrong by pydantic's type of error, with the values of its context."""
+
+
+def in_words(error: ValueError) -> str:
+    """Return the first thing that is wrong with a document and where, as ``cells.0.lost: must be a
+    whole number``. ``error``: what reading, decoding or validating it has raised."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        return f"{where}: {_reason(first)}" if where else f"it {_reason(first)}"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 text: byte {error.start}"
+    return str(error)
+
+
+def _reason(error: ErrorDetails) -> str:
+    words = _WORDS.get(error["type"], "has a value that does not belong there")
+    return words.format(**error.get("ctx", {}))
