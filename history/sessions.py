@@ -35,6 +35,11 @@ def session_number(producer: int, session: int) -> int:
     return session * _APART + producer
 
 
+def producer_of_session(number: int) -> int:
+    """Return the number of the producer whose session has that number."""
+    return number % _APART
+
+
 def in_words(client: str, session: int, why: str) -> str:
     """That a client's session ended, so many by now, and the client went on."""
     if why in LIBRARY:

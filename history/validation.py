@@ -83,9 +83,17 @@ def place_of(rows: pa.Table, stem: Stem) -> str | None:
     ``rows``: with or without the columns ``topic`` and ``partition``.
     """
     for name, value in _place(stem):
-        if name in rows.column_names and (strange := list(_others(rows[name], {value}))):
-            return _elsewhere(name, strange[0], value)
+        if (strange := other(rows, name, value)) is not None:
+            return _elsewhere(name, strange, value)
     return None
+
+
+def other(rows: pa.Table, name: str, value: object) -> object | None:
+    """Return the first value of a column that is not the one that all rows must have; None if all
+    have it, or the rows lack the column."""
+    if name not in rows.column_names:
+        return None
+    return next(_others(rows[name], {value}), None)
 
 
 def place_of_closed(file: pq.ParquetFile, stem: Stem) -> str | None:

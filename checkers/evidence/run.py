@@ -145,9 +145,13 @@ class RunEvidence:
         nodes = (self.writers.nodes(partition, table) for table in tables or ("sends",))
         return self.clocks.bound(set().union(*nodes))
 
-    def sent_within(self, partition: Partition) -> Span:
-        """Return the span in which sends to a partition may be, as their clocks tell it."""
-        return times.widened(self.recorded, self.clock_bound_ns(partition) or 0)
+    def expected(
+        self, table: str, where: Partition | None = None, cell: str | None = None
+    ) -> times.Expected:
+        """Return what rows of a table, or of one partition of it, must say: times within the run,
+        as the clocks of their writers tell them, and the cell."""
+        bound = self.clocks.bound(self.writers.nodes(where, table)) or 0
+        return times.Expected(within=times.widened(self.recorded, bound), cell=cell)
 
 
 def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
@@ -170,9 +174,9 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     broke_down = tuple(steps.infrastructure_failures(tables["phases"]))
     found = (
         *(Gap(words=f"{path}: {why}") for path, why in unclosed.items()),
+        *gaps.of_all(steps.gaps(tables["phases"], identity_of(planned.number, planned.seed))),
         *damaged.values(),
         *writers.gaps(),
-        *gaps.of_all(steps.gaps(tables["phases"], identity_of(planned.number, planned.seed))),
         *_lacking(planned, faults, reads, clocks, observation),
     )
     if not history.is_dir():  # all of that follows from this
@@ -236,7 +240,7 @@ def _tables(
             stems, _ = listed[name]
             files = [path for paths in stems.values() for path in paths]
             rows = reader.read_files(name, files)
-            if (words := times.untimely(rows, within)) is not None:
+            if (words := times.Expected(within=within).problem(rows)) is not None:
                 raise ValueError(words)
             tables[name] = rows.to_pylist()
             if name == "phases":

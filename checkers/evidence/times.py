@@ -1,11 +1,13 @@
-"""Whether the times that rows carry can be of their run.
+"""Whether rows can be of their run, and of their cell: by the times and the cell that they carry.
 
 The steps of a run say from when to when it was. A send of another year is damage, or of another
 run: it would lie before every fault, or behind every one, and whoever counts acks by the second
-would count for years.
+would count for years. A send of another cell than the one whose topic it went to is damage, too:
+nothing follows from it for the one cell or the other.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pyarrow.compute as pc
 from checkers.cluster.faults import FOREVER
 from checkers.cluster.observed import Span
 from checkers.evidence import steps
-from history.validation import TIMES
+from history.validation import TIMES, other
 
 EVER = Span(0, FOREVER)
 
@@ -22,6 +24,28 @@ _DAY_NS = 86_400 * 1_000_000_000
 SLACK_NS = _DAY_NS
 """So much before the first step and after the last one rows may be: far more than any clock is off
 that could be compared, and than a client takes to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the rows of a file must say, where they are of its run.
+
+    Attributes:
+        within: The span in which their times lie, in nanoseconds of the Unix epoch.
+        cell: The cell that the manifest names; None where the rows may name any.
+    """
+
+    within: Span = EVER
+    cell: str | None = None
+
+    def problem(self, rows: pa.Table) -> str | None:
+        """Return the first thing that some rows say and must not; None if there is none."""
+        if self.cell is not None and (strange := other(rows, "cell", self.cell)) is not None:
+            return f"the column cell holds {strange!r}, the manifest says {self.cell!r}"
+        return untimely(rows, self.within)
+
+
+ANY = Expected()
 
 
 def recorded(phases: Iterable[Mapping[str, Any]]) -> Span:

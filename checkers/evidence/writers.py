@@ -171,8 +171,9 @@ class Writers:
             cut=file in self._cut,
         )
 
-    def nodes(self, partition: Partition, table: str = "sends") -> set[str]:
-        """Whose clock the rows of a partition's table carry."""
+    def nodes(self, partition: Partition | None, table: str = "sends") -> set[str]:
+        """Whose clock the rows of a partition's table carry, or of a table that is not written by
+        partition."""
         mine = self._planned_of.get((table, partition), ())
         return {self._planned[file].node for file in mine}
 

@@ -21,6 +21,7 @@ from checkers.judging.facts import Facts, Readers
 from checkers.judging.groups import groups_recover
 from checkers.judging.guarantees import campaign_verdict, judged, verdict
 from checkers.measures import latency, outages
+from checkers.partition.sequences import RANGE, missing
 from checkers.promises.standing import Standing, name
 from checkers.reads.planned import AT_LEAST_ONCE, consumers_of
 from checkers.reconciling.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
@@ -161,7 +162,13 @@ def _recovers(
 ) -> liveness.Living:
     silent = tuple(coverage.silent_since_heal(cell, run.faults, counts))
     living = liveness.recovers(
-        run.planned, cell, run.faults, run.recovery, run.observation, silent=silent
+        run.planned,
+        cell,
+        run.faults,
+        run.recovery,
+        run.observation,
+        silent=silent,
+        servers=() if "servers" in run.incomplete else run.servers,
     )
     return liveness.resting_on(living, ("recovery", "faults"), run.incomplete)
 
@@ -298,6 +305,7 @@ def _cell_gaps(
         yield from (doubt.message for doubt in doubts if doubt.checker == HISTORY)
     if not all(found):
         yield "not all of this cell was reconciled"
+    yield from _missing_sends(run, planned, found)
     acked, needed = counts["acked"], max(1, planned.acked_min)
     if acked < needed:
         yield f"{acked} acked records, at least {needed} are needed"
@@ -312,6 +320,24 @@ def _cell_gaps(
     yield from coverage.lacking(cell, run.faults, run.observation, _by_partition(cell, found))
     for strange in sorted(set(planned.expect) - set(_expected(planned))):
         yield f"expect: {strange!r} is no verdict, there are {', '.join(Verdict)}"
+
+
+def _missing_sends(
+    run: RunEvidence, planned: PlannedCell, found: Sequence[PartitionTotals | None]
+) -> Iterator[str]:
+    """Yield which sends are missing from files that are as their writers left them: of others it is
+    told already that rows are missing."""
+    cell = planned.cell
+    told = {
+        f"{topic}-{number}": totals.sequences
+        for (topic, number), totals in zip(cell.topic_partitions, found, strict=True)
+        if totals
+        and run.writers.whole("sends", (topic, number))
+        and not any(doubt.checker == HISTORY for doubt in totals.doubts)
+    }
+    if len(told) == len(found):
+        width = RANGE * cell.partitions
+        yield from missing(told, width, in_turn=not planned.transactional)
 
 
 def _by_partition(

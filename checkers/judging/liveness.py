@@ -52,6 +52,7 @@ def recovers(
     rows: Sequence[Row],
     observation: Observation,
     silent: Iterable[Partition] = (),
+    servers: Sequence[Row] = (),
 ) -> Living:
     """Judge whether every partition of a cell was led, with a full ISR, within ``recovery_ms``
     after the last heal.
@@ -62,6 +63,7 @@ def recovers(
     Args:
         rows: Of the table ``recovery``.
         silent: The partitions that acknowledged nothing after the last fault on them was healed.
+        servers: Rows of the table ``servers``.
 
     A fault of which nothing is left is over, whatever the system made of that: a broker that was
     killed, runs again and never registers is no excuse for a partition that waits for it.
@@ -81,8 +83,13 @@ def recovers(
             untold.append(f"{name}: nobody looked whether it recovered")
         elif healed is not None and row["time"] < healed:
             untold.append(f"{name}: nobody looked whether it recovered after the last heal")
-        elif not row["whole"] and row["time"] + OBSERVATION_LAG_NS < due < FOREVER:
-            # Ctrl-C half a second after the heal: it had no time to recover yet.
+        elif (
+            not row["whole"]
+            and row["time"] + OBSERVATION_LAG_NS < due < FOREVER
+            and not _all_ended(servers)
+        ):
+            # Ctrl-C half a second after the heal: it had no time to recover yet. Brokers that have
+            # all ended have no use for more time.
             untold.append(f"{name}: not whole when last looked at, before its time was up")
         elif not row["whole"]:
             broken.append(f"{name} {_state(row)}")
@@ -155,6 +162,14 @@ def _late(
         return ""
     late = since - due - OBSERVATION_LAG_NS
     return f"whole only {late // _NS_PER_MS:,} ms after its time was up" if late > 0 else None
+
+
+def _all_ended(servers: Iterable[Row]) -> bool:
+    """Return whether every broker whose process was watched has ended, and none was started
+    again."""
+    last = {row["server"]: row["event"] for row in sorted(servers, key=lambda row: row["time"])}
+    brokers = [event for server, event in last.items() if server.startswith("broker-")]
+    return bool(brokers) and all(event == "ended" for event in brokers)
 
 
 def _hosts(cell: Cell, recovery: Sequence[Row], observation: Observation) -> set[int]:

@@ -4,13 +4,12 @@ A cell's name stands in each of ten million rows: as strings that is most of the
 needs, and of the time that reading takes. Who reads a closed file needs a few numbers a row.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 import pyarrow as pa
 
-from checkers.cluster.observed import Span
-from checkers.evidence.times import EVER, untimely
+from checkers.evidence.times import ANY, Expected
 from history import names, reader, storage, validation
 from history.errors import DamagedFiles
 from history.names import CLOSED_SUFFIX
@@ -23,24 +22,36 @@ def read(
     files: Iterable[str],
     columns: Iterable[str],
     problems: list[str],
-    within: Span = EVER,
+    expected: Expected = ANY,
 ) -> tuple[pa.Table, bool]:
-    """What can be read of files of a table, and whether that is all of it; what cannot be, and what
-    has times outside of a span, goes into ``problems``."""
+    """What can be read of files of a table, and whether that is all of it, as :func:`sound`."""
     wanted = tuple(columns)
+    found, whole = sound(files, lambda file: read_file(table, file, wanted), problems, expected)
+    if len(found) == 1:
+        return found[0], whole
+    return pa.concat_tables([schema_of(table, wanted).empty_table(), *found]), whole
+
+
+def sound(
+    files: Iterable[str],
+    read: Callable[[AnyPath], pa.Table],
+    problems: list[str],
+    expected: Expected = ANY,
+) -> tuple[list[pa.Table], bool]:
+    """Return the rows of each file that can be read and says what is expected, and whether these
+    are all files. What is wrong with the others goes into ``problems``. ``read`` raises
+    DamagedFiles."""
     found, whole = [], True
     for file in map(located, files):
         try:
-            rows = read_file(table, file, wanted)
-            if (words := untimely(rows, within)) is not None:
+            rows = read(file)
+            if (words := expected.problem(rows)) is not None:
                 raise DamagedFiles({file: words})
             found.append(rows)
         except DamagedFiles as error:
             problems.append(str(error))
             whole = False
-    if len(found) == 1:
-        return found[0], whole
-    return pa.concat_tables([schema_of(table, wanted).empty_table(), *found]), whole
+    return found, whole
 
 
 def schema_of(table: str, columns: Iterable[str]) -> pa.Schema:

@@ -58,6 +58,7 @@ class PartitionHistory:
         begun: The earliest time of a send, NONE where nothing was sent.
         untold: By record number: whether its producer was crashed, and may have sent it after the
             last that it recorded.
+        crashed: The numbers of the producers that were crashed.
         contradicted: By record number: invoked or completed twice, completed and never invoked, or
             completed before it was invoked. Such a record tells nothing of the cluster.
         log_offset: The final log, in offset order.
@@ -101,6 +102,7 @@ class PartitionHistory:
     log_record: Array
     first: Array
     timeline: Timeline
+    crashed: frozenset[int] = frozenset()
     seen: Array | None = None
     transactional: bool = False
     visible: Array | None = None

@@ -85,6 +85,7 @@ class _Indexed:
             begun=self.begun[place],
             deleted_before=one.deleted_before,
             timeline=one.timeline,
+            crashed=frozenset(number for _, number in one.last_recorded),
             **mine,
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from checkers.cluster.observed import Span
 from checkers.cluster.reach import FaultWindows
+from checkers.evidence.times import Expected
 from checkers.promises.terms import Stale, Terms
 from checkers.reads.anomalies import Coordinated
 from checkers.reads.shown import Counts
@@ -19,7 +20,7 @@ class Consumer:
     """A client that was to read a partition, and the files that it left: ``polls`` of this
     partition, ``assignments`` and ``commits`` of all. ``..._whole``: whether that is all that was
     written, but for the last moments of who was crashed (``cut``). ``member``: of a group; else it
-    is a tail reader."""
+    is a tail reader. ``expected``: what the rows of these files must say."""
 
     client: str
     member: bool
@@ -30,6 +31,7 @@ class Consumer:
     assignments_whole: bool
     commits_whole: bool
     cut: bool
+    expected: Expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

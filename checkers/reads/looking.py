@@ -19,8 +19,10 @@ import pyarrow.compute as pc
 
 from checkers.arrays import NONE, Array
 from checkers.cluster.observed import Span
+from checkers.evidence.times import Expected
 from checkers.measures import latency
 from checkers.measures.going_on import going_on, holders
+from checkers.partition import columns
 from checkers.partition.indexes import Fate, PartitionHistory
 from checkers.reads import claims, commits, polls, shown
 from checkers.reads.anomalies import (
@@ -46,8 +48,6 @@ from checkers.reads.seen import Records, Seen
 from checkers.reads.shown import Counts, Shown
 from checkers.reads.spans import Event
 from history import reader
-from history.errors import DamagedFiles
-from history.storage import located
 
 ASSIGNED_COLUMNS = ("time", "group", "event", "topic", "partition", "offset", "poll")
 COMMITTED_COLUMNS = (*OFFSETS_COLUMNS, "topic", "partition")
@@ -341,9 +341,12 @@ def _committed(left: Left, seen: Seen) -> Committed:
 
 
 def _left(consumer: Consumer, history: PartitionHistory, problems: list[str]) -> Left:
-    rows, rows_whole = _read("polls", consumer.polls, SHOWN_COLUMNS, problems)
-    told, told_whole = _read("assignments", consumer.assignments, ASSIGNED_COLUMNS, problems)
-    kept, kept_whole = _read("commits", consumer.commits, COMMITTED_COLUMNS, problems)
+    def read(table: str, files: Sequence[str], names: Sequence[str]) -> tuple[pa.Table, bool]:
+        return _read(table, files, names, problems, consumer.expected)
+
+    rows, rows_whole = read("polls", consumer.polls, SHOWN_COLUMNS)
+    told, told_whole = read("assignments", consumer.assignments, ASSIGNED_COLUMNS)
+    kept, kept_whole = read("commits", consumer.commits, COMMITTED_COLUMNS)
     events = [
         Event(event=row["event"], poll=row["poll"], offset=row["offset"], time=row["time"])
         for row in _of(told, history)
@@ -363,18 +366,13 @@ def _left(consumer: Consumer, history: PartitionHistory, problems: list[str]) ->
 
 
 def _read(
-    table: str, files: Sequence[str], columns: tuple[str, ...], problems: list[str]
+    table: str, files: Sequence[str], names: Sequence[str], problems: list[str], expected: Expected
 ) -> tuple[pa.Table, bool]:
     """What can be read, and whether that is all of it."""
-    tables = [reader.read_files(table, [], columns)]
-    whole = True
-    for file in map(located, files):
-        try:
-            tables.append(reader.read_files(table, [file], columns))
-        except DamagedFiles as error:
-            problems.append(str(error))
-            whole = False
-    return pa.concat_tables(tables), whole
+    found, whole = columns.sound(
+        files, lambda file: reader.read_files(table, [file], names), problems, expected
+    )
+    return pa.concat_tables([reader.read_files(table, [], names), *found]), whole
 
 
 def _of(rows: pa.Table, history: PartitionHistory) -> list[dict[str, Any]]:

@@ -60,6 +60,7 @@ def _consumer(
         assignments_whole=assignments.whole,
         commits_whole=committed.whole,
         cut=polls.cut,
+        expected=run.expected("polls", partition),
     )
 
 

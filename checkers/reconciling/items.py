@@ -6,6 +6,7 @@ from checkers.cluster.faults import Partition, deleted_before
 from checkers.cluster.reach import windows
 from checkers.evidence.promised import agreement_of, around, shown_terms_of, terms_of, within_int64
 from checkers.evidence.run import RunEvidence
+from checkers.partition.sequences import RANGE
 from checkers.reads.planned import consumers_of, group_of
 from checkers.reconciling.work_item import WorkItem
 from checkers.replicas.collected import copies
@@ -89,7 +90,8 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         scene=scene(told),
         transactional=planned.transactional,
         committed=_committed(run, planned, partition),
-        recorded_within=run.sent_within(partition),
+        expected=run.expected("sends", partition, cell.name),
+        sequence_range=RANGE * cell.partitions,
     )
 
 

@@ -47,9 +47,7 @@ def load(items: Sequence[WorkItem]) -> list[Loaded]:
 
 def _read(item: WorkItem, doubts: list[Doubt]) -> Unindexed:
     problems: list[str] = []
-    sends, sends_whole = columns.read(
-        "sends", item.sends, SEND_COLUMNS, problems, item.recorded_within
-    )
+    sends, sends_whole = columns.read("sends", item.sends, SEND_COLUMNS, problems, item.expected)
     log, log_whole = columns.read("log", item.log, LOG_COLUMNS, problems)
     doubts += (Doubt(checker=HISTORY, message=problem) for problem in problems)
     short = incomplete(item, len(log))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.autopsy.causes import TOLD_MAX, told
+from checkers.partition.sequences import ByProducer, all_together
 from checkers.reads.consumers import Counted
 from checkers.reconciling.doubts import Doubt
 from checkers.reconciling.work_item import Key
@@ -27,12 +28,14 @@ class PartitionTotals:
         doubts: Which checker could not tell what, and why.
         consumption: What was counted of its consumers; None where that was not done.
         causes: Why anomalies came about, as far as they have autopsies.
+        sequences: The sequence numbers of its sends, by producer.
     """
 
     counts: Counter[str]
     doubts: tuple[Doubt, ...] = ()
     consumption: tuple[Counted, ...] | None = None
     causes: tuple[Cause, ...] = ()
+    sequences: ByProducer = field(default_factory=dict)
 
     def and_(self, other: "PartitionTotals") -> "PartitionTotals":
         """Of one partition, together with what another task found in it."""
@@ -43,6 +46,7 @@ class PartitionTotals:
             doubts=tuple(dict.fromkeys([*self.doubts, *other.doubts])),
             consumption=(*(self.consumption or ()), *(other.consumption or ())),
             causes=tuple(few([*self.causes, *other.causes])),
+            sequences=all_together([self.sequences, other.sequences]),
         )
 
 

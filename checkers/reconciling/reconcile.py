@@ -23,6 +23,7 @@ from checkers.autopsy.rows import AUTOPSY
 from checkers.catalogue import CHECKERS
 from checkers.measures import latency, outages
 from checkers.partition.indexes import PartitionHistory
+from checkers.partition.sequences import sequences_of
 from checkers.promises import standing
 from checkers.raw_logs.segments import OtherFormat
 from checkers.raw_logs.sessions import UNTOLD, Written, written
@@ -85,7 +86,8 @@ def _steps(loaded: Loaded, told: list[PartitionTotals]) -> Iterator[Iterable[pa.
     for name in CHECKERS:
         yield ruled(name, item, history, counts, causes, doubts)
     yield divergent(item, counts, causes, doubts)
-    told.append(metrics(item, counts, doubts, looked.counted if looked else [], causes))
+    totals = metrics(item, counts, doubts, looked.counted if looked else [], causes)
+    told.append(replace(totals, sequences=sequences_of(history, item.sequence_range)))
 
 
 def _counts(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> Counter[str] | None:

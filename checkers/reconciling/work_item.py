@@ -6,7 +6,8 @@ from checkers.autopsy.scene import Scene
 from checkers.cluster.faults import Partition
 from checkers.cluster.observed import Span
 from checkers.evidence.final_read import FinalRead
-from checkers.evidence.times import EVER
+from checkers.evidence.times import ANY, Expected
+from checkers.partition.sequences import RANGE
 from checkers.promises.terms import Terms
 from checkers.reads.anomalies import Promises
 from checkers.reads.consumers import Consumer, Group
@@ -30,7 +31,8 @@ class WorkItem:
     promise that replicas agree; ``timeline``: what was observed of its leaders, epochs and ISR;
     ``scene``: what is known around its losses; ``transactional``: whether it was written in
     transactions; ``committed``: files of what of it is committed, None where its consumers do not
-    ask; ``recorded_within``: the span in which its sends may be."""
+    ask; ``expected``: what its sends must say; ``sequence_range``: so many sequence numbers are
+    counted together (:mod:`checkers.partition.sequences`)."""
 
     run: int
     cell: str
@@ -65,7 +67,8 @@ class WorkItem:
     scene: Scene
     transactional: bool = False
     committed: list[str] | None = None
-    recorded_within: Span = EVER
+    expected: Expected = ANY
+    sequence_range: int = RANGE
     unknown_in: list[tuple[int, int]] = field(default_factory=list)
 
     @property

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Protocol, TypeVar
 
 from checkers.measures import latency
+from checkers.partition.sequences import all_together
 from checkers.reconciling.groups import bytes_of
 from checkers.reconciling.partition_totals import PartitionTotals
 from checkers.reconciling.parts import CAUSES_EACH
@@ -75,7 +76,8 @@ def reconcile_giant(
     for one in told:
         counts.update(one.counts)
     counts.update(latency.together(one.latencies for one in told))
-    return [*judged, metrics(split.item, counts, [], [], [])]
+    sequences = all_together([one.sequences for one in told])
+    return [*judged, replace(metrics(split.item, counts, [], [], []), sequences=sequences)]
 
 
 def _tasks(

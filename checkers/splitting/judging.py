@@ -13,6 +13,7 @@ from checkers.catalogue import CHECKERS
 from checkers.measures import latency, outages
 from checkers.measures.outages import Asked
 from checkers.partition.indexes import PartitionHistory
+from checkers.partition.sequences import ByProducer, sequences_of
 from checkers.reconciling import tally
 from checkers.reconciling.doubts import Doubt
 from checkers.reconciling.loading import last_recorded
@@ -44,8 +45,8 @@ class Few:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a slice tells of itself. ``begun``: its first send; ``rare``: its rare records, in
-    order, as many at a time as can be judged together."""
+    """What a slice tells of itself. ``begun``: its first send; ``sequences``: of its sends;
+    ``rare``: its rare records, in order, as many at a time as can be judged together."""
 
     counts: Counter[str]
     latencies: Counter[str]
@@ -53,6 +54,7 @@ class Told:
     contradictory: int
     unread: int
     asked: Asked
+    sequences: ByProducer
     rare: Sequence[Few]
 
 
@@ -96,6 +98,7 @@ def index_slice(task: SliceTask) -> Told | None:
         contradictory=history.contradictory,
         unread=len(history.unread),
         asked=outages.asked(history),
+        sequences=sequences_of(history, task.split.item.sequence_range),
         rare=list(_few(history, task.own, task.split.rare_max)),
     )
 

@@ -15,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.arrays import NONE, Array, numbers_of
-from checkers.cluster.observed import Span
 from checkers.cluster.reach import FaultWindows
 from checkers.evidence.final_read import FinalRead
-from checkers.evidence.times import EVER, untimely
+from checkers.evidence.times import ANY, Expected
 from checkers.partition.columns import schema_of
 from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
 from checkers.partition.indexing import Unindexed, index
@@ -180,7 +179,7 @@ def indexed(split: Split, own: Range) -> PartitionHistory:
         cell=item.cell,
         topic=item.topic,
         partition=item.partition,
-        sends=_own_rows("sends", split.sends, SEND_COLUMNS, own, item.recorded_within),
+        sends=_own_rows("sends", split.sends, SEND_COLUMNS, own, item.expected),
         log=_own_rows("log", split.log, LOG_COLUMNS, own),
         read=split.read,
         sends_whole=item.sends_whole,
@@ -196,13 +195,13 @@ def _own_rows(
     pieces: Sequence[Piece],
     columns: Sequence[str],
     own: Range,
-    within: Span = EVER,
+    expected: Expected = ANY,
 ) -> pa.Table:
     found = [schema_of(table, columns).empty_table()]
     for piece in pieces:
         if piece.nulls or piece.holds(own.first, own.last):
             rows = piece.read(columns)
-            if (words := untimely(rows, within)) is not None:
+            if (words := expected.problem(rows)) is not None:
                 raise DamagedFiles({located(piece.file): words})
             if piece.within(own.first, own.last):
                 found.append(rows)

@@ -15,6 +15,7 @@ from checkers.arrays import NONE, Array, numbers_of
 from checkers.cluster.faults import Partition
 from checkers.evidence.final_read import FinalRead
 from checkers.evidence.run import RunEvidence
+from checkers.evidence.times import Expected
 from checkers.partition import columns
 from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
 from checkers.partition.indexing import Unindexed, index
@@ -22,7 +23,6 @@ from checkers.transactions.histories import Inputs, Log, Sent, Shown, Transactio
 from checkers.transactions.outcomes import Transaction, contradictions, transactions_of
 from history import reader
 from history.cell import Cell
-from history.errors import DamagedFiles
 from history.storage import AnyPath
 from history.transactional import FETCHED
 
@@ -44,8 +44,7 @@ def gathered(run: RunEvidence, cell: Cell) -> Gathered:
     indexed = [index([_unindexed(run, cell, one, problems)])[0] for one in partitions]
     committed = [_committed(run, partition, problems) for partition in partitions]
     inputs = _filtered(_table(run, "inputs", problems), "topic", cell.topic)
-    transactions = _filtered(_table(run, "transactions", problems), "cell", cell.name)
-    told = transactions_of(transactions.to_pylist())
+    told = transactions_of(_transactions(run, cell, problems).to_pylist())
     problems += contradictions(told)
     problems += _unread(run, cell, told)
     problems += _committed_beside_the_log(indexed, committed)
@@ -103,19 +102,16 @@ def _committed_beside_the_log(
 def _unindexed(
     run: RunEvidence, cell: Cell, partition: Partition, problems: list[str]
 ) -> Unindexed:
-    within = run.sent_within(partition)
-    tables = {
-        table: columns.read(
-            table, map(str, run.writers.files(table, partition)), names, problems, within
-        )
-        for table, names in (("sends", SEND_COLUMNS), ("log", LOG_COLUMNS))
-    }
+    sent, read = (list(map(str, run.writers.files(table, partition))) for table in ("sends", "log"))
+    expected = run.expected("sends", partition, cell.name)
+    sends, _ = columns.read("sends", sent, SEND_COLUMNS, problems, expected)
+    log, _ = columns.read("log", read, LOG_COLUMNS, problems)
     return Unindexed(
         cell=cell.name,
         topic=partition[0],
         partition=partition[1],
-        sends=tables["sends"][0],
-        log=tables["log"][0],
+        sends=sends,
+        log=log,
         read=FinalRead(complete=False),
     )
 
@@ -168,7 +164,8 @@ def _shown(run: RunEvidence, cell: Cell, inputs: pa.Table, problems: list[str]) 
     tables = []
     for partition in cell.topic_partitions:
         files = run.writers.files("polls", partition)
-        rows = _read("polls", files, problems).select(_POLLS)
+        expected = run.expected("polls", partition)
+        rows = _read("polls", files, problems, expected).select(_POLLS)
         number = pa.repeat(pa.scalar(partition[1], pa.int32()), len(rows))
         tables.append(rows.append_column("partition", number))
     names = {f"read_{name}": name for name in ("cell", "producer", "sequence")}
@@ -227,17 +224,27 @@ def _complete(run: RunEvidence, cell: Cell, problems: list[str]) -> bool:
     return not problems
 
 
+def _transactions(run: RunEvidence, cell: Cell, problems: list[str]) -> pa.Table:
+    """The rows of ``transactions`` by the clients of a cell, which must name that cell."""
+    mine = [
+        one for one in run.planned.writers if (one.table, one.cell) == ("transactions", cell.name)
+    ]
+    files = [path for writer in mine for path in run.writers.left(writer, None).files]
+    return _read("transactions", files, problems, run.expected("transactions", cell=cell.name))
+
+
 def _table(run: RunEvidence, table: str, problems: list[str]) -> pa.Table:
     """All of a table that is not written by partition."""
-    return _read(table, run.writers.files(table), problems)
+    return _read(table, run.writers.files(table), problems, run.expected(table))
 
 
-def _read(table: str, files: Iterable[AnyPath], problems: list[str]) -> pa.Table:
-    try:
-        return reader.read_files(table, files)
-    except DamagedFiles as error:
-        problems.append(str(error))
-        return reader.decoded_schema(table).empty_table()
+def _read(
+    table: str, files: Iterable[AnyPath], problems: list[str], expected: Expected
+) -> pa.Table:
+    found, _ = columns.sound(
+        map(str, files), lambda file: reader.read_files(table, [file]), problems, expected
+    )
+    return pa.concat_tables([reader.decoded_schema(table).empty_table(), *found])
 
 
 def _filtered(rows: pa.Table, column: str, value: str) -> pa.Table:

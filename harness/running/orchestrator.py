@@ -20,6 +20,7 @@ from harness.running.steps.catalogue import STEPS, Step
 from history.manifest import identity_of
 from history.schema import INTERRUPTED
 from infra.interface import InfraError
+from workloads.topics import TopicsRefused
 
 LEFT_BEHIND_AFTER_S = 5.0
 """How long a step that is late, or cancelled, has to come to its end before it is left behind."""
@@ -28,6 +29,8 @@ STOPPING = "interrupted: healing, collecting, tearing down; again ends at once"
 _TICK_S = 0.5
 _AROUND_THE_SCHEDULE_S = 35.0
 """What deploying, reading back and checking take, roughly, for the remaining time on display."""
+_IN_WORDS = (TimeoutError, InfraError, NothingLeft, TopicsRefused)
+"""Errors whose text is meant for the user."""
 
 log = logging.getLogger(__name__)
 
@@ -148,5 +151,5 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, Cancelled):
         return "cancelled"
     words = next((line for line in str(error).splitlines() if line.strip()), "")
-    told = isinstance(error, (TimeoutError, InfraError, NothingLeft))  # in words meant for the user
+    told = isinstance(error, _IN_WORDS)
     return words if told else f"{type(error).__name__}: {words}"

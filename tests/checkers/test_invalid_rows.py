@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from checked_cells import FAIL, INCONCLUSIVE, PASS, TWO_CELLS, WELL, run, told, two_cells, verdicts
 from checked_in_process import checked
+from made_consumers import MadeConsumer, committed_ok, given, seen
 from made_histories import (
     KILL,
     at,
+    cell,
     ended,
     history_of,
     losing,
@@ -23,9 +25,10 @@ from made_histories import (
 )
 
 from checkers.verdict import CampaignResult
-from history import reader
+from history import names, reader
 from history.errors import DamagedFiles
-from history.schema import TABLES, decoded
+from history.names import PARTITIONED
+from history.schema import CONSUMPTION, TABLES, decoded
 from history.validation import TIMES, WORDS
 from history.writer import TableWriter
 
@@ -109,16 +112,59 @@ def test_run_level_rows_of_another_run_are_damage(tmp_path: Path, table: str, se
     assert f"table {table}: the column time holds" in told(result)
 
 
-def rewrite(directory: Path, table: str, change: Callable[[list[Any]], list[Any]]) -> None:
+MEMBER = MadeConsumer(
+    client="member-0",
+    group="g",
+    polls=[seen(1, e.offset, e.producer, e.sequence, at(50)) for e in WELL.log],
+    assigned=[given(0, at(0), 0)],
+    commits=committed_ok(1, at(56), 3, 1),
+)
+
+
+@pytest.mark.parametrize("table", sorted(CONSUMPTION))
+@pytest.mark.parametrize("seconds", [-400 * DAY, 400 * DAY, 200 * 365 * DAY])
+def test_rows_of_consumers_of_another_year_are_damage(
+    tmp_path: Path, table: str, seconds: int
+) -> None:
+    made = run(consumers=[MEMBER], cells=[cell(groups={"g": "at-least-once"})])
+    directory = write_campaign(tmp_path, made)
+    partition = ("t", 0) if table in PARTITIONED else None
+    shift = seconds * 1_000_000_000
+    assert not checked(directory).findings
+    rewrite(
+        directory, table, lambda rows: [{**rows[0], "time": rows[0]["time"] + shift}], partition
+    )
+    (finding,) = checked(directory).findings
+    assert (
+        f"the column time holds {reader.read(history_of(directory), table)['time'][0]}" in finding
+    )
+
+
+@pytest.mark.parametrize("name", ["d", "", "C", "c²"])
+def test_send_of_another_cell_than_the_manifest_says_is_damage(tmp_path: Path, name: str) -> None:
+    directory = write_campaign(tmp_path, run())
+    assert checked(directory).verdict is PASS
+    rewrite(directory, "sends", lambda rows: [*rows[:-1], {**rows[-1], "cell": name}], ("t", 0))
+    result = checked(directory)
+    assert result.verdict is INCONCLUSIVE
+    assert f"the column cell holds {name!r}, the manifest says 'c'" in told(result)
+
+
+def rewrite(
+    directory: Path,
+    table: str,
+    change: Callable[[list[Any]], list[Any]],
+    partition: tuple[str, int] | None = None,
+) -> None:
     """Write a table again as its writer would have, had it had other rows."""
     history = history_of(directory)
     (path,) = history.glob(f"{table}.*.parquet")
-    writer = path.name.split(".")[1]
+    writer = names.parse(path.name)[0].writer
     rows = change(reader.read(history, table).to_pylist())
     path.unlink()
     for closing in history.glob(f"closings.{table}-{writer}.parquet"):
         closing.unlink()
-    made = TableWriter(history, table, writer)
+    made = TableWriter(history, table, writer, partition=partition)
     for row in rows:
         made.append(tuple(row[name] for name in TABLES[table].names))
     made.close()

@@ -8,6 +8,7 @@ from checked_cells import FAIL, INCONCLUSIVE, PASS, run, told, two_cells, verdic
 from checked_in_process import checked
 from made_histories import (
     KILL,
+    STARTED,
     MadeRun,
     at,
     ended,
@@ -51,6 +52,20 @@ def test_recovery_that_nobody_saw_is_inconclusive(
     result = checked(write_campaign(tmp_path, run(recovery=recovery)))
     assert result.verdict is INCONCLUSIVE
     assert "recovers: t-0" in told(result)
+
+
+@pytest.mark.parametrize(("left", "held"), [(0, False), (1, None)])
+def test_partition_without_brokers_did_not_recover_before_its_time_was_up(
+    tmp_path: Path, left: int, held: bool | None
+) -> None:
+    """All brokers crash 22 s after the workload began, and nothing starts them again."""
+    ends = [ended(22, f"broker-{number}", 1) for number in range(1, 4 - left)]
+    recovery = [recovered(leader=-1, isr=(), whole=False, seconds=24)]
+    made = run(recovery=recovery, servers=[*STARTED, *ends])
+    result = checked(write_campaign(tmp_path, made))
+    (recovers,) = (one for one in result.cells[0].guarantees if one.name == "recovers")
+    assert recovers.held is held
+    assert result.verdict is FAIL
 
 
 def test_a_fault_that_is_not_healed_suspends_recovery(tmp_path: Path) -> None:

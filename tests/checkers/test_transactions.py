@@ -357,6 +357,38 @@ def test_committed_offset_that_the_log_does_not_have_is_named(tmp_path: Path) ->
     assert told.gaps == (words,)
 
 
+DAY_NS = 86_400 * 1_000_000_000
+STEPS = [
+    {"phase": phase, "event": "end", "time": T0 + time}
+    for phase, time in (("deploy", -1_000), ("final-read", 70), ("teardown", 1_000))
+]
+
+
+@pytest.mark.parametrize("days", [-400, 400])
+@pytest.mark.parametrize(
+    "table", ["sends", "transactions", "inputs", "transaction_offsets", "polls"]
+)
+def test_rows_of_another_year_are_damage(tmp_path: Path, table: str, days: int) -> None:
+    rows = sound()
+    rows["phases", "harness"] = STEPS
+    assert looked(tmp_path / "sound", rows).gaps == ()
+    file = next(key for key in rows if key[0] == table and rows[key])
+    first, *others = rows[file]
+    rows[file] = [{**first, "time": first["time"] + days * DAY_NS}, *others]
+    told = looked(tmp_path / "damaged", rows)
+    assert any("the column time holds" in gap for gap in told.gaps)
+    assert told.counts[LOOKED] == 0
+
+
+@pytest.mark.parametrize("table", ["sends", "transactions"])
+def test_rows_of_another_cell_are_damage(tmp_path: Path, table: str) -> None:
+    rows = sound()
+    first, *others = rows[table, PRODUCER]
+    rows[table, PRODUCER] = [{**first, "cell": "other"}, *others]
+    told = looked(tmp_path, rows)
+    assert any("the column cell holds 'other', the manifest says 'c'" in gap for gap in told.gaps)
+
+
 def test_transaction_committed_after_the_final_read_began_is_not_lost(tmp_path: Path) -> None:
     rows = sound()
     rows["committed", "final-read"] = []

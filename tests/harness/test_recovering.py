@@ -11,6 +11,7 @@ from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
 from harness.running.interruption import Interruption
 from harness.running.orchestrator import carry_out
+from harness.running.servers import NothingLeft
 from harness.running.steps import recovering
 from harness.running.steps.catalogue import STEPS, Step
 from history import reader
@@ -48,12 +49,45 @@ def test_no_recovery_in_time_says_what_is_missing(run: Run, memory: Memory) -> N
     assert {tuple(row["isr"]) for row in rows(run)} == {(1, 2), (2, 1)}
 
 
-def test_a_partition_that_nobody_leads(run: Run, memory: Memory) -> None:
+def end_all(memory: Memory) -> None:
     for server in memory.system.brokers:
         server.process.current = ProcessState.EXITED
-    with pytest.raises(StepTimeout, match="has no leader"):
+
+
+def test_recovering_ends_at_once_when_no_broker_is_left(run: Run, memory: Memory) -> None:
+    end_all(memory)
+    with pytest.raises(NothingLeft, match="all brokers have ended for good"):
         recovering.recover(run, deadline(run))
+    assert run.clock.monotonic() < 1
     assert {(row["leader"], row["whole"]) for row in rows(run)} == {(-1, False)}
+
+
+def test_recovering_ends_when_the_last_broker_ends_meanwhile(run: Run, memory: Memory) -> None:
+    acks(run)
+    says(run, "member-0", lambda now: ends_at(20, now, memory), "g")
+    with pytest.raises(NothingLeft):
+        recovering.recover(run, deadline(run))
+    assert run.clock.monotonic() == pytest.approx(20, abs=1.0)
+    assert all(row["whole"] for row in rows(run)), "what they were when they were looked at"
+
+
+def ends_at(seconds: float, now: float, memory: Memory) -> Mapping[str, int]:
+    """What a member says that is shown nothing; all brokers end at that time."""
+    if now >= seconds:
+        end_all(memory)
+    return {"assigned": PARTITIONS, "shown": 0}
+
+
+def test_stale_metadata_do_not_make_a_cluster_without_brokers_whole(
+    run: Run, memory: Memory
+) -> None:
+    """No controller is left to write that a leader is gone."""
+    run.system.view()
+    end_all(memory)
+    assert all(view.leader > 0 for view in run.system.view().partitions.values())
+    with pytest.raises(NothingLeft):
+        recovering.recover(run, deadline(run))
+    assert not any(row["whole"] for row in rows(run))
 
 
 def test_of_a_zookeeper_that_does_not_answer_nobody_knows(run: Run, memory: Memory) -> None:

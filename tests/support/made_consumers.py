@@ -16,6 +16,9 @@ from history.writer import PartitionedWriter, TableWriter
 
 Key = tuple[str, int]
 
+T0 = 1_700_000_000_000_000_000
+"""When the workload of a made run begins, in nanoseconds of the Unix epoch."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
@@ -25,7 +28,7 @@ class Seen:
     offset: int
     producer: int | None = None
     sequence: int | None = None
-    time: int = 0
+    time: int = T0
     leader_epoch: int | None = None
 
 
@@ -71,7 +74,7 @@ class MadeConsumer:
 
 
 def seen(
-    poll: int, offset: int, producer: int | None = None, sequence: int | None = None, time: int = 0
+    poll: int, offset: int, producer: int | None = None, sequence: int | None = None, time: int = T0
 ) -> Seen:
     return Seen(poll=poll, offset=offset, producer=producer, sequence=sequence, time=time)
 

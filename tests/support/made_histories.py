@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from made_consumers import MadeConsumer, write_consumer, writers_of
+from made_consumers import T0, MadeConsumer, write_consumer, writers_of
 
 from checkers.cluster.reach import NO_FAULTS, FaultWindows
 from checkers.evidence.final_read import FinalRead
@@ -153,7 +153,6 @@ def _cell(record: Entry) -> str | None:
 
 
 SECOND = 1_000_000_000
-T0 = 1_700_000_000 * SECOND
 SESSION_TIMEOUT_MS = 3_000
 REPLICA_LAG_MS = 4_000
 RECOVERY_MS = 60_000
@@ -187,8 +186,9 @@ def kept(*seconds: float) -> Made:
 
 def losing(made: Made, *offsets: int) -> Made:
     """The same, but records that were acked at these offsets gave way to others'."""
-    log = [entry(e.offset, 99, e.offset) if e.offset in offsets else e for e in made.log]
-    sends = [send("invoke", 99, offset, at(1)) for offset in offsets]
+    others = {offset: number for number, offset in enumerate(sorted(offsets))}
+    log = [entry(e.offset, 99, others[e.offset]) if e.offset in others else e for e in made.log]
+    sends = [send("invoke", 99, number, at(1)) for number in others.values()]
     return made.but(sends=[*made.sends, *sends], log=log)
 
 

@@ -8,6 +8,7 @@ from harness.campaign.plan.timings import group_recovery_ms
 from harness.running.clients import ClientProcess
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
+from harness.running.servers import brokers_are_gone, check_brokers_left
 from harness.running.silence import SLACK_S
 from harness.running.steps.counting import counted
 from infra.interface import PartitionView, ViewUnavailable
@@ -24,7 +25,9 @@ def recover(run: Run, deadline: Deadline) -> None:
     the tail.
 
     What every partition has come to is recorded when it is, or when the time for it is over. That
-    it is not whole is for the checkers to judge; here it is a step that failed.
+    it is not whole is for the checkers to judge; here it is a step that failed. Raises NothingLeft
+    as soon as all brokers are down for good: nothing leads a partition then, whatever the metadata
+    say that nobody writes any more.
     """
     last: Views = {}
 
@@ -34,10 +37,16 @@ def recover(run: Run, deadline: Deadline) -> None:
         last = run.system.view().partitions
         return not any(_lacking(run, last))
 
-    in_time = deadline.until(_answered(recovered), at_most=run.campaign.limits.recover / 1000)
-    # The very look that ended the waiting: a partition that is whole in one look and shrinks
-    # before the next would else be recorded as never having come back.
-    _record(run, last)
+    at_most = run.campaign.limits.recover / 1000
+    in_time = deadline.until(_or_gone(run, _answered(recovered)), at_most=at_most)
+    if brokers_are_gone(run):
+        _record(run, {})
+        check_brokers_left(run)
+    if last:
+        # The very look that ended the waiting: a partition that is whole in one look and shrinks
+        # before the next would else be recorded as never having come back. No rows where the
+        # metadata could not be read: nobody knows whether the brokers serve.
+        _record(run, last)
     if not in_time:
         raise StepTimeout(f"did not recover: {'; '.join(_lacking(run, last)) if last else _SILENT}")
     _let_groups_go_on(run, deadline)
@@ -67,8 +76,9 @@ def _let_groups_go_on(run: Run, deadline: Deadline) -> None:
         stuck = set(_stuck(run, before, _figures(run), quiet=quiet))
         return not stuck
 
-    if not deadline.until(go_on, at_most=groups_limit_s(run)):
+    if not deadline.until(_or_gone(run, go_on), at_most=groups_limit_s(run)):
         run.tell(f"recover: groups that do not go on: {', '.join(sorted(stuck))}")
+    check_brokers_left(run)
 
 
 def _stuck(run: Run, before: Figures, now: Figures, *, quiet: bool) -> Iterator[str]:
@@ -131,6 +141,11 @@ def _answered(look: Callable[[], bool]) -> Callable[[], bool]:
     return looked
 
 
+def _or_gone(run: Run, condition: Callable[[], bool]) -> Callable[[], bool]:
+    """Return ``condition``, which is not waited for once all brokers are down for good."""
+    return lambda: brokers_are_gone(run) or condition()
+
+
 def _lacking(run: Run, views: Views) -> Iterator[str]:
     for (topic, number), replicas in _partitions(run):
         view = views.get((topic, number))
@@ -141,9 +156,6 @@ def _lacking(run: Run, views: Views) -> Iterator[str]:
 
 
 def _record(run: Run, views: Views) -> None:
-    if not views:
-        # No rows: of a ZooKeeper that we cannot ask nobody knows whether its brokers serve.
-        return
     for (topic, number), replicas in _partitions(run):
         view = views.get((topic, number))
         leader, isr = (-1, ()) if view is None else (view.leader, view.isr)
