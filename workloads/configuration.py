@@ -63,6 +63,7 @@ RESERVED: Mapping[str, str] = {
     **_NOBODYS,
     "acks": "it is what the cell is about: set the cell's acks",
     "delivery.report.only.error": "acknowledgements would not be recorded",
+    "sticky.partitioning.linger.ms": "no record is sent without a key and a partition",
     "transactional.id": "sends are not transactional",
 }
 """Properties that ``producer_config`` may not set, and why."""

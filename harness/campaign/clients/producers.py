@@ -31,8 +31,8 @@ OFTEN_SET = (
     *("sasl.username", "sasl.password", "socket.connection.setup.timeout.ms"),
     *("socket.keepalive.enable", "socket.nagle.disable", "socket.receive.buffer.bytes"),
     *("socket.send.buffer.bytes", "socket.timeout.ms", "ssl.ca.location"),
-    *("sticky.partitioning.linger.ms", "topic.metadata.refresh.interval.ms"),
-    *("topic.metadata.refresh.sparse", "transaction.timeout.ms"),
+    *("topic.metadata.refresh.interval.ms", "topic.metadata.refresh.sparse"),
+    *("transaction.timeout.ms",),
 )
 """Of librdkafka's properties those that a producer is often told: librdkafka does not list its own.
 For suggestions alone."""

@@ -12,6 +12,7 @@ from history.cell import LIBRDKAFKA, SYNC, Cell, is_program
 from infra.documents import Problem
 from infra.systems.names import BUNDLED, EXTERNAL
 from workloads import WORKLOADS
+from workloads.configuration import PARTITIONER, producer_config
 from workloads.interface import Load
 from workloads.spec import SpecificationError
 
@@ -102,6 +103,9 @@ def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
     assert load.transactions is not None
     if cell.producer_type == SYNC:
         return {"cells.producer.type": "a transaction's records are sent together: leave it out"}
+    if PARTITIONER in producer_config(cell):
+        reason = "a transaction's records are sent to stated partitions: leave it out"
+        return {f"cells.producer.{PARTITIONER}": reason}
     if cell.client != LIBRDKAFKA:
         if not (cell.client in _WITH_TRANSACTIONS or is_program(cell.client)):
             reason = f"the program of {cell.client} knows no transactions, those of "

@@ -19,7 +19,7 @@ def workload_problems(draft: Draft) -> Iterator[Problem]:
     """Everything that is wrong between the workload, the cells and the faults."""
     if draft.workload is not None:
         yield from _amount_problems(draft.workload)
-        yield from _key_problems(draft, draft.workload.keys)
+        yield from _key_problems(draft, draft.workload)
     if draft.cells is not None and draft.cells.alone:
         yield from _topics_named(draft.faults or ())
 
@@ -46,9 +46,12 @@ def _amount_problems(workload: WorkloadSpec) -> Iterator[Problem]:
         yield Problem(field="workload.records", reason=reason)
 
 
-def _key_problems(draft: Draft, keys: int | None) -> Iterator[Problem]:
-    if draft.cells is None:
+def _key_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
+    """Yield a problem where the partition of a record would not be known before it is sent. A
+    workload that writes in transactions has no keys, and says so itself."""
+    if draft.cells is None or workload.is_transactional:
         return
+    keys = workload.keys
     cells = expand(draft.cells)
     alike: dict[tuple[int, Value | None], list[str]] = {}
     for cell in cells:

@@ -42,6 +42,11 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
             "  acks: all\n  producer: {message.timeout.ms: 60000}\n",
             "message.timeout.ms",
         ),
+        (
+            "  acks: all\n",
+            "  acks: all\n  producer: {partitioner: murmur2}\n",
+            "a transaction's records are sent to stated partitions",
+        ),
         ("    aborts: 0.2", "    aborts: 1.2", "less than or equal to 1"),
         (
             "  readers: 1\n",

@@ -135,6 +135,11 @@ REFUSALS = [
     ({"workload.keys": 10**9}, "workload.keys", "less than or equal to 100000"),
     ({"workload.keys": 3, "cells.client": "java"}, "workload.keys", "cells of java"),
     (
+        {"cells.producer": {"sticky.partitioning.linger.ms": 5}},
+        "cells.producer.sticky.partitioning.linger.ms",
+        "may not be set: no record is sent without a key and a partition",
+    ),
+    (
         {"cells.producer": {"partitioner": "murmur2"}},
         "cells.producer.partitioner",
         "the partitioner murmur2 needs workload.keys",
