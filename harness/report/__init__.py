@@ -14,6 +14,7 @@ from harness.report import about, campaign_file, junit, losses, page, timeline, 
 from harness.report.losses import LossWindow
 from harness.report.opportunities import opportunities
 from harness.report.rows import CellRow, rows
+from harness.report.timeline import FaultSpan
 from history import manifest
 from history.aside import write_text
 from history.errors import DamagedFiles, HistoryError
@@ -57,11 +58,17 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
     planned = _manifest(directory)
     cells = rows(result, planned)
     planned_runs = {run.number: run for run in planned.runs} if planned else {}
-    timelines = {
-        number: _timeline(directory / "runs" / str(number) / "history", planned_runs.get(number))
-        for number in _numbers(directory)
+    histories = {
+        number: directory / "runs" / str(number) / "history" for number in _numbers(directory)
     }
-    told = about.read(directory, timelines)
+    timelines = {
+        number: _timeline(history, planned_runs.get(number))
+        for number, history in histories.items()
+    }
+    faults = {
+        number: _faults(history, planned_runs.get(number)) for number, history in histories.items()
+    }
+    told = about.read(directory, faults)
     listed, lost_total = losses.lost(directory)
     counted = losses.by_fault(directory)
     known = [cell for cell in result.cells if cell.lost is not None]
@@ -157,6 +164,14 @@ def _timeline(history: AnyPath, planned: PlannedRun | None) -> timeline.Timeline
         return timeline.read(history, planned.faults if planned else ())
     except (HistoryError, OSError, ValueError, KeyError) as error:
         return str(error)
+
+
+def _faults(history: AnyPath, planned: PlannedRun | None) -> Sequence[FaultSpan]:
+    """Return the faults of a run; none where their table cannot be read, which the checkers say."""
+    try:
+        return timeline.faults(history, planned.faults if planned else ())
+    except (HistoryError, OSError, ValueError, KeyError):
+        return ()
 
 
 def _manifest(directory: AnyPath) -> Manifest | None:

@@ -19,7 +19,7 @@ from harness.campaign import validation
 from harness.campaign.model.campaign import Campaign
 from harness.directory import CAMPAIGN_FILE
 from harness.environment import Environment
-from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
+from harness.report.timeline import NS_PER_S, FaultSpan
 from history import reader
 from history.errors import HistoryError
 from history.storage import AnyPath
@@ -57,16 +57,13 @@ class About:
         return None if span is None else seconds(*span)
 
 
-def read(directory: AnyPath, timelines: Mapping[int, Timeline | str]) -> About:
-    """Of a campaign's results. ``timelines``: those of its runs; a string says why there is
-    none."""
-    spans = {number: _span(directory / "runs" / str(number) / "history") for number in timelines}
+def read(directory: AnyPath, faults: Mapping[int, Sequence[FaultSpan]]) -> About:
+    """Return what a campaign's results tell of themselves. ``faults``: those of each run."""
+    spans = {number: _span(directory / "runs" / str(number) / "history") for number in faults}
     return About(
         environment=environment.read(directory),
         spans={number: span for number, span in spans.items() if span is not None},
-        faults={
-            number: line.faults for number, line in timelines.items() if isinstance(line, Timeline)
-        },
+        faults=faults,
         command=_command(directory),
     )
 

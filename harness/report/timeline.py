@@ -107,12 +107,18 @@ class Timeline:
 def read(history: AnyPath, planned: Iterable[PlannedFault] = ()) -> Timeline:
     """The timeline of one run. File by file, so that memory does not grow with the history.
     ``planned``: its faults, which say what each is in a story."""
-    parts = {fault.fault_id: _part(fault) for fault in planned}
     return Timeline(
         acks=_acks(history),
-        faults=_faults(reader.read(history, "faults").to_pylist(), parts),
+        faults=faults(history, planned),
         leader_changes=_leader_changes(reader.read(history, "cluster").to_pylist()),
     )
+
+
+def faults(history: AnyPath, planned: Iterable[PlannedFault] = ()) -> tuple[FaultSpan, ...]:
+    """Return the faults of one run, whatever else of its history is damaged. ``planned``: as in
+    :func:`read`."""
+    parts = {fault.fault_id: _part(fault) for fault in planned}
+    return _faults(reader.read(history, "faults").to_pylist(), parts)
 
 
 def _acks(history: AnyPath) -> dict[str, Counter[int]]:

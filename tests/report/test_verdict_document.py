@@ -285,6 +285,14 @@ def test_faults_and_what_was_lost_to_them(directory: Path) -> None:
     assert told == [(0, None, 0, 1), (0, "kill#1", 2, 0), (1, "kill#1", 1, 0)]
 
 
+def test_faults_are_told_whatever_else_of_the_history_is_damaged(directory: Path) -> None:
+    damaged = directory / "runs" / "1" / "history" / "sends.t.0.p0.parquet"
+    damaged.write_bytes(b"damaged")
+    found = written(directory)
+    assert [(one["run"], one["name"]) for one in found["faults"]] == [(1, "kill#1"), (2, "kill#1")]
+    assert found["opportunities"] is None
+
+
 def test_a_cell_has_what_is_swept_of_its_cluster_and_its_own_where_both_have_it(
     directory: Path,
 ) -> None:

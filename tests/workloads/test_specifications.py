@@ -162,7 +162,7 @@ def test_files_that_are_missing_or_no_json_are_told(tmp_path: Path) -> None:
     with pytest.raises(SpecificationError, match="No such file"):
         load(ProducerSpec, tmp_path / "none.json")
     (tmp_path / "half.json").write_text('{"cell": ')
-    with pytest.raises(SpecificationError, match="Invalid JSON"):
+    with pytest.raises(SpecificationError, match="it is not JSON"):
         load(ProducerSpec, tmp_path / "half.json")
 
 
