@@ -43,6 +43,9 @@ from made_histories import (
 from raw_logs import batches, write_replicas
 
 from checkers.verdict import CampaignResult, Verdict
+from harness.report import verdict
+from harness.report.contradictions import in_document
+from harness.report.document import VerdictDocument
 from history import names, storage
 from history.manifest import FILE
 
@@ -407,7 +410,8 @@ def tamper(directory: Path, random: Random, kinds: Sequence[Kind] = KINDS) -> Se
 
 
 def contradictions(result: CampaignResult) -> Sequence[str]:
-    """What a check says of a damaged world and must not: anything but the truth or too little."""
+    """What a check says of a damaged world and must not: anything but the truth or too little, or
+    what no reader would believe, since it contradicts itself."""
     wrong = [
         f"{found.cell} is {found.verdict}, the truth is {EXPECTED[found.cell]}"
         for found in result.cells
@@ -415,4 +419,5 @@ def contradictions(result: CampaignResult) -> Sequence[str]:
     ]
     if result.verdict is Verdict.PASS:
         wrong.append("the campaign passes")
-    return wrong
+    document = VerdictDocument.model_validate_json(json.dumps(verdict.to_document({}, result)))
+    return [*wrong, *in_document(document)]
