@@ -194,6 +194,22 @@ def test_a_container_is_one_of_the_engine_that_was_meant(monkeypatch: pytest.Mon
         lay(handle, Action.START)
 
 
+@pytest.mark.parametrize(
+    "written", ["", "{", "[]", "3", '{"cluster": 3}', '{"cluster": "{}"}', "\\0", None]
+)
+def test_damaged_journal_is_refused_in_plain_words(tmp_path: Path, written: str | None) -> None:
+    """``written``: its first line; None: that one is sound, and the next is no entry."""
+    path = tmp_path / FILE
+    journal = Journal.begin(path, described(None))
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(f"{whole}3\n" if written is None else written, encoding="utf-8")
+    with pytest.raises(InfraError) as caught:
+        journal.left()
+    assert str(caught.value) == (
+        f"{path} is damaged: what the run has left on the cluster is unknown"
+    )
+
+
 def test_the_journal_keeps_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_TEST", "hunter2")
     told = described(None).model_copy(

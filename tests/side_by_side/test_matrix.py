@@ -167,6 +167,29 @@ def test_a_document_of_later_days_is_refused(
         document.read(place)
 
 
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("", "it is not JSON"),
+        ("[]", "it must be an object with names and values"),
+        ("{}", "campaign: is missing"),
+        ('{"campaign": "c", "sha256": "x", "seed": 1, "systems": 3}', "systems: must be a list"),
+        ("[" * 100_000, "it is nested too deep"),
+    ],
+)
+def test_damaged_document_is_refused_in_plain_words(
+    file: Path, place: Path, written: str, words: str
+) -> None:
+    (place / document.FILE).write_text(written, encoding="utf-8")
+    told = CliRunner().invoke(
+        cli, ["matrix", "--systems", "bundled", str(file), "--out", str(place)]
+    )
+    assert told.exit_code == 2
+    assert words in told.stderr
+    assert "Input should" not in told.stderr
+    assert "Traceback" not in told.output
+
+
 def test_what_all_systems_refuse_is_a_wrong_file(file: Path, place: Path) -> None:
     file.write_text("name: c\n", encoding="utf-8")
     with pytest.raises(DocumentRefused):

@@ -79,8 +79,11 @@ class Journal:
             left = Left(described=Described.model_validate_json(json.loads(lines[0])["cluster"]))
             for line in lines[1:]:
                 _take(left, line)
-        except (OSError, ValueError, KeyError, IndexError) as error:
-            raise InfraError(f"{self._path} cannot be read: {error}") from error
+        except OSError as error:
+            raise InfraError(f"{self._path} cannot be read: {error.strerror}") from error
+        except (ValueError, LookupError, TypeError) as error:
+            damage = "is damaged: what the run has left on the cluster is unknown"
+            raise InfraError(f"{self._path} {damage}") from error
         return left
 
     def _write(self, entry: dict[str, object]) -> None:
