@@ -111,7 +111,9 @@ moment; of a fault that is aimed at partitions or topics, these. ``destroys``: w
 the disks of these servers, ``unsynced`` (what was not synced), ``all``, or ``bits`` (some of what
 was synced, and nobody is told), at the moment of ``injected``; ``unclean`` for a fault that lets
 leaders of these partitions be elected outside the ISR; null for any other.
-``facts``: JSON of what was read to resolve the target; ``evidence``: JSON of what was observed."""
+``facts``: JSON of what was read to resolve the target; ``evidence``: JSON of what was observed. Of
+an ``inject`` it says what kept the cluster from being whole when the time to settle was over; null
+where it was whole, or the fault did not wait for that."""
 
 CLUSTER = pa.schema(
     [

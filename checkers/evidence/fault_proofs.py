@@ -26,6 +26,14 @@ def fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Ga
             yield Gap(words=f"{fault.label} on {fault.target}{words}", cells=touched)
 
 
+def not_settled(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield which faults struck though the cluster had not settled in the time that the campaign
+    allows for it, from rows of the table ``faults``."""
+    for row in rows:
+        if row["event"] == "inject" and row["evidence"] is not None:
+            yield f"{row['fault']}#{row['fault_id']}: struck before the cluster had settled"
+
+
 def _unproven(fault: FaultFacts) -> Iterator[str]:
     if not fault.planned:
         yield ": the manifest plans no such fault"

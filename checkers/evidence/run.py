@@ -18,7 +18,7 @@ from checkers.evidence.clocks import Clocks
 from checkers.evidence.collected_files import CollectedFiles, collected_files
 from checkers.evidence.crashes import came, crashes_of, told_apart
 from checkers.evidence.ends import End, unaccounted
-from checkers.evidence.fault_proofs import fault_gaps, unrecorded
+from checkers.evidence.fault_proofs import fault_gaps, not_settled, unrecorded
 from checkers.evidence.final_read import FinalRead
 from checkers.evidence.final_reads import ReadFacts, ends_not_met, read_gaps, reads_of
 from checkers.evidence.gaps import UNJUDGED, Gap, folded
@@ -188,6 +188,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *nonsense(said, files.altered),
         *writers.findings(),
         *ends_not_met(reads),
+        *folded(not_settled(tables["faults"])),
         *clocks.findings(),
         *_unmeasured(planned, tables),
         *_unchecked(planned, logs, collected, files),

@@ -170,7 +170,7 @@ def _span(
 ) -> FaultSpan:
     first = min(events.values(), key=lambda row: row["time"])
     begun = events.get("injected") or first
-    verified = events.get("verified", {})
+    struck, verified = events.get("inject", {}), events.get("verified", {})
     healed = events.get("healed", {})
     servers = next((row["servers"] for row in events.values() if row["servers"]), ())
     return FaultSpan(
@@ -181,7 +181,7 @@ def _span(
         start=begun["time"],
         end=healed.get("time") if healed.get("proven") else None,
         proven=verified.get("proven"),
-        evidence=_object(verified.get("evidence")),
+        evidence=_object(struck.get("evidence")) | _object(verified.get("evidence")),
         healing=_object(healed.get("evidence")),
         took_from=_took_from(events.values()),
         part=part,

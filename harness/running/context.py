@@ -52,6 +52,8 @@ class Run:
         sessions_ended: How many sessions of each client a fatal error has ended, as written down.
         findings: What a reader must know, one sentence each.
         unhealed: The numbers of the faults that were to be healed, and are not proven to be.
+        unsettled: What was missing when a fault no longer waited for the cluster to settle, by the
+            fault's number, as the history has it.
         ended_by_themselves: The servers of which the watch saw that, by name.
         ended_well: By name, of every step that was tried, whether it ended well: to its end, and
             without a finding.
@@ -84,6 +86,7 @@ class Run:
     sessions_ended: dict[str, int] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
     unhealed: set[int] = field(default_factory=set)
+    unsettled: dict[int, Mapping[str, str]] = field(default_factory=dict)
     ended_by_themselves: list[str] = field(default_factory=list)
     ended_well: dict[str, bool] = field(default_factory=dict)
     attendants: Attendants = field(default_factory=Attendants)

@@ -47,10 +47,12 @@ class RunRecorder:
         target: Target | str,
         proof: Proof | None = None,
         error: Exception | None = None,
+        seen: Mapping[str, object] | None = None,
     ) -> None:
         """One event of a fault (:data:`history.schema.FAULTS`). ``target``: the expression alone
-        where it could not be resolved. ``error``: of a ``failed``, in the place of a proof."""
-        observed = _observed(proof, error)
+        where it could not be resolved. ``error``: of a ``failed``, in the place of a proof.
+        ``seen``: what else was observed, likewise."""
+        observed = seen if error is None and proof is None else _observed(proof, error)
         self._write(
             "faults",
             fault_id=fault_id,

@@ -13,7 +13,9 @@ from jumping_clock import JumpingClock
 from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 from patience import PATIENCE_S
 
+from checkers.evidence.fault_proofs import not_settled
 from harness.campaign.plan.faults import ScheduledFault, lanes
+from harness.report import timeline
 from harness.running import servers
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, SystemClock
@@ -123,6 +125,42 @@ def test_a_hold_shorter_than_the_session_is_kept_to(run: Run, memory: Memory) ->
     steps.faults(short, deadline(short))
     assert events(short, "pause")[2:] == [("verified", True), ("heal", None), ("healed", True)]
     assert run.clock.monotonic() == pytest.approx(plan[0].start_ms / 1000 + 0.1)
+
+
+def unsettled(run: Run, settle: int) -> Run:
+    """Return the run with one fault, before which it waits ``settle`` ms for a full ISR."""
+    planned = dataclasses.replace(run.plan[0], fault="pause", target="zookeeper")
+    schedule = run.campaign.schedule.model_copy(update={"settle": settle})
+    campaign = run.campaign.model_copy(update={"schedule": schedule})
+    return dataclasses.replace(run, plan=(planned,), campaign=campaign)
+
+
+def test_fault_that_strikes_before_the_cluster_has_settled_says_so(
+    run: Run, memory: Memory
+) -> None:
+    memory.system.admin.isrs["acks-1-minisr-1", 0] = [1, 2]
+    run = unsettled(run, 10_000)
+    steps.faults(run, deadline(run))
+    (struck,) = [row for row in rows(run) if row["event"] == "inject"]
+    missing = "acks-1-minisr-1-0 has the ISR [1, 2]"
+    assert json.loads(struck["evidence"]) == {"not settled after 10 s": missing}
+    label = f"pause#{run.plan[0].fault_id}"
+    assert f"{label}: the cluster has not settled in 10 s: {missing}" in run.progress.said
+    assert list(not_settled(rows(run))) == [f"{label}: struck before the cluster had settled"]
+    (span,) = timeline.read(run.history).faults
+    assert span.evidence["not settled after 10 s"] == missing
+    assert run.ended_well == {}
+
+
+@pytest.mark.parametrize(("isr", "settle"), [([1, 2, 3], 10_000), ([1, 2], 0)])
+def test_settled_cluster_and_a_campaign_that_does_not_wait_are_not_reported(
+    run: Run, memory: Memory, isr: list[int], settle: int
+) -> None:
+    memory.system.admin.isrs["acks-1-minisr-1", 0] = isr
+    run = unsettled(run, settle)
+    steps.faults(run, deadline(run))
+    assert not list(not_settled(rows(run)))
+    assert not [said for said in run.progress.said if "settled" in said]
 
 
 class TestOverlapping:

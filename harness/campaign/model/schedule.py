@@ -55,8 +55,9 @@ class Schedule(Section):
     """Traffic after the cluster has recovered."""
     settle: Duration = 15_000
     """How long a fault without a time of its own waits, at most, for every partition to be led and
-    every ISR to be full again before it strikes. With `0s` it does not wait: with a gap of `0s`
-    besides, it strikes right after the one before."""
+    every ISR to be full again before it strikes. The run and its report name each fault for which
+    that time was too short. With `0s` it does not wait: with a gap of `0s` besides, it strikes
+    right after the one before."""
     order: Literal["shuffled", "listed", "drawn"] = "shuffled"
     """`shuffled` by the seed, in another order each round, or `listed` as in the file; or each
     fault `drawn` anew, by its weight."""

@@ -14,7 +14,7 @@ from harness.running.deadline import Deadline
 from harness.running.servers import NothingLeft, brokers_are_gone, check_brokers_left
 from harness.running.steps import story, striking
 from harness.running.steps.counting import counted
-from harness.running.steps.recovering import whole
+from harness.running.steps.recovering import unwhole, whole
 from harness.running.steps.room import NoRoom, Room
 from harness.running.steps.striking import not_struck, strike
 
@@ -99,9 +99,7 @@ def _lane(run: Run, acts: Sequence[Act], room: Room, began: float, deadline: Dea
         try:
             with room.for_act(act, deadline, _patience_s(run)):
                 if act.gap_ms is not None:
-                    settle_s = run.campaign.schedule.settle / 1000
-                    settled = lambda: whole(run) or brokers_are_gone(run)  # noqa: E731
-                    deadline.until(settled, at_most=settle_s)
+                    _settle(run, act, deadline)
                 _check_end(run)
                 _play(run, act, deadline)
         except (Ended, NothingLeft, NoRoom) as why:
@@ -114,6 +112,18 @@ def _wait(run: Run, seconds: float, deadline: Deadline) -> None:
     end = run.clock.monotonic() + seconds
     if not deadline.until(lambda: brokers_are_gone(run), at_most=seconds, poll=_LOOK_S):
         deadline.wait(max(0.0, end - run.clock.monotonic()))
+
+
+def _settle(run: Run, act: Act, deadline: Deadline) -> None:
+    """Wait until every partition is led and every ISR full, at most as long as the campaign allows.
+    If that is not enough, say so, and keep what is missing for the record of the act's first
+    fault."""
+    limit_s = run.campaign.schedule.settle / 1000
+    if not limit_s or deadline.until(lambda: whole(run) or brokers_are_gone(run), at_most=limit_s):
+        return
+    if missing := unwhole(run):
+        run.unsettled[act.faults[0].fault_id] = {f"not settled after {limit_s:g} s": missing}
+        run.progress.note(f"{act.label}: the cluster has not settled in {limit_s:g} s: {missing}")
 
 
 def _play(run: Run, act: Act, deadline: Deadline) -> None:

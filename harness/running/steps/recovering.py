@@ -14,6 +14,8 @@ from harness.running.steps.counting import counted
 from infra.interface import PartitionView, ViewUnavailable
 
 _SILENT = "the metadata cannot be read"
+_NAMED_MAX = 6
+"""How many partitions that lack something are named; of more, how many there are."""
 
 Views = Mapping[tuple[str, int], PartitionView]
 Figures = Mapping[str, Mapping[str, int]]
@@ -48,7 +50,7 @@ def recover(run: Run, deadline: Deadline) -> None:
         # metadata could not be read: nobody knows whether the brokers serve.
         _record(run, last)
     if not in_time:
-        raise StepTimeout(f"did not recover: {'; '.join(_lacking(run, last)) if last else _SILENT}")
+        raise StepTimeout(f"did not recover: {_listed(_lacking(run, last)) if last else _SILENT}")
     _let_groups_go_on(run, deadline)
     deadline.wait(run.campaign.schedule.tail / 1000)
     counted(run, "recovered")
@@ -126,7 +128,7 @@ def unwhole(run: Run) -> str:
         views = run.system.view().partitions
     except ViewUnavailable as silence:
         return f"{_SILENT} ({silence})"
-    return "; ".join(_lacking(run, views))
+    return _listed(_lacking(run, views))
 
 
 def _answered(look: Callable[[], bool]) -> Callable[[], bool]:
@@ -153,6 +155,14 @@ def _lacking(run: Run, views: Views) -> Iterator[str]:
             yield f"{topic}-{number} has no leader"
         elif len(view.isr) < replicas:
             yield f"{topic}-{number} has the ISR {list(view.isr)}"
+
+
+def _listed(lacking: Iterable[str]) -> str:
+    """Return what partitions lack, one after the other; of many, how many more there are."""
+    every = list(lacking)
+    if len(every) <= _NAMED_MAX:
+        return "; ".join(every)
+    return f"{'; '.join(every[:_NAMED_MAX])}; and {len(every) - _NAMED_MAX} more partitions"
 
 
 def _record(run: Run, views: Views) -> None:

@@ -5,6 +5,7 @@ when a probe has shown it healed.
 """
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -70,7 +71,7 @@ def strike(run: Run, planned: ScheduledFault, deadline: Deadline, role: Role | N
     except Exception as error:  # noqa: BLE001 - whatever it is, nothing was broken yet
         record("failed", planned.target, error=error)
         return
-    record("inject", entry.target)
+    record("inject", entry.target, seen=run.unsettled.get(planned.fault_id))
     try:
         _hold(run, entry, record, role, deadline)
     except UNWANTED:
@@ -140,11 +141,13 @@ class _Recording:
         proof: Proof | None = None,
         error: Exception | None = None,
         *,
+        seen: Mapping[str, object] | None = None,
         shown: bool = True,
     ) -> None:
         self.deadline.check()
+        fault = FAULTS[self.fault]
         self.run.recorder.fault(
-            self.fault_id, FAULTS[self.fault], event, target=target, proof=proof, error=error
+            self.fault_id, fault, event, target=target, proof=proof, error=error, seen=seen
         )
         if shown:
             self.show(event, proof)
