@@ -29,6 +29,7 @@ from harness.campaign.problems.properties import (
     property_problems,
     retention_problems,
     secret_problems,
+    size_problems,
     without,
 )
 from harness.campaign.problems.releases import release_problems
@@ -159,7 +160,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
         return  # what is too large is not even listed
     yield from system_problems(part)
     yield from _contradictions(part)
-    yield from retention_problems(part)
+    yield from size_problems(part)
     yield from cell_problems(part)
     yield from workload_problems(part)
     yield from consumer_problems(part)
@@ -169,6 +170,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     faults = [*fault_problems(part), *external_problems(part), *release_problems(part)]
     yield from faults
     # How long it takes is told by a plan, which there is of faults that are right.
+    yield from () if faults else retention_problems(part)
     yield from sizes.too_much(replace(part, faults=None) if faults else part, meant=meant)
 
 

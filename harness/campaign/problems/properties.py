@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.campaign.clients import producers
 from harness.campaign.model.values.sweep import several
 from harness.campaign.problems.draft import Draft
-from harness.campaign.problems.sizes import bytes_of_draft
+from harness.campaign.problems.sizes import bytes_of_draft, longest_run_ms
 from history.cell import LIBRARIES, LIBRDKAFKA, SETTINGS, Value, is_program
 from infra.documents import Problem, as_field
 from infra.sensitive import Steps, secrets_in
@@ -29,6 +29,22 @@ _TIMES: Mapping[str, int] = {
 }
 """Properties that say for how long records are kept, in milliseconds; each goes before those of
 brokers that follow."""
+_UNSET = "retention.ms"
+_UNSET_MS = 168 * 3_600_000
+"""For how long every system keeps the records of a topic of which nothing is said."""
+_FORGETS: Mapping[str, tuple[int, str]] = {
+    "offsets.retention.minutes": (60_000, "deletes commits, which would be taken for lost"),
+    "producer.id.expiration.ms": (
+        1,
+        "forgets idempotent producers, whose repeated batches would be taken for duplicates",
+    ),
+    "transactional.id.expiration.ms": (
+        1,
+        "forgets transactional producers, which would be taken for fenced",
+    ),
+}
+"""Properties that say for how long brokers remember something else, in milliseconds, and what
+follows from a shorter time."""
 _SIZES = ("log.retention.bytes", "retention.bytes")
 _CLEANUP = re.compile(r"(log\.)?cleanup\.policy")
 _CLOCKS = re.compile(r"-clock$")
@@ -158,21 +174,22 @@ def _values(written: object, field: str) -> Iterator[tuple[str, Value]]:
 def _deletes(name: str, given: Section, least_ms: int) -> Iterator[str]:
     """Yield why brokers would delete records of a run on purpose. What retention deletes was acked,
     and is absent from the final log: it would be called lost, and a guarantee broken that nobody
-    gave. Whether it is too large for ``retention.bytes`` is judged with the workload."""
+    gave. Whether a run is longer, or too large for ``retention.bytes``, is judged with its plan."""
     values = several(given[name])
     if _CLEANUP.fullmatch(name) and any("compact" in str(value) for value in values):
         yield f"compaction {_DELETED}"
     order = list(_TIMES)
     finer = order[: order.index(name)] if name in order[:-1] else []
-    if name in _TIMES and not any(other in given for other in finer):
-        for value in filter(_is_whole, values):
-            if 0 <= int(str(value)) * _TIMES[name] < least_ms:
-                yield f"retention {_DELETED}: -1, or at least {least_ms // _TIMES[name]:,}"
-                return
+    if name not in _TIMES or any(other in given for other in finer):
+        return
+    if any(0 <= value * _TIMES[name] < least_ms for value in _whole(given[name])):
+        yield f"retention {_DELETED}: -1, or at least {-(-least_ms // _TIMES[name]):,}"
 
 
-def _is_whole(value: object) -> bool:
-    return not isinstance(value, bool) and bool(re.fullmatch(r"-?[0-9]{1,18}", str(value)))
+def _whole(written: object) -> list[int]:
+    """Return the values that are whole numbers."""
+    texts = [str(value) for value in several(written) if not isinstance(value, bool)]
+    return [int(text) for text in texts if re.fullmatch(r"-?[0-9]{1,18}", text)]
 
 
 def _least_ms(content: Section) -> int:
@@ -184,23 +201,63 @@ def _least_ms(content: Section) -> int:
     return 2 * _DAY_MS if wrong else _DAY_MS
 
 
-def retention_problems(draft: Draft) -> Iterator[Problem]:
+def size_problems(draft: Draft) -> Iterator[Problem]:
     """Yield a problem for each ``retention.bytes`` that a run might exceed."""
-    if draft.cluster is None or draft.cells is None:
-        return
-    places = [
-        ("cluster.properties", draft.cluster.properties),
-        *((f"cluster.compare.{name}", own) for name, own in draft.cluster.compare.items()),
-        ("cells.topic", draft.cells.topic),
-    ]
-    for where, given in places:
+    for where, given, _ in _places(draft):
         for name in given.keys() & set(_SIZES):
             least = 2 * int(bytes_of_draft(draft) or 0)
-            values = [int(str(value)) for value in several(given[name])]
-            if any(value >= 0 and (not least or value < least) for value in values):
+            if any(value >= 0 and (not least or value < least) for value in _whole(given[name])):
                 enough = f"-1, or at least {least:,}" if least else "-1"
-                reason = f"retention {_DELETED}: {enough}"
+                yield Problem(field=f"{where}.{name}", reason=f"retention {_DELETED}: {enough}")
+
+
+def retention_problems(draft: Draft) -> Iterator[Problem]:
+    """Yield a problem for each property by which brokers would delete or forget something before a
+    run, as it is planned, is over."""
+    least_ms = _planned_ms(draft)
+    for where, given, every in _places(draft):
+        for name in given:
+            for reason in (*_deletes(name, every, least_ms), *_forgets(name, given, least_ms)):
                 yield Problem(field=f"{where}.{name}", reason=reason)
+    yield from _kept_too_short(draft, least_ms)
+
+
+def _places(draft: Draft) -> Iterator[tuple[str, Section, Section]]:
+    """Yield where properties stand, those that stand there, and all that are in force there."""
+    if draft.cluster is None or draft.cells is None:
+        return
+    everywhere, topic = draft.cluster.properties, draft.cells.topic
+    yield "cluster.properties", everywhere, everywhere
+    for name, own in draft.cluster.compare.items():
+        yield f"cluster.compare.{name}", own, {**everywhere, **own}
+    yield "cells.topic", topic, topic
+
+
+def _planned_ms(draft: Draft) -> int:
+    """Return for how long the records of the longest run must be kept; 0 where its plan does not
+    tell."""
+    wrong = any(_CLOCKS.search(fault.fault) for plan in draft.plans for fault in plan)
+    lasts = longest_run_ms(draft)
+    return lasts + _DAY_MS if lasts and wrong else lasts
+
+
+def _forgets(name: str, given: Section, least_ms: int) -> Iterator[str]:
+    unit, what = _FORGETS.get(name, (1, ""))
+    if what and any(value * unit < least_ms for value in _whole(given[name])):
+        yield f"{what}: at least {-(-least_ms // unit):,}"
+
+
+def _kept_too_short(draft: Draft, least_ms: int) -> Iterator[Problem]:
+    """Yield a problem where a run lasts longer than brokers keep records of which nothing is
+    said."""
+    if draft.cluster is None or draft.cells is None or least_ms <= _UNSET_MS:
+        return
+    if draft.cluster.system == EXTERNAL or _UNSET in draft.cells.topic:
+        return
+    if any(not _TIMES.keys() & cluster.properties.keys() for cluster, _ in draft.cluster.points()):
+        days = _UNSET_MS // _DAY_MS
+        reason = f"brokers keep records for {days} days, and retention {_DELETED}: {_UNSET}: -1"
+        yield Problem(field="cells.topic", reason=reason)
 
 
 def _misplaced(field: str, name: str) -> Problem:

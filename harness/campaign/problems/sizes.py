@@ -146,6 +146,16 @@ def bytes_of_draft(draft: Draft) -> float | None:
     return None if copied is None or each is None else each * copied
 
 
+def longest_run_ms(draft: Draft) -> int:
+    """Return the time from the first record of the longest run until all of it was read back:
+    twice the planned time, because faults may strike and heal later than planned, and the limits of
+    the steps that follow. 0 where that cannot be told."""
+    lasts = _durations_ms(draft)
+    if not lasts or draft.limits is None:
+        return 0
+    return 2 * max(lasts) + draft.limits.recover + draft.limits.final_read
+
+
 def _bytes_copied(draft: Draft) -> float | None:
     """Of one record of each cell of a run, in all places that it goes to."""
     if draft.workload is None or draft.cells is None:

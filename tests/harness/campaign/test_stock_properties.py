@@ -169,3 +169,61 @@ def test_property_of_no_plug_in_is_refused(campaign_file, system, properties, wo
     told = refusals(campaign_file(system | {"cluster.properties": properties}))
     assert len(told) == 1
     assert words in told[0]
+
+
+LONG = {"faults": [{"fault": "kill", "target": "one", "hold": "48h"}]}
+LONGER = {"faults": [{"fault": "kill", "target": "one", "hold": "100h"}] * 2}
+GROUPS = "cluster.properties.offsets.retention.minutes"
+
+
+def planned(file) -> list[str]:
+    """Return what is refused of a campaign whose length is meant."""
+    try:
+        check(file, meant=True)
+    except CampaignRefused as refused:
+        return [f"{problem.field}: {problem.reason}" for problem in refused.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"cluster.properties": {"log.retention.hours": 24}}, "log.retention.hours"),
+        ({"cluster.properties": {"log.retention.minutes": 2000}}, "log.retention.minutes"),
+        ({"cluster.properties": {"log.retention.ms": 200_000_000}}, "log.retention.ms"),
+        ({"cluster.compare": {"a": {"log.retention.hours": 40}, "b": {}}}, "cluster.compare.a"),
+        ({"cells.topic": {"retention.ms": [-1, 170_000_000]}}, "cells.topic.retention.ms"),
+        ({"cluster.properties": {"offsets.retention.minutes": 1440}}, GROUPS),
+        ({"cluster.properties": {"producer.id.expiration.ms": 86_400_000}}, "producer.id"),
+        ({"cluster.properties": {"transactional.id.expiration.ms": 60_000}}, "transactional.id"),
+        (LONGER, "cells.topic: brokers keep records for 7 days"),
+        (LONGER | {"cluster.properties": {"log.retention.hours": 168}}, "log.retention.hours"),
+    ],
+)
+def test_retention_shorter_than_the_planned_run_is_refused(
+    campaign_file, changes, field: str
+) -> None:
+    told = planned(campaign_file(KAFKA | LONG | changes))
+    assert len(told) == 1
+    assert field in told[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"cluster.properties": {"log.retention.hours": 168}},
+        {"cluster.properties": {"log.retention.ms": -1, "log.retention.hours": 24}},
+        {"cluster.properties": {"offsets.retention.minutes": 10_080}},
+        LONGER | {"cells.topic": {"retention.ms": -1}},
+        LONGER | {"cluster.properties": {"log.retention.ms": -1}},
+        {"cells.topic": {"retention.ms": 604_800_000}},
+    ],
+)
+def test_retention_longer_than_the_planned_run_is_accepted(campaign_file, changes) -> None:
+    assert planned(campaign_file(KAFKA | LONG | changes)) == []
+
+
+@pytest.mark.parametrize("name", ["offsets.retention.minutes", "producer.id.expiration.ms"])
+def test_brokers_that_forget_within_a_short_run_are_refused(campaign_file, name: str) -> None:
+    assert len(refusals(campaign_file({"cluster.properties": {name: 1}}))) == 1
