@@ -17,8 +17,10 @@ OBSERVATION_LAG_NS = 1_000_000_000
 """A change is in the table within this time after it took place. Reading the view takes
 milliseconds; a machine at its limit may be slow to begin."""
 
+NO_LEADER = -1
+"""Kafka's word for a partition without a leader."""
 UNKNOWN = -2
-"""A leader or an epoch that a row does not tell; -1 is Kafka's word for no leader."""
+"""A leader or an epoch that a row does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

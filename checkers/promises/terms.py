@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from checkers.cluster.faults import FOREVER, SILENTLY, UNCLEANLY, UNSYNCED, FaultFacts, Partition
-from checkers.cluster.observed import OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, State
+from checkers.cluster.observed import NO_LEADER, OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, State
 from checkers.promises.surroundings import Surroundings
 from checkers.promises.survivors import voided
 from history.cell import Cell
@@ -178,8 +178,23 @@ def _leader_changes(around: Surroundings, faults: Sequence[FaultFacts]) -> Itera
             continue
         if _led_for_the_first_time(before, after):
             continue
-        why = f"its leader changed from {before.leader} to {after.leader} (acks=1)"
+        why = f"{_changed(before.leader, after.leader)} (acks=1)"
         yield from _until_heard(around, faults, (before, after, deposed), certain=True, why=why)
+
+
+def _changed(before: int, after: int) -> str:
+    """Return in words how one leader followed another; a negative number is none, or unknown."""
+    if before < 0 and after < 0:
+        return "it had no leader that is known"
+    if before < 0:
+        had = "it had no leader" if before == NO_LEADER else "its leader was unknown"
+        return f"{had}, then broker-{after} led"
+    if after < 0:
+        has = "it had no leader" if after == NO_LEADER else "its leader was unknown"
+        return f"broker-{before} led, then {has}"
+    if before == after:
+        return f"broker-{after} led again, and others may have led in between"
+    return f"its leader changed from broker-{before} to broker-{after}"
 
 
 def _led_for_the_first_time(before: State, after: State) -> bool:
@@ -229,7 +244,7 @@ def unclean_elections(
             continue
         if not within.start <= after.time < within.end:
             continue
-        who = after.leader if after.leader >= 0 else f"one of {list(after.isr)}"
+        who = f"broker-{after.leader}" if after.leader >= 0 else f"one of {list(after.isr)}"
         why = f"{who} was elected outside the ISR {list(before.isr)} in epoch {after.leader_epoch}"
         if is_clean is None:
             span = f"epochs {before.leader_epoch} and {after.leader_epoch}"

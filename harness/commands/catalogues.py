@@ -13,6 +13,7 @@ import nemesis
 import workloads as workload_room
 from checkers.catalogue import CATALOGUE
 from harness.campaign import offers
+from harness.campaign.plan.faults import as_written
 from harness.campaign.plan.stories import Story, catalogue
 from harness.console import console
 from nemesis.examples import EXAMPLES, ORDERS
@@ -73,7 +74,7 @@ def _fault(fault: Fault) -> Group:
 def _examples(fault: Fault) -> Iterator[str]:
     for example in (*EXAMPLES, *ORDERS):
         if example.fault == fault.name:
-            own = ", ".join(f"{name}: {value}" for name, value in example.parameters.items())
+            own = as_written(example.parameters)
             yield f"{example.target}{f'  ({own})' if own else ''}: {example.what}"
 
 
@@ -91,7 +92,7 @@ def _story(named: tuple[str, Story]) -> Group:
 
 def _parameters(fault: Fault) -> Iterator[tuple[str, str]]:
     for name, field in fault.parameters.model_fields.items():
-        yield f"{name}: {field.default}", field.description or ""
+        yield as_written({name: field.default}) or f"{name} (not set)", field.description or ""
 
 
 def _two_columns(rows: Iterable[tuple[str, str]]) -> Padding:

@@ -10,7 +10,7 @@ from rich.text import Text
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.workload import described
 from harness.campaign.plan import scheduler
-from harness.campaign.plan.faults import ScheduledFault
+from harness.campaign.plan.faults import ScheduledFault, as_written
 from harness.campaign.plan.runs import RunPlan, runs_of
 from history.cell import as_text
 
@@ -28,7 +28,7 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
     yield Text(described(campaign.workload, [planned.cell for planned in run.cells]))
     yield _table(run.faults) if run.faults else Text("no faults")
     if any(planned.gap_ms is not None for planned in run.faults):
-        yield Text("+ or later: when the one before is healed, and the cluster has settled")
+        yield Text(f"+ or later: once the fault before is healed{_settling(campaign)}")
     if any(planned.part is not None for planned in run.faults):
         yield Text("~ a step of a story, on its cue; its time is what may be expected")
     if campaign.schedule.until == "first-broken-guarantee":
@@ -38,6 +38,12 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
             yield Text(f"expected of {planned.cell.name}: {' or '.join(planned.expect)}")
     for failover in run.failovers:
         yield Text(f"then, with {failover.partitions:,} partitions, a kill of {failover.target}")
+
+
+def _settling(campaign: Campaign) -> str:
+    """Return what else a fault waits for."""
+    settle = campaign.schedule.settle
+    return f" and the cluster has settled, for at most {_seconds(settle)}" if settle else ""
 
 
 def _table(plan: Sequence[ScheduledFault]) -> Table:
@@ -57,7 +63,7 @@ def _table(plan: Sequence[ScheduledFault]) -> Table:
             _seconds(planned.end_ms - planned.start_ms),
             f"{planned.fault}#{planned.fault_id}",
             Text(planned.target),
-            Text(", ".join(f"{k}: {v}" for k, v in planned.parameters.model_dump().items())),
+            Text(as_written(planned.parameters.model_dump())),
             *([Text(notes[planned.fault_id])] if any(notes.values()) else []),
         )
     return table

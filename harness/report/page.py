@@ -260,4 +260,4 @@ def _observation(value: object) -> str:
         return ", ".join(_observation(part) for part in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    return "none" if value is None else str(value)

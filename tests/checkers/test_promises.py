@@ -296,7 +296,7 @@ def test_unclean_election_allowed_and_none_took_place(tmp_path: Path) -> None:
 def test_an_unclean_election_ends_the_promise_for_what_was_acked_before(tmp_path: Path) -> None:
     result = concluded(tmp_path / "before", MINIMAL, losing(WELL, FIRST), elected(1))
     assert result.verdict is NOT_GUARANTEED
-    assert "2 was elected outside the ISR [1] in epoch 1" in result.cells[0].reasons[0]
+    assert "broker-2 was elected outside the ISR [1] in epoch 1" in result.cells[0].reasons[0]
     after = concluded(tmp_path / "after", MINIMAL, losing(WELL, LAST), elected(1))
     assert after.verdict is FAIL
 
@@ -349,7 +349,7 @@ def test_an_unclean_election_that_nobody_saw_is_told_by_versions(tmp_path: Path)
     cluster = versions(5, 6, 7, 8)
     before = concluded(tmp_path / "before", MINIMAL, losing(WELL, FIRST), cluster)
     assert before.verdict is NOT_GUARANTEED
-    assert "2 was elected outside the ISR [1] in epoch 1" in before.cells[0].reasons[0]
+    assert "broker-2 was elected outside the ISR [1] in epoch 1" in before.cells[0].reasons[0]
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def ordered(since: float = 10, until: float = 20, **changes: Any) -> list[dict[s
 def test_an_unclean_election_that_was_ordered_is_a_chosen_loss(tmp_path: Path, offset: int) -> None:
     result = concluded(tmp_path, PLAIN, losing(WELL, offset), elected(1), ordered())
     assert result.verdict is NOT_GUARANTEED
-    assert "2 was elected outside the ISR [1] in epoch 1" in result.cells[0].reasons[0]
+    assert "broker-2 was elected outside the ISR [1] in epoch 1" in result.cells[0].reasons[0]
 
 
 def test_an_ordered_election_of_brokers_without_a_controller_is_seen_too(tmp_path: Path) -> None:
@@ -508,7 +508,27 @@ def test_acks_1_is_not_promised_before_a_change_of_leader(
     made = WELL if offset is None else losing(WELL, offset)
     result = concluded(tmp_path, ACKS_1, made, TAKEN)
     assert result.verdict is NOT_GUARANTEED
-    assert "its leader changed from 1 to 2 (acks=1)" in result.cells[0].reasons[0]
+    assert "its leader changed from broker-1 to broker-2 (acks=1)" in result.cells[0].reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("leaders", "words"),
+    [
+        ((-1, 2), "it had no leader, then broker-2 led (acks=1)"),
+        ((1, -1), "broker-1 led, then it had no leader (acks=1)"),
+        ((-1, -1), "it had no leader that is known (acks=1)"),
+        ((1, 1), "broker-1 led again, and others may have led in between (acks=1)"),
+    ],
+)
+def test_reason_names_the_leaders_and_not_their_numbers(
+    tmp_path: Path, leaders: tuple[int, ...], words: str
+) -> None:
+    cluster = [
+        state(-5 if number == 0 else 11 + number, leader, 2 * number, (1, 2, 3))
+        for number, leader in enumerate(leaders)
+    ]
+    result = concluded(tmp_path, ACKS_1, WELL, cluster)
+    assert any(words in reason for reason in result.cells[0].reasons), result.cells[0].reasons
 
 
 def test_acks_1_is_promised_after_the_last_change_of_leader(tmp_path: Path) -> None:

@@ -162,9 +162,9 @@ def test_a_difference_that_nothing_excuses_fails(tmp_path: Path, changes: Any) -
         (damaging("bits", servers=("broker-3",)), "t-0: kill#2 changed what replicas had"),
         (
             {"cells": [cell(UNCLEAN)], "cluster": OUTSIDE},
-            "t-0: 3 was elected outside the ISR [1, 2] in epoch 1",
+            "t-0: broker-3 was elected outside the ISR [1, 2] in epoch 1",
         ),
-        (damaging("unclean") | {"cluster": OUTSIDE}, "t-0: 3 was elected outside the ISR"),
+        (damaging("unclean") | {"cluster": OUTSIDE}, "t-0: broker-3 was elected outside the ISR"),
     ],
     ids=["led on", "leads as it is", "a disk", "bits", "unclean election", "ordered election"],
 )

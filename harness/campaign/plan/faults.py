@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
+from history.cell import as_text
 from nemesis import FAULTS
 from nemesis.interface import Parameters
 from nemesis.targets.bounds import NOBODY, Count
@@ -116,6 +117,12 @@ def parameters_of(fault: str, given: Mapping[str, object]) -> Parameters:
     """The parameters of that fault, with its defaults for what is not ``given``. Raises
     pydantic.ValidationError for those that are not right."""
     return FAULTS[fault].parameters.model_validate(dict(given))
+
+
+def as_written(parameters: Mapping[str, Any]) -> str:
+    """Return parameters as a campaign file has them, ``refuse: true``, without those not set."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return ", ".join(f"{name}: {as_text(value)}" for name, value in given.items())
 
 
 @dataclass(frozen=True, slots=True)
