@@ -184,11 +184,10 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     findings = (
         *steps.failures(tables["phases"]),  # the cause comes first, then what follows from it
         *broke_down,
-        *folded([gap.words for gap in found]),
+        *folded([*(gap.words for gap in found), *not_settled(tables["faults"])]),
         *nonsense(said, files.altered),
         *writers.findings(),
         *ends_not_met(reads),
-        *folded(not_settled(tables["faults"])),
         *clocks.findings(),
         *_unmeasured(planned, tables),
         *_unchecked(planned, logs, collected, files),
