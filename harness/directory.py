@@ -65,6 +65,24 @@ def require_fresh(directory: Path) -> None:
         raise NotResults(f"{directory.absolute()} exists and is not an empty directory")
 
 
+def require_writable(directory: Path) -> None:
+    """Raise NotResults, with the system's reason, where ``directory`` cannot be made or written.
+    Tried for real, since permissions do not tell; what was not there before is removed again."""
+    directory = directory.absolute()
+    made = [one for one in (directory, *directory.parents) if not one.exists()]
+    try:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / _TRIED).touch()
+            (directory / _TRIED).unlink()
+        finally:
+            for one in made:
+                with contextlib.suppress(FileNotFoundError):
+                    one.rmdir()
+    except OSError as refused:
+        raise NotResults(f"{directory} cannot be written: {refused.strerror}") from None
+
+
 def existing(directory: Path) -> Path:
     """The absolute path of a campaign's results; NotResults when there are none in it."""
     _require_results(directory)

@@ -10,7 +10,7 @@ import click
 
 from harness import directory as places
 from harness import free_space, outside
-from harness.backends import BACKENDS, Site, go_inside, require_inventory
+from harness.backends import BACKENDS, SSH, Site, go_inside, require_inventory
 from harness.campaign import validation
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.cells import clients_of
@@ -120,10 +120,13 @@ def run(
         campaign = _resolved(file.campaign, backend, inventory, seed)
         if strange := list(strange_programs(campaign, programs)):
             fail("; ".join(f"--program: {reason}" for reason in strange), ExitStatus.USAGE)
+        if unused := _unused(campaign, inventory, accepted):
+            fail(unused, ExitStatus.USAGE)
         file.refuse(missing_programs(campaign, programs))
         kept = _placeable(campaign, file, skip_refused)
         if out is not None:
             places.require_fresh(out)
+            places.require_writable(out)
         if dry_run:
             click.echo(f"{campaign.name}: seed {campaign.seed}")
             _tell_skipped(kept)
@@ -133,6 +136,7 @@ def run(
         campaign = _placed(campaign, file, frozenset(accepted), skip_refused)
         _check_cluster(campaign, file, yes=meant)
         clock = SystemClock()
+        places.require_writable(out or places.RESULTS)
         free_space.require(campaign, out or places.RESULTS)
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
@@ -190,6 +194,16 @@ def _resolved(
     drawn = next(s for s in (seed, campaign.seed, secrets.randbits(_SEED_BITS)) if s is not None)
     hosts = None if inventory is None else str(inventory.absolute())
     return campaign.resolved(seed=drawn, backend=backend, inventory=hosts)
+
+
+def _unused(campaign: Campaign, inventory: Path | None, accepted: tuple[str, ...]) -> str | None:
+    """Return which option is for hosts, where the campaign runs on none; None if there is none."""
+    backend = campaign.cluster.backend
+    given = {"--inventory": inventory is not None, "--accept-host-key": bool(accepted)}
+    unused = [option for option, is_given in given.items() if is_given]
+    if backend == SSH or not unused:
+        return None
+    return f"{' and '.join(unused)}: only for --backend ssh, and this campaign runs on {backend}"
 
 
 def _tell_doings(campaign: Campaign) -> None:

@@ -99,3 +99,27 @@ def test_directory_with_results_is_refused_without_a_run(campaign_file, tmp_path
     (tmp_path / "taken" / "file").touch()
     told = same(campaign_file(BASELINE), "--out", tmp_path / "taken")
     assert "is not an empty directory" in told
+
+
+def test_options_for_hosts_are_refused_on_another_backend(campaign_file, tmp_path: Path) -> None:
+    inventory = tmp_path / "hosts.yaml"
+    inventory.write_text(FEW, encoding="utf-8")
+    for options in (("--inventory", inventory), ("--accept-host-key", "SHA256:a")):
+        told = same(campaign_file(BASELINE), *options)
+        assert told.startswith(f"ackproof: {options[0]}: only for --backend ssh")
+        assert "runs on local" in told
+
+
+@pytest.mark.parametrize("below", ["/proc/x", "/proc/x/y", "/dev/null/x"])
+def test_directory_that_cannot_be_written_is_refused_with_the_reason(
+    campaign_file, below: str
+) -> None:
+    told = same(campaign_file(BASELINE), "--out", below)
+    assert told.startswith(f"ackproof: {below} cannot be written: ")
+    assert "make room" not in told
+
+
+def test_directory_that_was_tried_is_not_left_behind(campaign_file, tmp_path: Path) -> None:
+    dry = invoke("run", campaign_file(BASELINE), "--dry-run", "--out", tmp_path / "a" / "b")
+    assert dry.exit_code == 0
+    assert not (tmp_path / "a").exists()
