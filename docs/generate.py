@@ -6,6 +6,7 @@
 - ``docs/checkers.md``: the table in it, of the catalogue of checkers.
 - ``docs/verdict.schema.json``, ``docs/matrix.schema.json``: of the names in ``verdict.json`` and in
   ``matrix.json``.
+- ``docs/detection.md``: the line which says that the catalogue of bugs has changed since.
 - ``docs/campaign.schema.json`` and ``docs/campaigns.md``: of the campaign file's model.
 
 With ``--check`` it writes nothing, names what is stale, and exits with 1 if there is anything.
@@ -27,6 +28,8 @@ from broker.generations import PRESETS  # noqa: E402
 from checkers.catalogue import CATALOGUE  # noqa: E402
 from harness.campaign.docs import reference, schema  # noqa: E402
 from harness.report import document  # noqa: E402
+from harness.selftest import table  # noqa: E402
+from harness.selftest.catalogue import catalogue  # noqa: E402
 from harness.side_by_side import document as matrix  # noqa: E402
 
 _PROPERTY = re.compile(r"^\| `(?P<name>[^`]+)`[ *]*\| (?P<default>.*?) \| (?P<meaning>.*) \|$")
@@ -87,11 +90,18 @@ def checkers_page() -> str:
     return f"{before}{begin}\n" + "\n".join(lines) + f"\n\n{end}{after}"
 
 
+def detection_page() -> str:
+    """The page, which says whether its figures are of the catalogue as it is now."""
+    page = (ROOT / "docs/detection.md").read_text(encoding="utf-8")
+    return table.compared(page, catalogue())
+
+
 MADE: Mapping[str, Callable[[], str]] = {
     "infra/systems/bundled.json": bundled,
     "docs/campaign.schema.json": schema.as_text,
     "docs/campaigns.md": reference.page,
     "docs/checkers.md": checkers_page,
+    "docs/detection.md": detection_page,
     "docs/matrix.schema.json": matrix.as_text,
     "docs/verdict.schema.json": document.as_text,
 }

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -136,7 +137,7 @@ def selftest(
             status = session.carry_out(wanted, looking, rounds, display, click.echo)
             page = out or directory / "detection.md"
             page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text(table.page(bugs, rounds), encoding="utf-8")
+            page.write_text(table.page(bugs, rounds, datetime.now(UTC).date()), encoding="utf-8")
         click.echo(str(page))
     context.exit(status)
 

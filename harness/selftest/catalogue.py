@@ -7,6 +7,7 @@ The header is what one must know of a fault to judge whether it should have been
     seen by: replica logs, producers
 """
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,6 +74,12 @@ def read(path: Path) -> Bug:
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return bug
+
+
+def digest(bugs: Mapping[str, Bug]) -> str:
+    """Return what a catalogue is known by: another one, or another text of a bug, has another."""
+    texts = sorted(f"{bug.name}\n{bug.text}" for bug in bugs.values())
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 
 def chosen(names: Sequence[str], bugs: Mapping[str, Bug]) -> tuple[Bug, ...]:

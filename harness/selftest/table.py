@@ -1,11 +1,13 @@
 """What finds which broken broker, as a page: the content of ``docs/detection.md``."""
 
+import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import Protocol
 
 from harness.selftest.attempt import Attempt, Outcome, Way
-from harness.selftest.catalogue import FAMILIES, OBSERVATIONS, Bug
+from harness.selftest.catalogue import FAMILIES, OBSERVATIONS, Bug, digest
 
 STALE = "†"
 _NOT_RUN = "not run"
@@ -24,6 +26,9 @@ simulator is in the same seed, after as many steps, on every machine; how far a 
 its time (the processor's) is not. {STALE}: of sources that have changed since.
 """
 
+_OF = re.compile(r"(^The figures on this page were written on .*\n)", re.MULTILINE)
+_CHANGED = "**The catalogue has changed since then, and these figures are not today's.**\n"
+
 _HEADINGS = """\
 | bug | what it breaks | could be seen by | simulator | campaigns |
 | --- | --- | --- | --- | --- |
@@ -40,9 +45,15 @@ class Known(Protocol):
         """Whether it is of the present sources."""
 
 
-def page(bugs: Mapping[str, Bug], known: Known) -> str:
-    """The page, in Markdown."""
-    parts = [_INTRODUCTION, *_controls(known), *_sums(bugs, known)]
+def page(bugs: Mapping[str, Bug], known: Known, written: date) -> str:
+    """The page, in Markdown, with the date on which it is written."""
+    tried = sum(bool(_attempts(bug, known)) for bug in bugs.values())
+    of = (
+        f"The figures on this page were written on {written} for the catalogue "
+        f"`{digest(bugs)}`, which has {len(bugs)} bugs: {tried} were looked for, and "
+        f"{len(bugs) - tried} were not.\n"
+    )
+    parts = [_INTRODUCTION, of, *_controls(known), *_sums(bugs, known)]
     for family in FAMILIES:
         of_family = [bug for bug in bugs.values() if bug.family == family]
         if of_family:
@@ -50,6 +61,12 @@ def page(bugs: Mapping[str, Bug], known: Known) -> str:
             parts.append(f"## {family.capitalize()}\n\n{_HEADINGS}{rows}")
     parts += _misses(bugs, known)
     return "\n".join(parts)
+
+
+def compared(text: str, bugs: Mapping[str, Bug]) -> str:
+    """Return a page which says whether the catalogue that it is of is still that of ``bugs``."""
+    text = text.replace(_CHANGED, "")
+    return text if f"`{digest(bugs)}`" in text else _OF.sub(rf"\1{_CHANGED}", text, count=1)
 
 
 def missed(bugs: Sequence[Bug], known: Known) -> list[Bug]:

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,14 @@ from harness.children import Children, Interrupted
 from harness.exit_status import ExitStatus
 from harness.selftest import table
 from harness.selftest.attempt import SOUND, Attempt, Attempts, Finding, Outcome, Way
-from harness.selftest.catalogue import Bug, catalogue
+from harness.selftest.catalogue import Bug, catalogue, digest
 from harness.selftest.display import Display
 from harness.selftest.rounds import AtWork, Round, Told, opened
 from harness.selftest.session import carry_out
 from harness.selftest.simulator import Simulator
 
 BUGS = catalogue()
+DAY = date(2026, 11, 27)
 LOUD, QUIET = BUGS["acks-all-answered-at-append"], BUGS["fsync-skipped"]
 FOUND = Finding(
     outcome=Outcome.FOUND, by="AckedIsCommitted", where="seed 7", looked="8 seeds", seconds=2.4
@@ -225,7 +227,7 @@ def test_the_page_says_what_found_each_bug() -> None:
         },
         old=(QUIET.name,),
     )
-    page = table.page(BUGS, known)
+    page = table.page(BUGS, known, DAY)
     assert "- simulator: everything held (90 seeds, 60 s)" in page
     assert "- campaign: not run" in page
     assert "The simulator found 1 of 3 broken brokers, half of these within 2 s.\n" in page
@@ -242,5 +244,18 @@ def test_the_page_says_what_found_each_bug() -> None:
 
 @pytest.mark.parametrize("finding", [FOUND, NOTHING_CERTAIN])
 def test_a_find_in_the_sound_broker_makes_the_page_worthless(finding: Finding) -> None:
-    page = table.page(BUGS, Known({(SOUND, Way.CAMPAIGN): finding}))
+    page = table.page(BUGS, Known({(SOUND, Way.CAMPAIGN): finding}), DAY)
     assert "what this way has found below is worth nothing" in page.replace("whatever", "what")
+
+
+def test_page_says_that_the_catalogue_has_changed_since() -> None:
+    known = Known({})
+    page = table.page(BUGS, known, DAY)
+    assert f"written on 2026-11-27 for the catalogue `{digest(BUGS)}`" in page
+    assert f"0 were looked for, and {len(BUGS)} were not" in page
+    assert table.compared(page, BUGS) == page
+    fewer = {name: bug for name, bug in BUGS.items() if bug is not LOUD}
+    changed = table.compared(page, fewer)
+    assert "The catalogue has changed since then" in changed
+    assert table.compared(changed, fewer) == changed
+    assert table.compared(changed, BUGS) == page
