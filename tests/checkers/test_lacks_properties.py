@@ -61,7 +61,11 @@ def whole(draw: st.DrawFn) -> MadeRun:
         )
     ]
     over = 100 * faults + 70
-    partitions = {key: _made(moments, draw(st.booleans())) for key in keys}
+    partitions = {
+        key: made
+        for planned in cells
+        for key, made in _made(planned.cell, moments, draw(st.integers(1, 2))).items()
+    }
     return MadeRun(
         partitions=partitions,
         cells=cells,
@@ -71,12 +75,24 @@ def whole(draw: st.DrawFn) -> MadeRun:
     )
 
 
-def _made(moments: list[float], second: bool) -> Made:
-    """With a second producer it has a record of its own, which was lost for all anybody knows."""
-    producers = (1, 2) if second else (1,)
+def _made(of: Cell, moments: list[float], producers: int) -> Mapping[tuple[str, int], Made]:
+    """Return the partitions of a cell, to which each producer sends in turn."""
+    return {
+        key: _partition(moments, producers, key[1], of.partitions) for key in of.topic_partitions
+    }
+
+
+def _partition(moments: list[float], producers: int, partition: int, partitions: int) -> Made:
     sends, log = [], []
-    for producer in producers:  # in turns: what is sent later stands behind
-        more, also = acked(*moments, offset=producer - 1, step=len(producers), producer=producer)
+    for producer in range(1, producers + 1):  # in turn: what is sent later stands behind
+        more, also = acked(
+            *moments,
+            offset=producer - 1,
+            step=producers,
+            producer=producer,
+            partition=partition,
+            partitions=partitions,
+        )
         sends += more
         log += also
     return Made(sends=sends, log=sorted(log, key=lambda one: one.offset), end=len(log))
@@ -179,9 +195,9 @@ def test_acks_taken_from_around_a_fault_are_missed(
     first = min(row["time"] for row in run.faults)
     early = data.draw(st.booleans())
     keep = (lambda time: time > first) if early else (lambda time: time < last)
-    partitions = {
-        key: _only(made, keep) if key[0] == "t" else made for key, made in run.partitions.items()
-    }
+    of_c = [key for key in run.partitions if key[0] == "t"]
+    kept = {key: _only(run.partitions[key], keep, len(of_c)) for key in of_c}
+    partitions = {**run.partitions, **kept}
     # Its consumers would have been shown what nobody sent.
     others = [one for one in run.consumers if one.cell != "c"]
     less = change(run, partitions=partitions, consumers=others)
@@ -191,12 +207,21 @@ def test_acks_taken_from_around_a_fault_are_missed(
     assert ("no ack before kill#1" if early else "no ack after") in reason
 
 
-def _only(made: Made, keep: Callable[[int], bool]) -> Made:
-    """As if nothing else had been sent; without the offsets, which are others then."""
+def _only(made: Made, keep: Callable[[int], bool], partitions: int) -> Made:
+    """Return a partition as if nothing else had been sent: numbers and offsets begin anew, and the
+    acks, whose offsets would be others, have none."""
     records = {(s.producer, s.sequence) for s in made.sends if s.type == "ok" and keep(s.time)}
-    sends = [replace(s, offset=None) for s in made.sends if (s.producer, s.sequence) in records]
+    least = min(sequence for _, sequence in records)
+    earlier = least - least % partitions
+    sends = [
+        replace(s, offset=None, sequence=s.sequence - earlier)
+        for s in made.sends
+        if (s.producer, s.sequence) in records
+    ]
     log = [e for e in made.log if (e.producer, e.sequence) in records]
-    dense = [replace(e, offset=number) for number, e in enumerate(log)]
+    dense = [
+        replace(e, offset=number, sequence=e.sequence - earlier) for number, e in enumerate(log)
+    ]
     return made.but(sends=sends, log=dense, end=len(dense))
 
 

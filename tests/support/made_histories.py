@@ -165,13 +165,20 @@ def at(seconds: float) -> int:
 
 
 def acked(
-    *seconds: float, offset: int = 0, step: int = 1, producer: int = 1
+    *seconds: float,
+    offset: int = 0,
+    step: int = 1,
+    producer: int = 1,
+    partition: int = 0,
+    partitions: int = 1,
 ) -> tuple[list[Send], list[Entry]]:
-    """Records of one producer, acked at these moments, and how they stand in the log: each so many
-    offsets behind the one before."""
+    """Return the records of one producer in one of its partitions, acked at these moments, and
+    their log. Each stands ``step`` offsets behind the one before. The producer sends to its
+    partitions in turn."""
     sends, log = [], []
-    for number, moment in enumerate(seconds):
-        place = offset + number * step
+    for turn, moment in enumerate(seconds):
+        place = offset + turn * step
+        number = partition + turn * partitions
         sends.append(send("invoke", producer, number, at(moment) - 5))
         sends.append(send("ok", producer, number, at(moment), place))
         log.append(entry(place, producer, number))
