@@ -35,7 +35,7 @@ _WORDS: Mapping[str, str] = {
     "json_invalid": "is not JSON: {error}",
     "value_error": "{error}",
 }
-"""What is wrong by pydantic's type of error, with the values of its context."""
+"""The words for each of pydantic's error types, with placeholders for its context."""
 
 
 def in_words(error: ValueError) -> str:

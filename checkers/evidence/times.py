@@ -28,7 +28,7 @@ that could be compared, and than a client takes to end."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the rows of a file must say, where they are of its run.
+    """The values that the rows of a file must have if they belong to the run.
 
     Attributes:
         within: The span in which their times lie, in nanoseconds of the Unix epoch.
@@ -39,7 +39,7 @@ class Expected:
     cell: str | None = None
 
     def problem(self, rows: pa.Table) -> str | None:
-        """Return the first thing that some rows say and must not; None if there is none."""
+        """Return the first value that is not as expected, in words; None if all are."""
         if self.cell is not None and (strange := other(rows, "cell", self.cell)) is not None:
             return f"the column cell holds {strange!r}, the manifest says {self.cell!r}"
         return untimely(rows, self.within)

@@ -3,8 +3,8 @@ can be added up.
 
 A producer numbers its records one by one from 0, over all partitions of its cell. So the numbers of
 its sends leave no hole, whichever partitions they went to. A hole means that sends are missing from
-the history: what became of them is unknown, and each of them may be lost. One partition alone
-cannot tell, since it has only some of the numbers.
+the history. Their outcomes are unknown, and each of these records may be lost. One partition alone
+cannot show this, since it has only some of the numbers.
 
 - The sessions of a producer (:mod:`history.sessions`) go on counting. A transactional session
   counts for itself.
@@ -43,7 +43,7 @@ class Numbers:
 
 
 ByProducer = Mapping[int, Numbers]
-"""By the number of a producer, or of a transactional session."""
+"""Sequence numbers by producer number, or by transactional session number."""
 
 
 def sequences_of(history: PartitionHistory, width: int) -> ByProducer:
@@ -83,7 +83,7 @@ def together(some: Sequence[Numbers]) -> Numbers:
 
 
 def all_together(some: Sequence[ByProducer]) -> ByProducer:
-    """Likewise producer by producer."""
+    """Return the numbers of several partitions as those of one, for each producer."""
     producers = dict.fromkeys(number for one in some for number in one)
     return {
         number: together([one[number] for one in some if number in one]) for number in producers
@@ -129,9 +129,7 @@ def _first_gap(counts: Mapping[int, int], end: int, width: int) -> int | None:
     """Return the first number of the first range below ``end`` that lacks some of its numbers; None
     where none does."""
     full, rest = divmod(end, width)
-    place = 0
-    while place < full:
+    for place in range(full):
         if counts.get(place, 0) < width:
             return place * width
-        place += 1
     return full * width if counts.get(full, 0) < rest else None

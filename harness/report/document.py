@@ -198,21 +198,21 @@ class CauseGroupDocument(Part):
     run: int
     """The run's number."""
     anomaly: str
-    """What became of them, as in `causes`."""
+    """The anomaly of these records, as in `causes`."""
     kind: str
-    """How it came about, as in `causes`."""
+    """The kind of cause, as in `causes`."""
     faults: tuple[str, ...]
     """The faults that have to do with it, as `kill#1`."""
     sentence: str
-    """What happened, in words, in the partition that tells most."""
+    """The explanation of the cause with the most detail."""
     records: int
-    """How many records, of all of these causes."""
+    """The number of records of all these causes."""
     promised: int
-    """How many of them break a promise."""
+    """The number of these records whose loss or change breaks a guarantee."""
     cells: dict[str, int]
-    """How many of them each cell has."""
+    """The number of these records in each cell."""
     partitions: tuple[str, ...]
-    """Where they are, as `t-0`."""
+    """The partitions of these records, as `t-0`."""
 
 
 class VerdictDocument(Part):
@@ -272,7 +272,8 @@ class VerdictDocument(Part):
     """Why records were lost, duplicated or vanished, and why replicas differ: what breaks a promise
     first, then what nothing explains; what the settings let expect last."""
     cause_groups: tuple[CauseGroupDocument, ...] = ()
-    """The same causes, those that are alike as one, in the order of the first of each."""
+    """The same causes in groups of equal anomaly, kind and faults, each group where its first cause
+    stands."""
     consumption: ConsumptionDocument = ConsumptionDocument()
     """Counts of consumers, client by client and group by group."""
     files: dict[str, str] = {}

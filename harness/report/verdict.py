@@ -143,7 +143,7 @@ def _read(file: AnyPath) -> tuple[Mapping[str, Any], VerdictDocument]:
 
 
 def _content(file: AnyPath) -> Any:
-    """What is written in the file. Raises OSError, ValueError, RecursionError."""
+    """Return the JSON content of the file. Raises OSError, ValueError, RecursionError."""
     content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate could be written nowhere
     if isinstance(content, Mapping):

@@ -1,4 +1,4 @@
-"""What users read has the words of the field, and no values of Python."""
+"""Texts for users have the terms of Kafka, and no Python values such as None."""
 
 import re
 from pathlib import Path

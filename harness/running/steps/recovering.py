@@ -15,7 +15,7 @@ from infra.interface import PartitionView, ViewUnavailable
 
 _SILENT = "the metadata cannot be read"
 _NAMED_MAX = 6
-"""How many partitions that lack something are named; of more, how many there are."""
+"""The number of incomplete partitions that a message names; the rest are counted."""
 
 Views = Mapping[tuple[str, int], PartitionView]
 Figures = Mapping[str, Mapping[str, int]]
@@ -28,8 +28,8 @@ def recover(run: Run, deadline: Deadline) -> None:
 
     What every partition has come to is recorded when it is, or when the time for it is over. That
     it is not whole is for the checkers to judge; here it is a step that failed. Raises NothingLeft
-    as soon as all brokers are down for good: nothing leads a partition then, whatever the metadata
-    say that nobody writes any more.
+    as soon as all brokers are down for good: then no partition has a leader, even if stale metadata
+    name one.
     """
     last: Views = {}
 
@@ -47,7 +47,7 @@ def recover(run: Run, deadline: Deadline) -> None:
     if last:
         # The very look that ended the waiting: a partition that is whole in one look and shrinks
         # before the next would else be recorded as never having come back. No rows where the
-        # metadata could not be read: nobody knows whether the brokers serve.
+        # metadata could not be read: whether the brokers serve is unknown.
         _record(run, last)
     if not in_time:
         raise StepTimeout(f"did not recover: {_listed(_lacking(run, last)) if last else _SILENT}")
