@@ -12,6 +12,10 @@ from confluent_kafka import cimpl
 
 PRODUCER = 0
 """``RD_KAFKA_PRODUCER``"""
+VERSIONS_MAX = {0: 9, 1: 11}
+"""The newest version of Produce and Fetch, by API key. From the next one on, an answer names the
+current leader (KIP-951), and librdkafka 2.16 reads it through a null pointer where there is none:
+its mock cluster takes the whole process with it."""
 
 
 def _librdkafka() -> ctypes.CDLL:
@@ -39,6 +43,10 @@ class MockCluster:
         self._cluster = ctypes.c_void_p(
             self._library.rd_kafka_mock_cluster_new(self._handle, ctypes.c_int(brokers))
         )
+        for api_key, newest in VERSIONS_MAX.items():
+            self._library.rd_kafka_mock_set_apiversion(
+                self._cluster, ctypes.c_int16(api_key), ctypes.c_int16(0), ctypes.c_int16(newest)
+            )
         self.bootstrap_servers = self._library.rd_kafka_mock_cluster_bootstraps(
             self._cluster
         ).decode()

@@ -217,6 +217,17 @@ def test_a_full_queue_refuses_what_it_has_no_room_for(producer, mock_cluster) ->
     assert told.send(30, 10) == {}
 
 
+def test_records_sent_to_a_leader_that_is_gone_time_out(producer, mock_cluster) -> None:
+    told = producer(message_timeout_ms=1_000)
+    told.send(0, 1, among=1)
+    told.hear_of(1)
+    mock_cluster.lead(TOPIC, 0, -1)
+    told.send(1, 5, among=1)
+    told.hear_of(6)
+    codes = [told.outcomes()[number][1] for number in range(1, 6)]
+    assert codes == [KafkaError._MSG_TIMED_OUT] * 5
+
+
 def test_a_brokers_error_is_told_of_the_records_that_it_befell(producer, mock_cluster) -> None:
     told = producer(retries=0)
     told.send(0, 1, among=1)
