@@ -40,11 +40,11 @@ programs:
 # Most of a minute, and half the time of each check after it.
 $(CLASSES): $(STAMP) | programs
 	@echo "preparing the classes of Spark"
-	@$(BIN)/python -m checkers.spark.class_data
+	@$(BIN)/python -m ackproof.checkers.spark.class_data
 	@touch $@
 
 clients: $(STAMP)  ## programs of client libraries to compare: Java's, franz-go's; fetches and compiles
-	$(BIN)/python -m infra.client_builds
+	$(BIN)/python -m ackproof.infra.client_builds
 
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml
@@ -87,7 +87,7 @@ test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetch
 kafka-tests libraries-tests:
 	@where=; \
 	test "$$(id -u)" = 0 || where=" and not ssh"; \
-	if $(BIN)/python -m infra.docker.engine; \
+	if $(BIN)/python -m ackproof.infra.docker.engine; \
 	then $(MAKE) --no-print-directory docker-image || exit; \
 	else where="$$where and not docker"; fi; \
 	$(BIN)/pytest -m "$(@:-tests=) and not docker and not ssh" \
@@ -108,13 +108,13 @@ docker-tests:
 	$(BIN)/pytest -m "docker and not kafka and not libraries"
 
 docker-image: docker-base  ## the image of a node; BASE=IMAGE makes it from that one
-	$(BIN)/python -m infra.docker.image $(BASE)
+	$(BIN)/python -m ackproof.infra.docker.image $(BASE)
 
 docker-base: $(STAMP)  ## its base: Debian's, or made by debootstrap where no registry is reached
-	@test -n "$(BASE)" || $(BIN)/python -m infra.docker.base
+	@test -n "$(BASE)" || $(BIN)/python -m ackproof.infra.docker.base
 
 docker-clean: $(STAMP)  ## remove the images, and what dead runs left in the engine
-	$(BIN)/python -m infra.docker.cleanup
+	$(BIN)/python -m ackproof.infra.docker.cleanup
 
 bench: setup bench-ready bench-check bench-recording  ## speed against Apache Kafka, as ratios; fetches it (quarter of an hour)
 	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.speed
@@ -133,7 +133,7 @@ bench-recording: setup  ## what recording costs a client, beside a bare one, as 
 
 # One after the other: each takes the machine to itself.
 seed004: setup  ## the benchmarks of docs/seed004.md, and their figures on it (two hours); OUT=DIRECTORY
-	$(BIN)/python -m infra.client_builds java
+	$(BIN)/python -m ackproof.infra.client_builds java
 	@for one in settings partitions broker-kills latency; do \
 		$(BIN)/ackproof run campaigns/seed004-$$one.yaml --yes --out $(or $(OUT),results)/seed004-$$one-$$(date -u +%Y%m%dT%H%M%SZ) || exit; \
 	done
@@ -149,7 +149,7 @@ side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and
 # What was run is kept below results/known-losses, and not run again. Without a JDK all is run but what
 # takes Java's client.
 known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 each; hours, goes on where it was
-	-$(BIN)/python -m infra.client_builds java
+	-$(BIN)/python -m ackproof.infra.client_builds java
 	$(BIN)/ackproof known-losses $(STORIES) --runs $(or $(RUNS),1) --out docs/known-losses.md
 
 reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties, its messages
@@ -167,7 +167,7 @@ lint: $(STAMP)
 	$(BIN)/python -m protocol --check
 
 nightly: setup  ## every family of faults, with a seed of the day; as root
-	$(BIN)/python -m harness.nightly campaigns/nightly.yaml --seeds $(or $(SEEDS),1)
+	$(BIN)/python -m ackproof.harness.nightly campaigns/nightly.yaml --seeds $(or $(SEEDS),1)
 
 clean:  ## remove what crashed runs left on this machine
 	@test ! -x $(BIN)/ackproof || $(BIN)/ackproof clean

@@ -1,10 +1,10 @@
-"""``python -m broker --config server.properties``: one broker, until SIGTERM or SIGINT.
+"""``python -m ackproof.broker --config server.properties``: one broker, until SIGTERM or SIGINT.
 
 Exit status: 0 after a clean shutdown, 1 when the broker failed, 2 when it cannot start with its
 configuration.
 """
 
-from broker import quick_start  # isort: skip - before all else
+from ackproof.broker import quick_start  # isort: skip - before all else
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ from pathlib import Path
 import click
 import uvloop
 
-from broker.config import BrokerConfig, ConfigError, load
-from broker.log.disk.checkpoints import CorruptCheckpoint
-from broker.log.disk.ownership import ForeignLogDirectory
-from broker.log.manager import LogDirectoryInUse
-from broker.server.app import App
-from broker.server.zk.session import ZkError
+from ackproof.broker.config import BrokerConfig, ConfigError, load
+from ackproof.broker.log.disk.checkpoints import CorruptCheckpoint
+from ackproof.broker.log.disk.ownership import ForeignLogDirectory
+from ackproof.broker.log.manager import LogDirectoryInUse
+from ackproof.broker.server.app import App
+from ackproof.broker.server.zk.session import ZkError
 
 quick_start.done()
 logger = logging.getLogger("broker")

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from broker.config_values import (
+from ackproof.broker.config_values import (
     Bool,
     CountByAddress,
     Listener,
@@ -34,11 +34,11 @@ from broker.config_values import (
     Positive,
     Version,
 )
-from broker.generations import PRESETS, Generation
-from broker.log.config import LogConfig
-from broker.replication.config import Truncation
-from broker.replication.replica_selector import ReplicaSelector
-from broker.types import BrokerId
+from ackproof.broker.generations import PRESETS, Generation
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.replication.config import Truncation
+from ackproof.broker.replication.replica_selector import ReplicaSelector
+from ackproof.broker.types import BrokerId
 
 __all__ = ["BrokerConfig", "ConfigError", "Listener", "TopicConfig", "load"]
 

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from broker.config import BrokerConfig, TopicConfig
+from ackproof.broker.config import BrokerConfig, TopicConfig
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "min.insync.replicas": ("min.insync.replicas",),

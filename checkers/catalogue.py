@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from checkers.partition.indexes import PartitionHistory
-from checkers.reads.anomalies import (
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.reads.anomalies import (
     COMMIT_LOST,
     COMMIT_REGRESSED,
     INCONSISTENT,
@@ -16,18 +16,18 @@ from checkers.reads.anomalies import (
     UNSEEN,
     VANISHED,
 )
-from checkers.replicas.divergence import DIVERGENT
-from checkers.rules.acks import (
+from ackproof.checkers.replicas.divergence import DIVERGENT
+from ackproof.checkers.rules.acks import (
     acked_below_min_isr,
     nonmonotonic_send,
     stale_leader_ack,
     watermark_regressed,
 )
-from checkers.rules.content import failed_but_present, offset_gap, phantom
-from checkers.rules.epochs import epoch_regressed, two_leaders
-from checkers.rules.loss import lost, offset_mismatch
-from checkers.rules.order import duplicated, reordered
-from checkers.transactions.anomalies import SUMMARIES
+from ackproof.checkers.rules.content import failed_but_present, offset_gap, phantom
+from ackproof.checkers.rules.epochs import epoch_regressed, two_leaders
+from ackproof.checkers.rules.loss import lost, offset_mismatch
+from ackproof.checkers.rules.order import duplicated, reordered
+from ackproof.checkers.transactions.anomalies import SUMMARIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,22 +13,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from checkers.autopsy.rows import AUTOPSIES
-from checkers.evidence.run import RunEvidence, gather
-from checkers.judging.judge import campaign_result
-from checkers.reconciling.items import work_items
-from checkers.reconciling.partition_totals import Totals
-from checkers.reconciling.task import carry_out_here
-from checkers.reconciling.work_item import WorkItem
-from checkers.spark.jobs import anomalies, autopsies, reconcile_all
-from checkers.spark.session import session
-from checkers.transactions.looking import CellTransactions, look_at_all
-from checkers.verdict import ANOMALIES, CampaignResult
-from history import manifest
-from history.aside import whole
-from history.errors import DamagedFiles
-from history.manifest import Manifest
-from history.storage import AnyPath, matching, remove_tree
+from ackproof.checkers.autopsy.rows import AUTOPSIES
+from ackproof.checkers.evidence.run import RunEvidence, gather
+from ackproof.checkers.judging.judge import campaign_result
+from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.reconciling.partition_totals import Totals
+from ackproof.checkers.reconciling.task import carry_out_here
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.spark.jobs import anomalies, autopsies, reconcile_all
+from ackproof.checkers.spark.session import session
+from ackproof.checkers.transactions.looking import CellTransactions, look_at_all
+from ackproof.checkers.verdict import ANOMALIES, CampaignResult
+from ackproof.history import manifest
+from ackproof.history.aside import whole
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.manifest import Manifest
+from ackproof.history.storage import AnyPath, matching, remove_tree
 
 SCRATCH = ".checking"
 """Directory for everything temporary, in the results; removed at the end, or by the next check."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from history.cell import Cell, Value
+from ackproof.history.cell import Cell, Value
 
 
 class Verdict(StrEnum):

@@ -7,9 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from harness.comparing import libraries, sides  # noqa: E402
-from harness.directory import NotResults  # noqa: E402
-from history.errors import HistoryError  # noqa: E402
+from ackproof.harness.comparing import libraries, sides  # noqa: E402
+from ackproof.harness.directory import NotResults  # noqa: E402
+from ackproof.history.errors import HistoryError  # noqa: E402
 
 PAGE = ROOT / "docs/clients.md"
 BEGIN, END = "<!-- made by docs/clients_table.py -->\n", "<!-- until here -->\n"

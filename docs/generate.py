@@ -22,15 +22,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from broker.config import BrokerConfig, TopicConfig  # noqa: E402
-from broker.dynamic_config import text  # noqa: E402
-from broker.generations import PRESETS  # noqa: E402
-from checkers.catalogue import CATALOGUE  # noqa: E402
-from harness.campaign.docs import reference, schema  # noqa: E402
-from harness.report import document  # noqa: E402
-from harness.selftest import table  # noqa: E402
-from harness.selftest.catalogue import catalogue  # noqa: E402
-from harness.side_by_side import document as matrix  # noqa: E402
+from ackproof.broker.config import BrokerConfig, TopicConfig  # noqa: E402
+from ackproof.broker.dynamic_config import text  # noqa: E402
+from ackproof.broker.generations import PRESETS  # noqa: E402
+from ackproof.checkers.catalogue import CATALOGUE  # noqa: E402
+from ackproof.harness.campaign.docs import reference, schema  # noqa: E402
+from ackproof.harness.report import document  # noqa: E402
+from ackproof.harness.selftest import table  # noqa: E402
+from ackproof.harness.selftest.catalogue import catalogue  # noqa: E402
+from ackproof.harness.side_by_side import document as matrix  # noqa: E402
 
 _PROPERTY = re.compile(r"^\| `(?P<name>[^`]+)`[ *]*\| (?P<default>.*?) \| (?P<meaning>.*) \|$")
 

@@ -30,13 +30,13 @@ from rounds import Ratio, conclusion, ratio
 
 sys.path.insert(0, str(DIRECTORY.parent))
 
-from harness.report import timeline
-from harness.report.cell_document import CellDocument
-from harness.report.document import VerdictDocument
-from harness.report.figures import FAINT, GRID, INK, SERIES
-from harness.report.verdict import FILE, read_document
-from history import reader
-from history.schema import SendType
+from ackproof.harness.report import timeline
+from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.report.figures import FAINT, GRID, INK, SERIES
+from ackproof.harness.report.verdict import FILE, read_document
+from ackproof.history import reader
+from ackproof.history.schema import SendType
 
 PAGE = DIRECTORY / "seed004.md"
 NS_PER_S = 1_000_000_000

@@ -16,9 +16,9 @@ from pages import DIRECTORY, picture, place
 
 sys.path.insert(0, str(DIRECTORY.parent))
 
-from harness.report.cell_document import CellDocument, Latency
-from harness.report.figures import FAINT, GRID, INK, SERIES
-from harness.side_by_side.document import MatrixDocument, SystemDocument, read
+from ackproof.harness.report.cell_document import CellDocument, Latency
+from ackproof.harness.report.figures import FAINT, GRID, INK, SERIES
+from ackproof.harness.side_by_side.document import MatrixDocument, SystemDocument, read
 
 PAGE = DIRECTORY / "side-by-side.md"
 CAMPAIGNS = ("quick", "power-failure", "zookeeper", "admin", "clients")

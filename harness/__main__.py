@@ -1,4 +1,4 @@
-"""``python -m harness`` is ``ackproof``."""
+"""``python -m ackproof.harness`` is ``ackproof``."""
 
 import signal
 import sys
@@ -13,11 +13,11 @@ def main() -> None:
     Asked to stop while it imports, the program says so in one line.
     """
     try:
-        from harness.running.interruption import SIGNALS
+        from ackproof.harness.running.interruption import SIGNALS
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # see harness.backends.go_inside
-        from harness.cli import main as command_line
+        from ackproof.harness.cli import main as command_line
 
         command_line()
     except KeyboardInterrupt:

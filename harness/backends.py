@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from harness.campaign.model.clusters import ClusterSpec
-from harness.running.interruption import SIGNALS
-from history.cell import LIBRDKAFKA, as_text
-from infra import attended, client_programs, systems
-from infra.artifacts import Artifact
-from infra.disks import DiskPlan
-from infra.docker import engine
-from infra.here import enter as here_enter
-from infra.here.backend import CAPABILITIES, HereBackend
-from infra.interface import Backend, Capability, System
-from infra.local import enter as local_enter
-from infra.nodes import Obstacles, capabilities, lacking, limits
-from infra.registry import Kind
-from infra.ssh import inventory, libraries
-from infra.ssh.inventory import Inventory
-from infra.systems import make_system, names
-from infra.trials import TRIALS
+from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.running.interruption import SIGNALS
+from ackproof.history.cell import LIBRDKAFKA, as_text
+from ackproof.infra import attended, client_programs, systems
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.disks import DiskPlan
+from ackproof.infra.docker import engine
+from ackproof.infra.here import enter as here_enter
+from ackproof.infra.here.backend import CAPABILITIES, HereBackend
+from ackproof.infra.interface import Backend, Capability, System
+from ackproof.infra.local import enter as local_enter
+from ackproof.infra.nodes import Obstacles, capabilities, lacking, limits
+from ackproof.infra.registry import Kind
+from ackproof.infra.ssh import inventory, libraries
+from ackproof.infra.ssh.inventory import Inventory
+from ackproof.infra.systems import make_system, names
+from ackproof.infra.trials import TRIALS
 
 LOCAL, DOCKER, SSH, HERE = "local", "docker", "ssh", HereBackend.name
 
@@ -148,20 +148,20 @@ class Open(Protocol):
 
 
 def _local(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    from infra.local.backend import LocalBackend
+    from ackproof.infra.local.backend import LocalBackend
 
     return LocalBackend(scratch, site.nodes, clocks=site.cluster.clocks)
 
 
 def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    from infra.docker.backend import DockerBackend
+    from ackproof.infra.docker.backend import DockerBackend
 
     disks = site.cluster.disks is not None
     return DockerBackend(results, site.tell, site.nodes, disks=disks, artifacts=site.artifacts)
 
 
 def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    from infra.ssh.backend import SshBackend
+    from ackproof.infra.ssh.backend import SshBackend
 
     return SshBackend(site.inventory, site.nodes, report=site.tell, artifacts=site.artifacts)
 
@@ -208,7 +208,7 @@ def _tried_on_this_machine(
 
 
 def _survey(site: Site) -> frozenset[Capability]:
-    from infra.ssh import hosts
+    from ackproof.infra.ssh import hosts
 
     tried = {one: verb for one, verb in TRIALS.items() if one in site.needs}
     return hosts.survey(
@@ -223,7 +223,7 @@ def _survey(site: Site) -> frozenset[Capability]:
 
 
 def _enter_docker(*command: Any, **run: Any) -> NoReturn:
-    from infra.docker.enter import enter
+    from ackproof.infra.docker.enter import enter
 
     enter(*command, **run)
 
@@ -296,5 +296,5 @@ def go_inside(
     removed when it ends. Raises InfraError when the machine does not let us in."""
     # Python cannot handle a signal before it has loaded the program, which unblocks these.
     blocked = [f"--block-signal={number.name}" for number in SIGNALS]
-    command = ["env", *blocked, sys.executable, "-m", "harness", *arguments]
+    command = ["env", *blocked, sys.executable, "-P", "-m", "ackproof.harness", *arguments]
     BACKENDS[backend].enter(command, run_id, kind=kind, scratch=scratch, results=results)

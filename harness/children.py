@@ -16,9 +16,9 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from harness.exit_status import ExitStatus
-from harness.running.interruption import SIGNALS
-from infra.agent.parents import dying_with
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.running.interruption import SIGNALS
+from ackproof.infra.agent.parents import dying_with
 
 _LAST_WORDS_BYTES = 4096
 
@@ -82,7 +82,7 @@ class Children:
     def campaign(self, arguments: Sequence[str], output: IO[bytes] | None = None) -> ExitStatus:
         """Run ``ackproof run <arguments>``, as :meth:`run`."""
         # Nobody is there to be asked: what is run like this, however large, is meant.
-        command = [sys.executable, "-m", "harness", "run", *arguments, "--yes"]
+        command = [sys.executable, "-P", "-m", "ackproof.harness", "run", *arguments, "--yes"]
         status = self.run(command, output)
         return ExitStatus(status) if status in set(ExitStatus) else ExitStatus.INFRASTRUCTURE
 

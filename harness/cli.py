@@ -5,9 +5,9 @@ import traceback
 
 import click
 
-from harness.commands.lazily import LazyGroup
-from harness.console import go_on_unread
-from harness.exit_status import ExitStatus
+from ackproof.harness.commands.lazily import LazyGroup
+from ackproof.harness.console import go_on_unread
+from ackproof.harness.exit_status import ExitStatus
 
 _EXAMPLES = """\b
 Examples:
@@ -55,7 +55,9 @@ _COMMANDS = {
 @click.group(
     cls=LazyGroup,
     modules={
-        name: f"harness.commands.{module}" for module, names in _COMMANDS.items() for name in names
+        name: f"ackproof.harness.commands.{module}"
+        for module, names in _COMMANDS.items()
+        for name in names
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EXAMPLES + _STATUSES,

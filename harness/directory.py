@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.campaign.model.campaign import Campaign
-from history import manifest
-from history.aside import write_text
-from history.printable import printable
-from history.storage import AnyPath, StoredPath, located
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.history import manifest
+from ackproof.history.aside import write_text
+from ackproof.history.printable import printable
+from ackproof.history.storage import AnyPath, StoredPath, located
 
 RESULTS = Path("results")
 """Default place, below the working directory."""

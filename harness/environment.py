@@ -15,12 +15,12 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from history.aside import write_text
-from history.storage import AnyPath
-from infra.agent.facts import release
-from infra.interface import InfraError
-from infra.java import find_java
-from infra.software import zookeeper_jars
+from ackproof.history.aside import write_text
+from ackproof.history.storage import AnyPath
+from ackproof.infra.agent.facts import release
+from ackproof.infra.interface import InfraError
+from ackproof.infra.java import find_java
+from ackproof.infra.software import zookeeper_jars
 
 FILE = "environment.json"
 

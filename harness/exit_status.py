@@ -6,7 +6,7 @@ A broken guarantee wins over everything: a crash in one run never hides a loss i
 from collections.abc import Collection, Iterable
 from enum import IntEnum
 
-from checkers.verdict import CampaignResult, Verdict
+from ackproof.checkers.verdict import CampaignResult, Verdict
 
 
 class Unconfirmed(ValueError):

@@ -7,9 +7,9 @@ the backend local the brokers keep their logs there, too.
 import shutil
 from pathlib import Path
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.problems.sizes import bytes_of_a_run
-from infra.interface import InfraError
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.problems.sizes import bytes_of_a_run
+from ackproof.infra.interface import InfraError
 
 _MB = 1_000_000
 LEAST_MB = 256

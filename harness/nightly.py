@@ -1,4 +1,6 @@
-"""A campaign with several seeds: ``python -m harness.nightly campaigns/quick.yaml --seeds 3``.
+"""A campaign with several seeds.
+
+``python -m ackproof.harness.nightly campaigns/quick.yaml --seeds 3``
 
 Every night has seeds of its own, derived from the date, so that a night can be repeated. A failure
 does not stop the rest; the exit status is the worst of all, and a broken guarantee is the worst.
@@ -17,9 +19,9 @@ import click
 from rich import box
 from rich.table import Table
 
-from harness.children import Children, Interrupted
-from harness.console import console, go_on_unread
-from harness.exit_status import ExitStatus, worst
+from ackproof.harness.children import Children, Interrupted
+from ackproof.harness.console import console, go_on_unread
+from ackproof.harness.exit_status import ExitStatus, worst
 
 _SEED_BITS = 32
 

@@ -8,9 +8,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.children import Children
-from harness.report import verdict
-from harness.report.document import VerdictDocument
+from ackproof.harness.children import Children
+from ackproof.harness.report import verdict
+from ackproof.harness.report.document import VerdictDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.clusters import ClusterSpec
-from harness.campaign.model.external import described
-from harness.campaign.plan.runs import RunPlan
-from harness.campaign.plan.timings import CampaignTimings
-from harness.campaign.problems.external import IN_FORCE
-from harness.exit_status import Unconfirmed
-from infra.documents import Problem
-from infra.interface import InfraError, ViewUnavailable
-from infra.secrets import Handed
-from infra.sensitive import shown
-from infra.systems.external.described import Described, server_name
-from infra.systems.external.journal import FILE
-from infra.systems.external.reaching import why_silent
-from infra.systems.external.survey import CLEANUP, Surveyed, survey
-from infra.systems.external.system import ExternalSystem
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.model.external import described
+from ackproof.harness.campaign.plan.runs import RunPlan
+from ackproof.harness.campaign.plan.timings import CampaignTimings
+from ackproof.harness.campaign.problems.external import IN_FORCE
+from ackproof.harness.exit_status import Unconfirmed
+from ackproof.infra.documents import Problem
+from ackproof.infra.interface import InfraError, ViewUnavailable
+from ackproof.infra.secrets import Handed
+from ackproof.infra.sensitive import shown
+from ackproof.infra.systems.external.described import Described, server_name
+from ackproof.infra.systems.external.journal import FILE
+from ackproof.infra.systems.external.reaching import why_silent
+from ackproof.infra.systems.external.survey import CLEANUP, Surveyed, survey
+from ackproof.infra.systems.external.system import ExternalSystem
 
 KEPT: Mapping[str, str] = {
     "retention.ms": "-1",

@@ -16,11 +16,11 @@ from urllib.parse import quote, urlsplit
 
 from aiohttp import web
 
-from harness import report
-from harness.directory import CAMPAIGN_FILE
-from harness.report import index
-from harness.report.rendering import templates
-from history.printable import printable
+from ackproof.harness import report
+from ackproof.harness.directory import CAMPAIGN_FILE
+from ackproof.harness.report import index
+from ackproof.harness.report.rendering import templates
+from ackproof.history.printable import printable
 
 ADDRESS = "127.0.0.1"
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness.backends import go_inside, make
-from harness.campaign.model.clusters import ClusterSpec
-from harness.running.deadline import Deadline
-from history.aside import write_text
-from infra import cleanup
-from infra.interface import InfraError
-from infra.registry import Entry, Kind, Registry
+from ackproof.harness.backends import go_inside, make
+from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.running.deadline import Deadline
+from ackproof.history.aside import write_text
+from ackproof.infra import cleanup
+from ackproof.infra.interface import InfraError
+from ackproof.infra.registry import Entry, Kind, Registry
 
 RUN_ID = "cluster"
 
@@ -60,7 +60,7 @@ def enter(specification: str) -> None:
 @contextlib.contextmanager
 def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
     """The daemon's inner half: a cluster that serves, and is torn down at the end."""
-    from infra.local.backend import LocalBackend  # see harness.backends
+    from ackproof.infra.local.backend import LocalBackend  # see harness.backends
 
     backend = LocalBackend(scratch / "nodes", exposed=True)
     system = make(cluster, backend)
@@ -111,7 +111,15 @@ def remove_log() -> None:
 
 def _spawn(registry: Registry, cluster: ClusterSpec) -> "subprocess.Popen[bytes]":
     specification = cluster.model_dump_json(by_alias=True)
-    command: Sequence[str] = (sys.executable, "-m", "harness", "cluster", "daemon", specification)
+    command: Sequence[str] = (
+        sys.executable,
+        "-P",
+        "-m",
+        "ackproof.harness",
+        "cluster",
+        "daemon",
+        specification,
+    )
     with _log(registry).open("wb") as log:
         return subprocess.Popen(
             command,

@@ -8,19 +8,19 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from checkers.verdict import CampaignResult, Verdict
-from harness.console import plain as _plain
-from harness.report import consumption
-from harness.report.causes import in_lines
-from harness.report.comparison import (
+from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.harness.console import plain as _plain
+from ackproof.harness.report import consumption
+from ackproof.harness.report.causes import in_lines
+from ackproof.harness.report.comparison import (
     Comparison,
     compare,
     longest_outage,
     share_unavailable,
 )
-from harness.report.losses import LossWindow, name_of, of_failed
-from harness.report.outcome import BASELINE, HELD, outcome
-from harness.report.rows import COUNTS, CellRow, columns, number, setting, why
+from ackproof.harness.report.losses import LossWindow, name_of, of_failed
+from ackproof.harness.report.outcome import BASELINE, HELD, outcome
+from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting, why
 
 NAMED_MAX = 5
 """Lost records of a window that are named; all are in the report."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from history.storage import AnyPath
+from ackproof.history.storage import AnyPath
 
 
 @contextmanager

@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy import ma
 from numpy.typing import NDArray
 
-from history.errors import HistoryError
-from history.schema import TABLES, decoded
+from ackproof.history.errors import HistoryError
+from ackproof.history.schema import TABLES, decoded
 
 Many = np.ndarray[Any, Any] | Sequence[object]
 """Values of many rows. Null is None, or masked in a masked array."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from history.storage import AnyPath
+from ackproof.history.storage import AnyPath
 
 
 class HistoryError(Exception):

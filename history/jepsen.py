@@ -30,8 +30,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from history import reader
-from history.schema import SendType
+from ackproof.history import reader
+from ackproof.history.schema import SendType
 
 Row: TypeAlias = Mapping[str, Any]
 Pair: TypeAlias = tuple[int | None, str | None]

@@ -15,11 +15,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
-from history.aside import write_text
-from history.cell import SETTINGS, Cell, Value
-from history.document_errors import in_words
-from history.errors import DamagedFiles
-from history.storage import AnyPath
+from ackproof.history.aside import write_text
+from ackproof.history.cell import SETTINGS, Cell, Value
+from ackproof.history.document_errors import in_words
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.storage import AnyPath
 
 FILE = "manifest.json"
 

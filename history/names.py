@@ -15,7 +15,7 @@ Files that begin with a dot are unfinished and no part of the history.
 import re
 from dataclasses import dataclass
 
-from history.schema import TABLES
+from ackproof.history.schema import TABLES
 
 PARTITIONED = frozenset({"sends", "log", "polls", "committed"})
 """Tables with one file per topic, partition and writer."""

@@ -16,11 +16,11 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from history import storage, stream, validation
-from history.errors import DamagedFiles
-from history.names import CLOSED_SUFFIX, PART_SUFFIX, PARTITIONED, Stem, parse
-from history.schema import TABLES, decoded
-from history.storage import AnyPath
+from ackproof.history import storage, stream, validation
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.names import CLOSED_SUFFIX, PART_SUFFIX, PARTITIONED, Stem, parse
+from ackproof.history.schema import TABLES, decoded
+from ackproof.history.storage import AnyPath
 
 Listed: TypeAlias = tuple[Mapping[Stem, tuple[AnyPath, ...]], Mapping[AnyPath, str]]
 """The files of a table by who wrote what, and what is wrong with others that bear its name."""

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from history import transactional
+from ackproof.history import transactional
 
 
 class SendType(StrEnum):

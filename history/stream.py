@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import ipc
 
-from history import storage
-from history.storage import AnyPath
+from ackproof.history import storage
+from ackproof.history.storage import AnyPath
 
 # Batches are small: handing their columns to other threads costs more than it spares.
 _WRITTEN = ipc.IpcWriteOptions(compression="lz4", use_threads=False)

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from history.names import Stem
-from history.schema import TABLES, SendType
-from history.transactional import FETCHED, TransactionEvent
+from ackproof.history.names import Stem
+from ackproof.history.schema import TABLES, SendType
+from ackproof.history.transactional import FETCHED, TransactionEvent
 
 _SENDS = frozenset(SendType)
 WORDS: Mapping[str, Mapping[str, frozenset[str]]] = {

@@ -13,7 +13,7 @@ import crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from history.payload import (
+from ackproof.history.payload import (
     BODY_AT,
     CHECKSUM_AT,
     MAGIC,

@@ -26,12 +26,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from history import storage, stream
-from history.aside import written_aside
-from history.columns import Columns, array
-from history.errors import HistoryError, WriteFailed
-from history.names import Stem
-from history.schema import TABLES, decoded
+from ackproof.history import storage, stream
+from ackproof.history.aside import written_aside
+from ackproof.history.columns import Columns, array
+from ackproof.history.errors import HistoryError, WriteFailed
+from ackproof.history.names import Stem
+from ackproof.history.schema import TABLES, decoded
 
 ROWS_MAX = 100_000
 """Rows in memory before they are flushed, however young they are."""

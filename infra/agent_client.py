@@ -7,9 +7,9 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol, TypeVar
 
-from infra.agent.wire import CHUNK, ERRORS, Wire
-from infra.clocks import ClockReading
-from infra.interface import InfraError
+from ackproof.infra.agent.wire import CHUNK, ERRORS, Wire
+from ackproof.infra.clocks import ClockReading
+from ackproof.infra.interface import InfraError
 
 T = TypeVar("T")
 

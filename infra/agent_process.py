@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import infra
-from infra.agent.main import command_line
-from infra.agent_client import AgentClient
-from infra.interface import InfraError
-from infra.sockets import Sockets
+from ackproof import infra
+from ackproof.infra.agent.main import command_line
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.interface import InfraError
+from ackproof.infra.sockets import Sockets
 
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "PYTHONPATH")
 """All that a node's processes see of our environment: it may hold secrets."""
 
-_SOURCES = Path(infra.__file__).parents[1]
+_SOURCES = Path(infra.__file__).parents[2]
 _ENDS_WITHIN_S = 20.0
 
 Running = subprocess.Popen[bytes]

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from infra.agent.parents import dying_with
-from infra.interface import InfraError
-from infra.local.signals import Forwarder
-from infra.local.status import outermost
-from infra.registry import Kind, Registry
+from ackproof.infra.agent.parents import dying_with
+from ackproof.infra.interface import InfraError
+from ackproof.infra.local.signals import Forwarder
+from ackproof.infra.local.status import outermost
+from ackproof.infra.registry import Kind, Registry
 
 
 def tell(line: str) -> None:

@@ -4,12 +4,12 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from infra.agent import throttle
-from infra.agent.wire import Refused
-from infra.identity import ProcessIdentity
-from infra.interface import InfraError
-from infra.registry import Entry, Registry
-from infra.systems.external.journal import FILE as JOURNAL
+from ackproof.infra.agent import throttle
+from ackproof.infra.agent.wire import Refused
+from ackproof.infra.identity import ProcessIdentity
+from ackproof.infra.interface import InfraError
+from ackproof.infra.registry import Entry, Registry
+from ackproof.infra.systems.external.journal import FILE as JOURNAL
 
 _KILL_TIMEOUT_S = 10.0
 
@@ -109,7 +109,7 @@ def _restore(results: Path | None, report: Callable[[str], None]) -> None:
     the run, so that it is tried again."""
     if results is not None and any(results.glob(f"runs/*/{JOURNAL}")):
         # librdkafka takes its time, and few runs have left anything there.
-        from infra.systems.external.restoring import restore
+        from ackproof.infra.systems.external.restoring import restore
 
         restore(results, report)
 

@@ -5,8 +5,8 @@ in ``go.mod``, and kept in the user's cache, in a directory that is named after 
 What else the Java client needs is among the jars of PySpark. They run on any node as they are: the
 one on every Java that we take, with all it needs in one directory, the other without a C library.
 
-As a program: ``python -m infra.client_builds [LIBRARY...]``, by default all; exit status 5 where
-one cannot be made, with the reason.
+As a program: ``python -m ackproof.infra.client_builds [LIBRARY...]``, by default all; exit status
+5 where one cannot be made, with the reason.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.interface import InfraError
-from infra.java import JAVA_VERSION_MIN
-from infra.software import jars_of_spark
+from ackproof.infra.interface import InfraError
+from ackproof.infra.java import JAVA_VERSION_MIN
+from ackproof.infra.software import jars_of_spark
 
 SOURCES = Path(__file__).parents[1] / "workloads" / "foreign"
 JAVA_CLASS = "ProducerProgram"

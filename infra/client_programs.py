@@ -9,13 +9,13 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from infra import artifacts, client_builds
-from infra.artifacts import Artifact
-from infra.interface import InfraError, Node
+from ackproof.infra import artifacts, client_builds
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import InfraError, Node
 
 # Without the last, a JVM that is killed leaves a file in the node's /tmp, whatever is its tmpdir.
 _JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-XX:-UsePerfData")
-_AIOKAFKA = "workloads.foreign.aiokafka_producer"
+_AIOKAFKA = "ackproof.workloads.foreign.aiokafka_producer"
 
 
 def command(client: str, node: Node) -> tuple[str, ...]:
@@ -23,7 +23,7 @@ def command(client: str, node: Node) -> tuple[str, ...]:
     with what to do."""
     wanted = artifact(client)
     if wanted is None:
-        return (node.software.python, "-m", _AIOKAFKA)
+        return (node.software.python, "-P", "-m", _AIOKAFKA)
     there = node.where(wanted)
     if wanted.is_program:
         return (str(there),)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from infra.agent_client import AgentClient
-from infra.interface import InfraError
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.interface import InfraError
 
 _LIST_TIMEOUT_S = 60.0
 

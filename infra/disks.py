@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from infra.agent.disks import DATA
-from infra.agent_client import AgentClient
-from infra.storage import Witnesses
+from ackproof.infra.agent.disks import DATA
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.storage import Witnesses
 
 _WITHIN_S = 60.0
 

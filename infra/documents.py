@@ -15,10 +15,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from infra import schemas, yaml_document
-from infra.sensitive import HIDDEN, is_sensitive, redacted
-from infra.wording import closest
-from infra.yaml_document import NotYaml, Position, Step, Steps
+from ackproof.infra import schemas, yaml_document
+from ackproof.infra.sensitive import HIDDEN, is_sensitive, redacted
+from ackproof.infra.wording import closest
+from ackproof.infra.yaml_document import NotYaml, Position, Step, Steps
 
 _BYTES_MAX = 2**20
 _SHOWN_MAX = 80

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from infra.agent_client import AgentClient
-from infra.clocks import Question, Told
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.clocks import Question, Told
 
 _WITHIN_S = 30.0
 

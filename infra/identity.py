@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.agent.stat import stat
+from ackproof.infra.agent.stat import stat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from infra.interface import Node
+    from ackproof.infra.interface import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

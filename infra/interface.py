@@ -11,17 +11,17 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from infra.added import Added
-from infra.admin import Admin
-from infra.artifacts import Artifact
-from infra.changes import ClusterChange, Observer
-from infra.clocks import Clock, Clocks
-from infra.distant import Distant
-from infra.ensemble import Ensemble
-from infra.ensemble import ZooKeeperCounters as ZooKeeperCounters
-from infra.impairments import Links
-from infra.scarcity import Scarcity
-from infra.storage import Disk, Storage
+from ackproof.infra.added import Added
+from ackproof.infra.admin import Admin
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.changes import ClusterChange, Observer
+from ackproof.infra.clocks import Clock, Clocks
+from ackproof.infra.distant import Distant
+from ackproof.infra.ensemble import Ensemble
+from ackproof.infra.ensemble import ZooKeeperCounters as ZooKeeperCounters
+from ackproof.infra.impairments import Links
+from ackproof.infra.scarcity import Scarcity
+from ackproof.infra.storage import Disk, Storage
 
 
 class Capability(StrEnum):

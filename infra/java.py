@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from infra.agent.facts import release
-from infra.interface import InfraError
+from ackproof.infra.agent.facts import release
+from ackproof.infra.interface import InfraError
 
 JAVA_VERSION_MIN = 17
 _REMEDY = (

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from infra.agent_client import AgentClient
-from infra.scarcity import Scarce
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.scarcity import Scarce
 
 _US_PER_THOUSANDTH = 100
 """Of a core, in each tenth of a second."""

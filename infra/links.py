@@ -2,10 +2,10 @@
 
 import itertools
 
-from infra.agent_client import AgentClient
-from infra.impairments import Counted, Impairment
-from infra.interface import Node
-from infra.nodes import Nodes
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.impairments import Counted, Impairment
+from ackproof.infra.interface import Node
+from ackproof.infra.nodes import Nodes
 
 _SLACK_S = 15.0
 _CONNECTS_WITHIN_S = 5.0

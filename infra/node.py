@@ -7,19 +7,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from infra import copying
-from infra.agent_client import AgentClient
-from infra.artifacts import Artifact
-from infra.clocks import ClockReading
-from infra.copying import Shares
-from infra.disks import AgentDisk
-from infra.fake_clock import AgentClock
-from infra.interface import Command, InfraError, Software
-from infra.limits import AgentLimits
-from infra.process import AgentProcess
-from infra.scarcity import Scarce, Scarcity
-from infra.storage import Damage
-from infra.together import on_all
+from ackproof.infra import copying
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.clocks import ClockReading
+from ackproof.infra.copying import Shares
+from ackproof.infra.disks import AgentDisk
+from ackproof.infra.fake_clock import AgentClock
+from ackproof.infra.interface import Command, InfraError, Software
+from ackproof.infra.limits import AgentLimits
+from ackproof.infra.process import AgentProcess
+from ackproof.infra.scarcity import Scarce, Scarcity
+from ackproof.infra.storage import Damage
+from ackproof.infra.together import on_all
 
 _END_TIMEOUT_S = 30.0
 _EMPTY_TIMEOUT_S = 60.0

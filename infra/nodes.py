@@ -4,9 +4,9 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from infra.interface import Capability, InfraError, Node
-from infra.node import AgentNode
-from infra.scarcity import Scarce
+from ackproof.infra.interface import Capability, InfraError, Node
+from ackproof.infra.node import AgentNode
+from ackproof.infra.scarcity import Scarce
 
 Tell = Callable[[str], object]
 Obstacles = Mapping[str, str | None]

@@ -1,8 +1,8 @@
 """A process on a node, known to the node's agent by a number."""
 
-from infra.agent_client import AgentClient
-from infra.interface import ProcessState
-from infra.waiting import wait_until
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.interface import ProcessState
+from ackproof.infra.waiting import wait_until
 
 _FOREVER_S = float("inf")
 _LOOK_EVERY_S = 0.05

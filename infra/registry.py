@@ -18,9 +18,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from infra.agent import cgroups
-from infra.identity import ProcessIdentity
-from infra.interface import InfraError
+from ackproof.infra.agent import cgroups
+from ackproof.infra.identity import ProcessIdentity
+from ackproof.infra.interface import InfraError
 
 STATE_DIRECTORY = "ACKPROOF_STATE_DIRECTORY"
 """Environment variable: where the registry is. Set for what runs inside, where the user's id and

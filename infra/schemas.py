@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from infra.wording import closest
+from ackproof.infra.wording import closest
 
 Schema = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from infra.interface import InfraError
+from ackproof.infra.interface import InfraError
 
 
 class Secret(BaseModel):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from infra.agent.wire import Wire
-from infra.interface import InfraError
-from infra.waiting import wait_until
+from ackproof.infra.agent.wire import Wire
+from ackproof.infra.interface import InfraError
+from ackproof.infra.waiting import wait_until
 
 T = TypeVar("T")
 

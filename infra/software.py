@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from infra.interface import InfraError, Software
-from infra.java import find_java
+from ackproof.infra.interface import InfraError, Software
+from ackproof.infra.java import find_java
 
 _JARS = (
     "zookeeper", "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "netty",

@@ -4,10 +4,10 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
-from infra.agent_process import AgentProcess
-from infra.copying import SeenThere
-from infra.node import AgentNode, Made
-from infra.software import of_this_machine
+from ackproof.infra.agent_process import AgentProcess
+from ackproof.infra.copying import SeenThere
+from ackproof.infra.node import AgentNode, Made
+from ackproof.infra.software import of_this_machine
 
 
 class Directories:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from infra.interface import InfraError
+from ackproof.infra.interface import InfraError
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -1,14 +1,15 @@
-"""What disks and clocks can do here, tried for real (``python -m infra.trials <capability>``).
+"""What disks and clocks can do here, tried for real.
 
+``python -m ackproof.infra.trials <capability>``
 Exits with 0 when it works, else with 1 and why not on standard error. On nodes their agents are
 asked."""
 
 import sys
 from collections.abc import Mapping
 
-from infra.agent import children
-from infra.agent.verbs import VERBS
-from infra.interface import Capability
+from ackproof.infra.agent import children
+from ackproof.infra.agent.verbs import VERBS
+from ackproof.infra.interface import Capability
 
 TRIALS: Mapping[Capability, str] = {
     Capability.LOSE_UNSYNCED_WRITES: "can_lose_writes",

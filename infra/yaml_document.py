@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from infra.sensitive import HIDDEN, is_sensitive
+from ackproof.infra.sensitive import HIDDEN, is_sensitive
 
 Step = str | int
 """From a mapping to one of its values, or from a list to one of its items."""

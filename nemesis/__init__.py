@@ -5,19 +5,19 @@ share is what a fault is (``interface``), and how it is aimed (``targets``), car
 (``execution``) and proven (``proofs``).
 """
 
-from nemesis.admin.added import ADD_BROKER
-from nemesis.admin.churn import CHURN
-from nemesis.admin.live_topics import LIVE_TOPICS
-from nemesis.admin.orders import ADMIN
-from nemesis.clock.faults import CLOCKS
-from nemesis.interface import Fault
-from nemesis.network.cuts import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING, MINORITY
-from nemesis.network.links import FLAP, LOSSY, NARROW, RESET, SLOW
-from nemesis.process.clients import CRASH_CLIENT, PAUSE_CLIENT
-from nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
-from nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
-from nemesis.storage.faults import STORAGE
-from nemesis.zookeeper.sessions import SESSIONS
+from ackproof.nemesis.admin.added import ADD_BROKER
+from ackproof.nemesis.admin.churn import CHURN
+from ackproof.nemesis.admin.live_topics import LIVE_TOPICS
+from ackproof.nemesis.admin.orders import ADMIN
+from ackproof.nemesis.clock.faults import CLOCKS
+from ackproof.nemesis.interface import Fault
+from ackproof.nemesis.network.cuts import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING, MINORITY
+from ackproof.nemesis.network.links import FLAP, LOSSY, NARROW, RESET, SLOW
+from ackproof.nemesis.process.clients import CRASH_CLIENT, PAUSE_CLIENT
+from ackproof.nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
+from ackproof.nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
+from ackproof.nemesis.storage.faults import STORAGE
+from ackproof.nemesis.zookeeper.sessions import SESSIONS
 
 _FAMILIES: tuple[Fault, ...] = (
     *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, STARVE_CPU, STARVE_MEMORY),

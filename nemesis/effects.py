@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.interface import Process, ProcessState
-from nemesis.interface import Cluster, Resource
+from ackproof.infra.interface import Process, ProcessState
+from ackproof.nemesis.interface import Cluster, Resource
 
 PROCESS = "process"
 DISK = "disk"

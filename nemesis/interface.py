@@ -15,11 +15,11 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from infra.ensemble import CONTROLLER_IDS
-from infra.interface import Backend, Capability, Node, Server, System, Timings
-from nemesis.attendant import Attendant, Attendants
-from nemesis.rhythm import Rhythm
-from nemesis.workload import WorkloadClient, nobody_comes_back
+from ackproof.infra.ensemble import CONTROLLER_IDS
+from ackproof.infra.interface import Backend, Capability, Node, Server, System, Timings
+from ackproof.nemesis.attendant import Attendant, Attendants
+from ackproof.nemesis.rhythm import Rhythm
+from ackproof.nemesis.workload import WorkloadClient, nobody_comes_back
 
 OWN_TOPICS = "ackproof-"
 """What the names of topics of the faults' own begin with, where nobody says otherwise."""

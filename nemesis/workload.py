@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from infra.interface import Process
+from ackproof.infra.interface import Process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from kio.schema.response_header.v1 import ResponseHeader
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
 from protocol.fields import BOOL, ERROR_CODE, INT8, INT16, INT32, INT64, STRING, UUID
 
 

@@ -99,11 +99,11 @@ def _imports(body: str) -> Iterator[str]:
         yield from ("from kio.schema.errors import ErrorCode", "")
     ours = ("BrokerId", "ControllerEpoch", "LeaderEpoch", "Offset", "ProducerId", "ZkVersion")
     for origin, names in (
-        ("broker.types", used(*ours)),
-        ("broker.wire.framing", used("BytesLike")),
-        ("broker.wire.message", used("NEVER", "message")),
-        ("broker.wire.reader", used("NIL", "Reader", "error", "uuid_of")),
-        ("broker.wire.writer", used("Writer", "uuid_bytes")),
+        ("ackproof.broker.types", used(*ours)),
+        ("ackproof.broker.wire.framing", used("BytesLike")),
+        ("ackproof.broker.wire.message", used("NEVER", "message")),
+        ("ackproof.broker.wire.reader", used("NIL", "Reader", "error", "uuid_of")),
+        ("ackproof.broker.wire.writer", used("Writer", "uuid_bytes")),
     ):
         if names:
             yield f"from {origin} import {', '.join(names)}"

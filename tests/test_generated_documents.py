@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.campaign.docs.schema import schema
-from nemesis import FAULTS
-from nemesis.targets import expressions
+from ackproof.harness.campaign.docs.schema import schema
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.targets import expressions
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from workloads.interface import Workload
-from workloads.produce import Produce
-from workloads.transactions.workload import Transactions
+from ackproof.workloads.interface import Workload
+from ackproof.workloads.produce import Produce
+from ackproof.workloads.transactions.workload import Transactions
 
 WORKLOADS: Mapping[str, Workload] = {one.name: one for one in (Produce(), Transactions())}
 """Every workload there is, by name."""

@@ -19,9 +19,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from history.cell import Cell, Scope
-from workloads.interface import Delivery
-from workloads.spec import (
+from ackproof.history.cell import Cell, Scope
+from ackproof.workloads.interface import Delivery
+from ackproof.workloads.spec import (
     Config,
     ConsumerSpec,
     GroupMemberSpec,

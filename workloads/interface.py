@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from history.cell import Cell
-from history.manifest import PlannedWriter
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedWriter
 
 
 class Delivery(StrEnum):

@@ -13,7 +13,7 @@ broker. What helps is another client.
 Its error callback need not hear of it. Its statistics list every broker with its source.
 """
 
-from workloads.spec import Config
+from ackproof.workloads.spec import Config
 
 STATISTICS_MS = 5_000
 LOOKS = 2

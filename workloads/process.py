@@ -15,8 +15,8 @@ from types import FrameType
 
 from confluent_kafka import KafkaError, KafkaException
 
-from history.errors import HistoryError
-from workloads.spec import SpecificationError
+from ackproof.history.errors import HistoryError
+from ackproof.workloads.spec import SpecificationError
 
 _log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 
-from history.cell import LIBRDKAFKA, SYNC, Cell, Value
-from history.manifest import PlannedWriter
-from history.names import PARTITIONED
-from workloads.configuration import connection_properties, producer_config
-from workloads.interface import NO_COMEBACKS, Client, Group, Load, Place, Role
-from workloads.spec import FINAL_READ, Config, member_of, producer_of, reader_of
+from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, Value
+from ackproof.history.manifest import PlannedWriter
+from ackproof.history.names import PARTITIONED
+from ackproof.workloads.configuration import connection_properties, producer_config
+from ackproof.workloads.interface import NO_COMEBACKS, Client, Group, Load, Place, Role
+from ackproof.workloads.spec import FINAL_READ, Config, member_of, producer_of, reader_of
 
 
 class Produce:
@@ -86,7 +86,7 @@ class Produce:
         }
         return Client(
             name=FINAL_READ,
-            module="workloads.reading_back.final_read",
+            module="ackproof.workloads.reading_back.final_read",
             role=Role.CONSUMER,
             cell=None,
             node=place.node,
@@ -146,17 +146,17 @@ class _Clients:
         }
         if (library := self.cell.client) == LIBRDKAFKA:
             return self._client(
-                name, "workloads.producing.producer", Role.PRODUCER, specification, place
+                name, "ackproof.workloads.producing.producer", Role.PRODUCER, specification, place
             )
         specification["library"] = library
-        module = "workloads.foreign.producer"
+        module = "ackproof.workloads.foreign.producer"
         client = self._client(name, module, Role.PRODUCER, specification, place)
         return replace(client, library=library)
 
     def _reader(self, number: int, place: Place) -> Client:
         name = reader_of(self.cell.topic, number)
         rack = self.load.rack_of(number % self.load.readers)
-        return self._consumer(name, "workloads.consuming.tail_reader", {}, rack, place)
+        return self._consumer(name, "ackproof.workloads.consuming.tail_reader", {}, rack, place)
 
     def _member(self, group: Group, number: int, place: Place) -> Client:
         """A static one has the instance of whom it comes in the place of: its partitions are
@@ -170,7 +170,9 @@ class _Clients:
         }
         name = member_of(group_id(self.cell, group), number)
         config = {**self.load.rack_of(of_first), **group.config}
-        return self._consumer(name, "workloads.consuming.group_member", of_group, config, place)
+        return self._consumer(
+            name, "ackproof.workloads.consuming.group_member", of_group, config, place
+        )
 
     def _consumer(
         self,

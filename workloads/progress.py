@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from history.aside import write_text
+from ackproof.history.aside import write_text
 
 SECONDS = 1.0
 

@@ -11,8 +11,8 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from history.document_errors import in_words
-from workloads.interface import Delivery
+from ackproof.history.document_errors import in_words
+from ackproof.workloads.interface import Delivery
 
 Config = dict[str, str | bool | int | float]
 """librdkafka properties."""

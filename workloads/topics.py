@@ -9,8 +9,8 @@ from types import MappingProxyType
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from history.cell import Cell, Scope, as_text
-from workloads.configuration import connection_properties, producer_config
+from ackproof.history.cell import Cell, Scope, as_text
+from ackproof.workloads.configuration import connection_properties, producer_config
 
 _LOOK_EVERY_S = 0.1
 

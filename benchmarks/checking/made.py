@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.evidence.steps import STEPS
-from history.cell import Cell
-from history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun, PlannedWriter
-from history.names import Stem
-from history.schema import LOG, SENDS, TABLES
+from ackproof.checkers.evidence.steps import STEPS
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun, PlannedWriter
+from ackproof.history.names import Stem
+from ackproof.history.schema import LOG, SENDS, TABLES
 
 Array = npt.NDArray[np.int64]
 

@@ -13,8 +13,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from ackproof.infra.local.enter import can_enter
 from benchmarks.ready.waits import NotReady, Ratios, measure
-from infra.local.enter import can_enter
 
 FAILED = 1
 MISSING = 3

@@ -13,10 +13,10 @@ from typing import NoReturn
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from harness.backends import BACKENDS, CLIENT_NODE, Place, Site, make
-from harness.campaign.model.campaign import Cluster
-from infra.interface import InfraError, System
-from infra.waiting import wait_until
+from ackproof.harness.backends import BACKENDS, CLIENT_NODE, Place, Site, make
+from ackproof.harness.campaign.model.campaign import Cluster
+from ackproof.infra.interface import InfraError, System
+from ackproof.infra.waiting import wait_until
 
 READY = "ready"
 BROKERS = 3

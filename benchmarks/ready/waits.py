@@ -16,14 +16,14 @@ from time import perf_counter
 
 from ssh_hosts import ssh_hosts
 
+from ackproof.infra.docker.base import ensure_base
+from ackproof.infra.docker.engine import connected, unavailable
+from ackproof.infra.docker.image import ensure_image
+from ackproof.infra.interface import InfraError
+from ackproof.infra.registry import STATE_DIRECTORY
+from ackproof.infra.ssh.cleanup import clean
+from ackproof.infra.ssh.inventory import load
 from benchmarks.ready.cluster import BROKERS, READY
-from infra.docker.base import ensure_base
-from infra.docker.engine import connected, unavailable
-from infra.docker.image import ensure_image
-from infra.interface import InfraError
-from infra.registry import STATE_DIRECTORY
-from infra.ssh.cleanup import clean
-from infra.ssh.inventory import load
 
 LOCAL = "local"
 HOSTS = BROKERS + 2

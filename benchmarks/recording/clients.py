@@ -17,14 +17,14 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from workloads.configuration import producer_properties, reader_properties
-from workloads.consuming import polling
-from workloads.consuming.tail_reader import TailReader
-from workloads.process import ready_for_full_speed
-from workloads.producing import sending
-from workloads.producing.producer import CellProducer
-from workloads.producing.turns import FLAT_OUT_RECORDS, TURNS_MAX
-from workloads.spec import ConsumerSpec, ProducerSpec, load
+from ackproof.workloads.configuration import producer_properties, reader_properties
+from ackproof.workloads.consuming import polling
+from ackproof.workloads.consuming.tail_reader import TailReader
+from ackproof.workloads.process import ready_for_full_speed
+from ackproof.workloads.producing import sending
+from ackproof.workloads.producing.producer import CellProducer
+from ackproof.workloads.producing.turns import FLAT_OUT_RECORDS, TURNS_MAX
+from ackproof.workloads.spec import ConsumerSpec, ProducerSpec, load
 
 DEADLINE_S = 120.0
 

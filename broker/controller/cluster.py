@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """As ZooKeeper names them, with their numbers in requests."""

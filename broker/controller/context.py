@@ -8,17 +8,17 @@ only ``stopping`` and ``intents`` are not stored anywhere.
 import enum
 from collections.abc import Collection, Iterator
 
-from broker.controller.cluster import (
+from ackproof.broker.controller.cluster import (
     LiveBroker,
     PartitionState,
     ReplicaAssignment,
     TopicAssignment,
 )
-from broker.controller.events import StateWrite
-from broker.controller.intent import Intents
-from broker.controller.phases.partition_state import PartitionPhase, PartitionPhases
-from broker.controller.phases.replica_state import ReplicaPhases
-from broker.types import BrokerId, ControllerEpoch, TopicPartition
+from ackproof.broker.controller.events import StateWrite
+from ackproof.broker.controller.intent import Intents
+from ackproof.broker.controller.phases.partition_state import PartitionPhase, PartitionPhases
+from ackproof.broker.controller.phases.replica_state import ReplicaPhases
+from ackproof.broker.types import BrokerId, ControllerEpoch, TopicPartition
 
 
 class TopicDeletion(enum.Enum):

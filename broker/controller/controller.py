@@ -17,24 +17,24 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller import events
-from broker.controller.cluster import PartitionState, TopicAssignment
-from broker.controller.context import Context
-from broker.controller.deletion import Deletions
-from broker.controller.elections import Elections
-from broker.controller.events import Effect, Event
-from broker.controller.partitions import Partitions
-from broker.controller.pending import (
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import PartitionState, TopicAssignment
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.deletion import Deletions
+from ackproof.broker.controller.elections import Elections
+from ackproof.broker.controller.events import Effect, Event
+from ackproof.broker.controller.partitions import Partitions
+from ackproof.broker.controller.pending import (
     PendingDeletion,
     PendingElection,
     PendingOrder,
     Pendings,
     PendingShutdown,
 )
-from broker.controller.reassignment import Reassignments
-from broker.controller.requests.outbox import Outbox
-from broker.controller.writes import Writes
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.reassignment import Reassignments
+from ackproof.broker.controller.requests.outbox import Outbox
+from ackproof.broker.controller.writes import Writes
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class Controller:

@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.context import Context, TopicDeletion
-from broker.controller.events import DropDeletion
-from broker.controller.pending import PendingDeletion, Pendings
-from broker.controller.phases.replica_state import ReplicaPhase
-from broker.controller.requests.outbox import Outbox
-from broker.controller.requests.request_batch import EPOCH_DURING_DELETE
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.context import Context, TopicDeletion
+from ackproof.broker.controller.events import DropDeletion
+from ackproof.broker.controller.pending import PendingDeletion, Pendings
+from ackproof.broker.controller.phases.replica_state import ReplicaPhase
+from ackproof.broker.controller.requests.outbox import Outbox
+from ackproof.broker.controller.requests.request_batch import EPOCH_DURING_DELETE
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class Deletions:

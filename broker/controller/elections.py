@@ -10,18 +10,18 @@ from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.context import Context
-from broker.controller.events import (
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import (
     Answer,
     DropPreferredElection,
     ElectionAsked,
     Outcome,
 )
-from broker.controller.partitions import Partitions
-from broker.controller.pending import PendingElection, PendingOrder, Pendings
-from broker.controller.requests.outbox import Outbox
-from broker.controller.rules.rebalance import imbalanced
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.partitions import Partitions
+from ackproof.broker.controller.pending import PendingElection, PendingOrder, Pendings
+from ackproof.broker.controller.requests.outbox import Outbox
+from ackproof.broker.controller.rules.rebalance import imbalanced
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class Elections:

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.cluster import LiveBroker, PartitionState, TopicAssignment
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from broker.wire.messages.stop_replica import StopReplicaRequest
-from broker.wire.messages.update_metadata import UpdateMetadataRequest
+from ackproof.broker.controller.cluster import LiveBroker, PartitionState, TopicAssignment
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 # --- events ---------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ one place, :func:`broker.controller.rules.plan.plan`.
 
 from dataclasses import dataclass
 
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

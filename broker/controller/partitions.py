@@ -8,15 +8,15 @@ the outcome is known it is reconsidered.
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from broker.controller.cluster import PartitionState
-from broker.controller.context import Context
-from broker.controller.events import StateWrite
-from broker.controller.phases.partition_state import PartitionPhase
-from broker.controller.phases.replica_state import ReplicaPhase
-from broker.controller.requests.outbox import Outbox
-from broker.controller.rules.plan import plan
-from broker.controller.rules.suspicion import bounced, left_by, without_who_joined
-from broker.types import BrokerId, TopicPartition, ZkVersion
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import StateWrite
+from ackproof.broker.controller.phases.partition_state import PartitionPhase
+from ackproof.broker.controller.phases.replica_state import ReplicaPhase
+from ackproof.broker.controller.requests.outbox import Outbox
+from ackproof.broker.controller.rules.plan import plan
+from ackproof.broker.controller.rules.suspicion import bounced, left_by, without_who_joined
+from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 
 SERVING = (ReplicaPhase.NEW, ReplicaPhase.ONLINE, ReplicaPhase.OFFLINE)
 

@@ -8,8 +8,8 @@ to know, when it is settled.
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from broker.controller.events import Outcome
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.events import Outcome
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,21 +22,21 @@ from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.cluster import ReplicaAssignment
-from broker.controller.context import Context
-from broker.controller.deletion import Deletions
-from broker.controller.events import (
+from ackproof.broker.controller.cluster import ReplicaAssignment
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.deletion import Deletions
+from ackproof.broker.controller.events import (
     Answer,
     DropReassignments,
     Outcome,
     ReassignmentsAltered,
     WriteAssignment,
 )
-from broker.controller.partitions import Partitions
-from broker.controller.phases.replica_state import ReplicaPhase
-from broker.controller.requests.outbox import Outbox
-from broker.controller.rules.plan import is_reassigned
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.partitions import Partitions
+from ackproof.broker.controller.phases.replica_state import ReplicaPhase
+from ackproof.broker.controller.requests.outbox import Outbox
+from ackproof.broker.controller.rules.plan import is_reassigned
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class Reassignments:

@@ -1,11 +1,11 @@
 """What comes of state writes: they are announced, or decided again where they met a conflict."""
 
-from broker.controller.context import Context
-from broker.controller.events import StatesWritten
-from broker.controller.partitions import Partitions
-from broker.controller.reassignment import Reassignments
-from broker.controller.requests.outbox import Outbox
-from broker.types import TopicPartition
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import StatesWritten
+from ackproof.broker.controller.partitions import Partitions
+from ackproof.broker.controller.reassignment import Reassignments
+from ackproof.broker.controller.requests.outbox import Outbox
+from ackproof.broker.types import TopicPartition
 
 
 class Writes:

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from broker.coordination.events import Op, ReadBrokers, WatchReassignments
-from broker.coordination.nodes import Assigned
-from broker.coordination.outbox import Outbox, Then
-from broker.coordination.settings import Settings
-from broker.coordination.variants import Variant
-from broker.types import BrokerId, Millis, TopicPartition
+from ackproof.broker.coordination.events import Op, ReadBrokers, WatchReassignments
+from ackproof.broker.coordination.nodes import Assigned
+from ackproof.broker.coordination.outbox import Outbox, Then
+from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.coordination.variants import Variant
+from ackproof.broker.types import BrokerId, Millis, TopicPartition
 
 NO_SESSION = 0
 NEVER = Millis(0)

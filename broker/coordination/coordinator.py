@@ -9,8 +9,8 @@ some (:mod:`~broker.coordination.hosting.leading`), takes requests out of its ow
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from broker.coordination.context import Context
-from broker.coordination.events import (
+from ackproof.broker.coordination.context import Context
+from ackproof.broker.coordination.events import (
     AssignmentsRead,
     BrokersRead,
     CreateQueue,
@@ -37,14 +37,14 @@ from broker.coordination.events import (
     Tick,
     Written,
 )
-from broker.coordination.hosting.partition import HostedPartition
-from broker.coordination.nodes import ANY_VERSION, Kind, Node, PartitionView
-from broker.coordination.queues.requests import OwnQueue
-from broker.coordination.queues.sending import Sender
-from broker.coordination.settings import Settings
-from broker.coordination.variants import VARIANTS, Variant
-from broker.replication.events import IsrWriteFailed
-from broker.types import BrokerId, Millis, TopicPartition
+from ackproof.broker.coordination.hosting.partition import HostedPartition
+from ackproof.broker.coordination.nodes import ANY_VERSION, Kind, Node, PartitionView
+from ackproof.broker.coordination.queues.requests import OwnQueue
+from ackproof.broker.coordination.queues.sending import Sender
+from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.coordination.variants import VARIANTS, Variant
+from ackproof.broker.replication.events import IsrWriteFailed
+from ackproof.broker.types import BrokerId, Millis, TopicPartition
 
 
 class Coordinator:

@@ -7,11 +7,11 @@ import uuid
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from broker.coordination.nodes import StateChangeRequest
-from broker.coordination.ops import Op
-from broker.coordination.ops import partition_of as ops_partition
-from broker.replication import events as replication
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.coordination.nodes import StateChangeRequest
+from ackproof.broker.coordination.ops import Op
+from ackproof.broker.coordination.ops import partition_of as ops_partition
+from ackproof.broker.replication import events as replication
+from ackproof.broker.types import BrokerId, TopicPartition
 
 # --- effects: ZooKeeper ----------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from broker.coordination.effects import (
+from ackproof.broker.coordination.effects import (
     Assume,
     CreateQueue,
     Effect,
@@ -49,8 +49,8 @@ from broker.coordination.effects import (
     WatchReassignments,
     Write,
 )
-from broker.coordination.nodes import Assigned, Node, PartitionView, QueuedRequest
-from broker.coordination.ops import (
+from ackproof.broker.coordination.nodes import Assigned, Node, PartitionView, QueuedRequest
+from ackproof.broker.coordination.ops import (
     Check,
     CreateLeader,
     CreateTopic,
@@ -67,8 +67,8 @@ from broker.coordination.ops import (
     SetLeader,
     TakeTopic,
 )
-from broker.replication import events as replication
-from broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition, ZkVersion
+from ackproof.broker.replication import events as replication
+from ackproof.broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition, ZkVersion
 
 # --- events ---------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 
 ANY_VERSION: Final = ZkVersion(-1)
 """As in ZooKeeper: whatever version it has. Of a write: created where it is not there."""

@@ -8,8 +8,8 @@ import uuid
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from broker.coordination.nodes import ABSENT, ANY_VERSION, Node, StateChangeRequest
-from broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.coordination.nodes import ABSENT, ANY_VERSION, Node, StateChangeRequest
+from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 
 
 class Result(enum.Enum):

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable
 
-from broker.coordination.events import (
+from ackproof.broker.coordination.events import (
     Effect,
     Op,
     PartitionRead,
@@ -13,8 +13,8 @@ from broker.coordination.events import (
     Write,
     Written,
 )
-from broker.coordination.nodes import PartitionView, QueuedRequest
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.coordination.nodes import PartitionView, QueuedRequest
+from ackproof.broker.types import BrokerId, TopicPartition
 
 Then = Callable[[Written], None]
 Seen = Callable[[PartitionView], None]

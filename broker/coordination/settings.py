@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker.types import BrokerId
+from ackproof.broker.types import BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ else. ``docs/coordination.md`` has the table: line, what it loses, the fence.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 
-from broker.coordination.events import Check, CreateLeader, Op, PutIsr
-from broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node, PartitionView
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition, ZkVersion
+from ackproof.broker.coordination.events import Check, CreateLeader, Op, PutIsr
+from ackproof.broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node, PartitionView
+from ackproof.broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition, ZkVersion
 
 Isr = tuple[BrokerId, ...]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import Millis, TopicPartition
-from broker.wire.group_records import Key, Value
+from ackproof.broker.types import Millis, TopicPartition
+from ackproof.broker.wire.group_records import Key, Value
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.config import GroupConfig
-from broker.groups.events import (
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import (
     NO_MEMBER_ID,
     Answer,
     Effect,
@@ -26,20 +26,20 @@ from broker.groups.events import (
     Store,
     SyncAnswer,
 )
-from broker.groups.members import Member, Members
-from broker.groups.offsets import Offsets
-from broker.groups.pending import Pending, PendingEmptiness
-from broker.groups.state import BEFORE, GroupState
-from broker.types import Millis
-from broker.wire.group_records import (
+from ackproof.broker.groups.members import Member, Members
+from ackproof.broker.groups.offsets import Offsets
+from ackproof.broker.groups.pending import Pending, PendingEmptiness
+from ackproof.broker.groups.state import BEFORE, GroupState
+from ackproof.broker.types import Millis
+from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     Key,
     MemberMetadata,
     Value,
 )
-from broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from broker.wire.reader import UNREADABLE, Reader
+from ackproof.broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from ackproof.broker.wire.reader import UNREADABLE, Reader
 
 CONSUMER_PROTOCOL = "consumer"
 SUBSCRIPTION_AT = 2

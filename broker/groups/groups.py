@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups import offsets
-from broker.groups.config import GroupConfig
-from broker.groups.events import (
+from ackproof.broker.groups import offsets
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import (
     NO_GENERATION,
     NO_MEMBER_ID,
     Commit,
@@ -31,11 +31,11 @@ from broker.groups.events import (
     Stored,
     refusal,
 )
-from broker.groups.group import Group
-from broker.groups.loading import Loading
-from broker.groups.state import GroupState
-from broker.groups.table import step
-from broker.wire.group_records import GroupMetadataKey, Key, Value
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.loading import Loading
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.groups.table import step
+from ackproof.broker.wire.group_records import GroupMetadataKey, Key, Value
 
 Records: TypeAlias = tuple[tuple[Key, Value | None], ...]
 

@@ -7,14 +7,14 @@ way are not stored; their members join again.
 
 from collections.abc import Iterator, Mapping
 
-from broker.groups.config import GroupConfig
-from broker.groups.events import Moment, Protocol
-from broker.groups.group import Group
-from broker.groups.members import Member
-from broker.groups.offsets import CommittedOffset, loaded
-from broker.groups.state import GroupState
-from broker.types import Millis, TopicPartition
-from broker.wire.group_records import (
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import Moment, Protocol
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.members import Member
+from ackproof.broker.groups.offsets import CommittedOffset, loaded
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.types import Millis, TopicPartition
+from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     Key,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import JoinedMember, Protocol
-from broker.types import Millis
+from ackproof.broker.groups.events import JoinedMember, Protocol
+from ackproof.broker.types import Millis
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from broker.groups.events import OffsetAndMetadata
-from broker.types import TopicPartition
-from broker.wire.group_records import OffsetCommitKey, OffsetCommitValue
+from ackproof.broker.groups.events import OffsetAndMetadata
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.group_records import OffsetCommitKey, OffsetCommitValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

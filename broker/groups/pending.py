@@ -7,9 +7,16 @@ goes on looks whether it was overtaken.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.groups.events import Commit, DeleteGroup, DeleteOffsets, Expire, Join, OffsetAndMetadata
-from broker.groups.members import Member
-from broker.types import TopicPartition
+from ackproof.broker.groups.events import (
+    Commit,
+    DeleteGroup,
+    DeleteOffsets,
+    Expire,
+    Join,
+    OffsetAndMetadata,
+)
+from ackproof.broker.groups.members import Member
+from ackproof.broker.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import (
+from ackproof.broker.groups.events import (
     Commit,
     DeleteGroup,
     DeleteOffsets,
@@ -22,8 +22,8 @@ from broker.groups.events import (
     Tick,
     refusal,
 )
-from broker.groups.group import Group
-from broker.groups.pending import (
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.pending import (
     Pending,
     PendingAssignments,
     PendingCommit,
@@ -31,8 +31,8 @@ from broker.groups.pending import (
     PendingRemoval,
     PendingReturn,
 )
-from broker.groups.requests import commits, joining, membership
-from broker.groups.state import GroupState
+from ackproof.broker.groups.requests import commits, joining, membership
+from ackproof.broker.groups.state import GroupState
 
 Step: TypeAlias = Callable[[Group, Any], None]
 

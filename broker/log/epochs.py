@@ -14,11 +14,15 @@ file would have it ask its leader for epoch 9, and cut by the answer at the wron
 believes the batches it walks, and forgets what contradicts them.
 """
 
-from broker.log.disk.checkpoints import CorruptCheckpoint, checkpoint_content, read_checkpoint
-from broker.log.disk.files import Directory
-from broker.log.disk.steps import Steps, carry_out
-from broker.replication.epochs import Epochs
-from broker.types import LeaderEpoch, Offset
+from ackproof.broker.log.disk.checkpoints import (
+    CorruptCheckpoint,
+    checkpoint_content,
+    read_checkpoint,
+)
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import Steps, carry_out
+from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.types import LeaderEpoch, Offset
 
 FILE_NAME = "leader-epoch-checkpoint"
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from broker.log.disk.file_system import FileSystem
-from broker.log.disk.files import Directory
-from broker.log.disk.steps import Later, Steps, carry_out
-from broker.log.epochs import LeaderEpochCache
-from broker.log.idempotence.producers import LogProducers
-from broker.log.segment import Segment
-from broker.types import Offset
+from ackproof.broker.log.disk.file_system import FileSystem
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import Later, Steps, carry_out
+from ackproof.broker.log.epochs import LeaderEpochCache
+from ackproof.broker.log.idempotence.producers import LogProducers
+from ackproof.broker.log.segment import Segment
+from ackproof.broker.types import Offset
 
 Arguments = ParamSpec("Arguments")
 

@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple, Self
 
-from broker.log.disk.files import Directory
+from ackproof.broker.log.disk.files import Directory
 
 logger = logging.getLogger(__name__)
 

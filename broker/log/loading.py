@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
-from broker.log.disk.files import TEMPORARY_SUFFIX, Directory
-from broker.log.index import CorruptIndex
-from broker.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
-from broker.wire.batch import CorruptBatch, RecordBatch
+from ackproof.broker.log.disk.files import TEMPORARY_SUFFIX, Directory
+from ackproof.broker.log.index import CorruptIndex
+from ackproof.broker.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch
 
 logger = logging.getLogger(__name__)
 

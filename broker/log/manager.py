@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from functools import partial
 from pathlib import Path
 
-from broker.log.config import LogConfig
-from broker.log.disk.checkpoints import (
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -30,12 +30,12 @@ from broker.log.disk.checkpoints import (
     read_offsets,
     take_clean_shutdown,
 )
-from broker.log.disk.file_system import REAL, FileSystem
-from broker.log.disk.files import Directory
-from broker.log.disk.ownership import claim
-from broker.log.disk.steps import Later, Steps, carry_out
-from broker.log.partition_log import PartitionLog
-from broker.types import Offset, TopicPartition
+from ackproof.broker.log.disk.file_system import REAL, FileSystem
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.ownership import claim
+from ackproof.broker.log.disk.steps import Later, Steps, carry_out
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.types import Offset, TopicPartition
 
 logger = logging.getLogger(__name__)
 

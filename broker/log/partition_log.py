@@ -16,19 +16,19 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from broker.log.config import LogConfig
-from broker.log.disk.file_system import REAL, FileSystem
-from broker.log.disk.files import Directory
-from broker.log.disk.steps import Later, carry_out
-from broker.log.epochs import LeaderEpochCache
-from broker.log.flushing import Flushing, last_if_it_fails
-from broker.log.idempotence.producers import LogProducers
-from broker.log.loading import REACH, load_segments
-from broker.log.partition_metadata import PartitionMetadataFile
-from broker.log.retention import count_deletable
-from broker.log.segment import Segment
-from broker.types import Offset
-from broker.wire.batch import RecordBatch, stamped
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.file_system import REAL, FileSystem
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import Later, carry_out
+from ackproof.broker.log.epochs import LeaderEpochCache
+from ackproof.broker.log.flushing import Flushing, last_if_it_fails
+from ackproof.broker.log.idempotence.producers import LogProducers
+from ackproof.broker.log.loading import REACH, load_segments
+from ackproof.broker.log.partition_metadata import PartitionMetadataFile
+from ackproof.broker.log.retention import count_deletable
+from ackproof.broker.log.segment import Segment
+from ackproof.broker.types import Offset
+from ackproof.broker.wire.batch import RecordBatch, stamped
 
 
 class OffsetOutOfRange(Exception):

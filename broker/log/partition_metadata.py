@@ -11,10 +11,10 @@ here it is on disk before the replica has a role.
 import re
 import uuid
 
-from broker.log.disk.checkpoints import CorruptCheckpoint
-from broker.log.disk.files import Directory
-from broker.log.disk.steps import Steps, carry_out
-from broker.wire.uuids import decode_uuid, encode_uuid
+from ackproof.broker.log.disk.checkpoints import CorruptCheckpoint
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import Steps, carry_out
+from ackproof.broker.wire.uuids import decode_uuid, encode_uuid
 
 FILE_NAME = "partition.metadata"
 

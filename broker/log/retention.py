@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from broker.log.config import LogConfig
-from broker.log.segment import Segment
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.segment import Segment
 
 
 def count_deletable(

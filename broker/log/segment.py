@@ -8,9 +8,9 @@ object knows beside it (end, greatest timestamp, indexes) can always be had from
 import logging
 from collections.abc import Callable, Iterator
 
-from broker.log.disk.files import Directory
-from broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
-from broker.wire.batch import (
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
+from ackproof.broker.wire.batch import (
     HEADER_BYTES,
     CorruptBatch,
     Extent,
@@ -20,7 +20,7 @@ from broker.wire.batch import (
     parse_batch,
     whole_batches_below,
 )
-from broker.wire.records import Record, records
+from ackproof.broker.wire.records import Record, records
 
 logger = logging.getLogger(__name__)
 

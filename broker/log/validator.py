@@ -7,10 +7,10 @@ limit on timestamps demands it. That the batch is sound in itself was checked be
 
 from kio.schema.errors import ErrorCode
 
-from broker.log.config import LOG_APPEND_TIME, MAX_LONG, LogConfig
-from broker.log.refused import RefusedBatch
-from broker.wire.batch import CorruptBatch, RecordBatch, TimestampType, with_append_time
-from broker.wire.records import records
+from ackproof.broker.log.config import LOG_APPEND_TIME, MAX_LONG, LogConfig
+from ackproof.broker.log.refused import RefusedBatch
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, TimestampType, with_append_time
+from ackproof.broker.wire.records import records
 
 _NO_TIMESTAMP = -1
 

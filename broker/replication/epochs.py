@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from broker.types import NO_EPOCH, LeaderEpoch, Offset
+from ackproof.broker.types import NO_EPOCH, LeaderEpoch, Offset
 
 UNKNOWN_OFFSET = Offset(-1)
 Entry = tuple[LeaderEpoch, Offset]

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import (
+from ackproof.broker.types import (
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,

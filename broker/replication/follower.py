@@ -7,8 +7,8 @@ of its own that is older still, and asks again (KIP-101, KIP-279). Answers are t
 phase and epoch that asked for them; whatever comes late or twice changes nothing.
 """
 
-from broker.replication.config import ReplicaConfig, Truncation
-from broker.replication.events import (
+from ackproof.broker.replication.config import ReplicaConfig, Truncation
+from ackproof.broker.replication.events import (
     AskEpoch,
     EpochEndOffset,
     Fetched,
@@ -17,8 +17,8 @@ from broker.replication.events import (
     LeaderAndIsr,
     LeaderLostRecords,
 )
-from broker.replication.local import Effects, LocalLog
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset
+from ackproof.broker.replication.local import Effects, LocalLog
+from ackproof.broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset
 
 
 class Follower:

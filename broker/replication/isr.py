@@ -7,7 +7,7 @@ proposed together (KIP-497), until it learns which one holds.
 
 from dataclasses import dataclass, replace
 
-from broker.types import BrokerId, ZkVersion
+from ackproof.broker.types import BrokerId, ZkVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from kio.schema.errors import ErrorCode
 
-from broker.replication.config import ReplicaConfig
-from broker.replication.epochs import UNKNOWN_OFFSET
-from broker.replication.events import (
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.epochs import UNKNOWN_OFFSET
+from ackproof.broker.replication.events import (
     DeleteRecords,
     FollowerFetch,
     IsrRefused,
@@ -26,11 +26,11 @@ from broker.replication.events import (
     Tick,
     WriteIsr,
 )
-from broker.replication.isr import IsrState
-from broker.replication.local import Effects, LocalLog
-from broker.replication.pending import PendingProduces, Waiting
-from broker.replication.remote import NEVER, RemoteReplica
-from broker.types import BrokerId, LeaderEpoch, Millis, Offset
+from ackproof.broker.replication.isr import IsrState
+from ackproof.broker.replication.local import Effects, LocalLog
+from ackproof.broker.replication.pending import PendingProduces, Waiting
+from ackproof.broker.replication.remote import NEVER, RemoteReplica
+from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, Offset
 
 
 def refuse(request: int, error: ErrorCode) -> Respond:

@@ -7,8 +7,8 @@ is the server's; nothing here knows what a record holds.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.replication.epochs import Epochs
-from broker.replication.events import (
+from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.replication.events import (
     AdvanceLogStart,
     Append,
     Batch,
@@ -18,7 +18,7 @@ from broker.replication.events import (
     Truncate,
     TruncateFully,
 )
-from broker.types import LeaderEpoch, Offset
+from ackproof.broker.types import LeaderEpoch, Offset
 
 Effects = tuple[Effect, ...]
 

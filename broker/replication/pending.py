@@ -9,7 +9,7 @@ gets there.
 from heapq import heappop, heappush
 from typing import TypeVar
 
-from broker.types import Millis, Offset, value
+from ackproof.broker.types import Millis, Offset, value
 
 Key = TypeVar("Key", Millis, Offset)
 

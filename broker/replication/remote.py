@@ -3,8 +3,8 @@
 Follows ``Replica.updateFetchStateOrThrow`` and ``ReplicaState.isCaughtUp`` of Kafka 3.x.
 """
 
-from broker.replication.epochs import UNKNOWN_OFFSET
-from broker.types import Millis, Offset, value
+from ackproof.broker.replication.epochs import UNKNOWN_OFFSET
+from ackproof.broker.types import Millis, Offset, value
 
 NEVER = Millis(-(2**62))
 """Longer ago than any lag time."""

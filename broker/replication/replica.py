@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.replication.config import ReplicaConfig
-from broker.replication.epochs import Entry
-from broker.replication.events import (
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.epochs import Entry
+from ackproof.broker.replication.events import (
     AskEpoch,
     DeleteRecords,
     EpochEndOffset,
@@ -44,12 +44,12 @@ from broker.replication.events import (
     Stopped,
     Tick,
 )
-from broker.replication.follower import Follower
-from broker.replication.leader import Leader, refuse
-from broker.replication.local import Effects, LocalLog, LogState
-from broker.replication.pending import PendingProduces
-from broker.replication.remote import RemoteReplica
-from broker.types import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, ZkVersion
+from ackproof.broker.replication.follower import Follower
+from ackproof.broker.replication.leader import Leader, refuse
+from ackproof.broker.replication.local import Effects, LocalLog, LogState
+from ackproof.broker.replication.pending import PendingProduces
+from ackproof.broker.replication.remote import RemoteReplica
+from ackproof.broker.types import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, ZkVersion
 
 __all__ = ["LogState", "Replica", "Role", "StaleEpoch"]
 

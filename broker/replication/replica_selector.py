@@ -12,8 +12,8 @@ Not handled: selectors of one's own, which in Kafka are classes on the class pat
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from broker.replication.remote import RemoteReplica
-from broker.types import BrokerId
+from ackproof.broker.replication.remote import RemoteReplica
+from ackproof.broker.types import BrokerId
 
 ReplicaSelector = Literal[
     "org.apache.kafka.common.replica.LeaderSelector",

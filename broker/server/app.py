@@ -15,37 +15,37 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Iterator
 from functools import partial
 from typing import Any
 
-from broker.config import BrokerConfig, Listener
-from broker.log.disk.checkpoints import MetaProperties
-from broker.log.manager import LogManager
-from broker.server.admin.config_admin import ConfigAdmin
-from broker.server.admin.config_changes import ConfigChanges
-from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.admin.topics import Topics
-from broker.server.controller.by_controller import ByController
-from broker.server.controller.control_fence import ControlFence
-from broker.server.coordination import tree
-from broker.server.coordinator import Coordinator
-from broker.server.environment import Environment, real
-from broker.server.gauges import take
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
-from broker.server.metadata_cache import MetadataCache
-from broker.server.metrics.meters import ZOOKEEPER_EXPIRES
-from broker.server.metrics.snapshot import Snapshot
-from broker.server.network.connections import ConnectionConfig, Connections
-from broker.server.replication.fetch_session_cache import FetchSessionCache
-from broker.server.replication.fetchers import Fetchers
-from broker.server.replication.partition import PartitionContext
-from broker.server.replication.purgatory import Purgatory
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.server.requests.context import Context
-from broker.server.requests.dispatch import Dispatcher
-from broker.server.requests.table import served
-from broker.server.schedule import carry_out_later, every
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.producer_ids import ProducerIds
-from broker.types import BrokerId
+from ackproof.broker.config import BrokerConfig, Listener
+from ackproof.broker.log.disk.checkpoints import MetaProperties
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.server.admin.config_admin import ConfigAdmin
+from ackproof.broker.server.admin.config_changes import ConfigChanges
+from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.admin.topics import Topics
+from ackproof.broker.server.controller.by_controller import ByController
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.coordination import tree
+from ackproof.broker.server.coordinator import Coordinator
+from ackproof.broker.server.environment import Environment, real
+from ackproof.broker.server.gauges import take
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.metrics.meters import ZOOKEEPER_EXPIRES
+from ackproof.broker.server.metrics.snapshot import Snapshot
+from ackproof.broker.server.network.connections import ConnectionConfig, Connections
+from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
+from ackproof.broker.server.replication.fetchers import Fetchers
+from ackproof.broker.server.replication.partition import PartitionContext
+from ackproof.broker.server.replication.purgatory import Purgatory
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.requests.dispatch import Dispatcher
+from ackproof.broker.server.requests.table import served
+from ackproof.broker.server.schedule import carry_out_later, every
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.producer_ids import ProducerIds
+from ackproof.broker.types import BrokerId
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +184,9 @@ class App:
         """The one place where it matters who coordinates."""
         spawn = partial(self._spawn, group)
         if self._config.led_by_leaders:
-            from broker.server.coordination.by_leaders import ByLeaders  # late: memory, if unused
+            from ackproof.broker.server.coordination.by_leaders import (
+                ByLeaders,  # late: memory, if unused
+            )
 
             return ByLeaders(self._config, self._zk, self._clock, spawn, clean=logs.clean)
         return ByController(self._config, self._zk, self._clock, self._fence, spawn)
@@ -272,7 +274,9 @@ class App:
         if listener is None:
             yield
             return
-        from broker.server.metrics.endpoint import MetricsEndpoint  # late: memory, if unused
+        from ackproof.broker.server.metrics.endpoint import (
+            MetricsEndpoint,  # late: memory, if unused
+        )
 
         def look() -> Snapshot:
             return take(

@@ -2,7 +2,7 @@
 
 import time
 
-from broker.types import Millis
+from ackproof.broker.types import Millis
 
 
 class Clock:

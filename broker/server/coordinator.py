@@ -9,15 +9,15 @@ for all partitions (:mod:`broker.server.controller.by_controller`), or each part
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from broker.controller.context import Context
-from broker.controller.events import Outcome
-from broker.replication.events import WriteIsr
-from broker.server.admin.topic_store import TopicStore
-from broker.server.metadata_cache import MetadataCache
-from broker.server.replication.partition import Partition
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.types import BrokerId, TopicPartition
-from broker.wire.messages.controlled_shutdown import (
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import Outcome
+from ackproof.broker.replication.events import WriteIsr
+from ackproof.broker.server.admin.topic_store import TopicStore
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.types import BrokerId, TopicPartition
+from ackproof.broker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )

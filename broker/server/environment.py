@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random, SystemRandom
 
-from broker.config import Listener
-from broker.log.disk.file_system import REAL, FileSystem
-from broker.server.clock import Clock
-from broker.server.network.acceptor import listening_socket
-from broker.server.zk.session import ClientFactory, kazoo_client
+from ackproof.broker.config import Listener
+from ackproof.broker.log.disk.file_system import REAL, FileSystem
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.network.acceptor import listening_socket
+from ackproof.broker.server.zk.session import ClientFactory, kazoo_client
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ What happens is counted where it happens (:mod:`broker.server.metrics.meters`).
 
 from collections.abc import Iterable
 
-from broker.controller.context import Context
-from broker.replication.replica import Role
-from broker.server.metrics.snapshot import ControllerGauges, PartitionGauges, Snapshot
-from broker.server.replication.fetch_session_cache import FetchSessionCache
-from broker.server.replication.partition import Partition
-from broker.server.replication.purgatory import Purgatory
+from ackproof.broker.controller.context import Context
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.metrics.snapshot import ControllerGauges, PartitionGauges, Snapshot
+from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.replication.purgatory import Purgatory
 
 
 def take(

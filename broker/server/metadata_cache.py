@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from broker.config import Listener
-from broker.types import (
+from ackproof.broker.config import Listener
+from ackproof.broker.types import (
     LEADER_DURING_DELETE,
     NO_BROKER_EPOCH,
     NO_CONTROLLER_EPOCH,
@@ -23,7 +23,10 @@ from broker.types import (
     LeaderEpoch,
     TopicPartition,
 )
-from broker.wire.messages.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
+from ackproof.broker.wire.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
 
 FIRST_UPDATE_S = 30.0
 

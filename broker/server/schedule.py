@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from broker.log.disk.steps import Steps
+from ackproof.broker.log.disk.steps import Steps
 
 Spawn = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
 """Starts a task that the broker owns: if it fails, the broker stops."""

@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from broker.types import value
-from broker.wire.framing import BytesLike
+from ackproof.broker.types import value
+from ackproof.broker.wire.framing import BytesLike
 
 HEADER_BYTES = 61
 MAGIC = 2

@@ -13,10 +13,10 @@ may have more behind it, by name (``_MORE_BEHIND``).
 import struct
 from typing import Final, NamedTuple, TypeVar
 
-from broker.wire.framing import BytesLike
-from broker.wire.message import Request, Response
-from broker.wire.reader import UNREADABLE, FlexibleReader, MalformedMessage, Reader
-from broker.wire.writer import FlexibleWriter, Writer
+from ackproof.broker.wire.framing import BytesLike
+from ackproof.broker.wire.message import Request, Response
+from ackproof.broker.wire.reader import UNREADABLE, FlexibleReader, MalformedMessage, Reader
+from ackproof.broker.wire.writer import FlexibleWriter, Writer
 
 Q = TypeVar("Q", bound=Request[Response])
 R = TypeVar("R", bound=Response)

@@ -10,15 +10,15 @@ is written by nobody else.
 import struct
 from typing import Final, TypeVar
 
-from broker.wire.messages.group_records import (
+from ackproof.broker.wire.messages.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from broker.wire.reader import UNREADABLE, Reader
-from broker.wire.writer import Writer
+from ackproof.broker.wire.reader import UNREADABLE, Reader
+from ackproof.broker.wire.writer import Writer
 
 __all__ = [
     "GroupMetadataKey",

@@ -7,9 +7,9 @@ it is written, silently: handlers name everything they know.
 
 from typing import ClassVar, Protocol, Self, TypeVar, dataclass_transform
 
-from broker.types import value
-from broker.wire.reader import Reader
-from broker.wire.writer import Writer
+from ackproof.broker.types import value
+from ackproof.broker.wire.reader import Reader
+from ackproof.broker.wire.writer import Writer
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Self, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.wire.framing import BytesLike
+from ackproof.broker.wire.framing import BytesLike
 
 T = TypeVar("T")
 

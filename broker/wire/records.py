@@ -13,7 +13,13 @@ from typing import NamedTuple, TypeVar
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_signed_varint, read_signed_varlong, read_unsigned_varint
 
-from broker.wire.batch import HEADER_BYTES, Compression, CorruptBatch, RecordBatch, TimestampType
+from ackproof.broker.wire.batch import (
+    HEADER_BYTES,
+    Compression,
+    CorruptBatch,
+    RecordBatch,
+    TimestampType,
+)
 
 DECOMPRESSED_BYTES_MAX = 100 * 2**20
 """What a batch may hold, as much as a whole request of ``socket.request.max.bytes`` may by default:

@@ -5,8 +5,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Protocol
 
-from broker.wire.framing import BytesLike, FrameWriter
-from broker.wire.reader import NIL
+from ackproof.broker.wire.framing import BytesLike, FrameWriter
+from ackproof.broker.wire.reader import NIL
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")

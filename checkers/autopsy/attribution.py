@@ -33,8 +33,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.autopsy.scene import FaultSeen, Reign
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.autopsy.scene import FaultSeen, Reign
 
 UNTOLD = -2
 """A later leader may have come without it: where its log ended is not told."""

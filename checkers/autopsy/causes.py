@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.arrays import Array
-from checkers.autopsy.attribution import Lost
-from checkers.autopsy.copies import Copies
-from checkers.autopsy.explaining import Story
-from checkers.autopsy.kinds import EXPECTED, Kind
-from checkers.autopsy.telling import sentence
-from checkers.verdict import Cause
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.autopsy.attribution import Lost
+from ackproof.checkers.autopsy.copies import Copies
+from ackproof.checkers.autopsy.explaining import Story
+from ackproof.checkers.autopsy.kinds import EXPECTED, Kind
+from ackproof.checkers.autopsy.telling import sentence
+from ackproof.checkers.verdict import Cause
 
 TOLD_MAX = 20
 """Of each partition and anomaly; a driver is given no more, however long the history is."""

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.raw_logs.records import Undecodable, contents
-from checkers.raw_logs.segments import Batch, OtherFormat, RawLog
-from history.payload import Identity
-from history.storage import AnyPath
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.raw_logs.records import Undecodable, contents
+from ackproof.checkers.raw_logs.segments import Batch, OtherFormat, RawLog
+from ackproof.history.payload import Identity
+from ackproof.history.storage import AnyPath
 
 Copies = Mapping[int, Sequence[int]]
 """By offset, the brokers whose logs hold the record that was acked there, if any does."""

@@ -27,14 +27,14 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.autopsy.attribution import Lost
-from checkers.autopsy.explaining import Story, faults_on
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.scene import Scene
-from checkers.cluster.faults import FOREVER
-from checkers.partition.indexes import Fate, PartitionHistory
-from history.cell import LIBRDKAFKA
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.autopsy.attribution import Lost
+from ackproof.checkers.autopsy.explaining import Story, faults_on
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.scene import Scene
+from ackproof.checkers.cluster.faults import FOREVER
+from ackproof.checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.history.cell import LIBRDKAFKA
 
 
 def deduplicated(

@@ -6,11 +6,11 @@ explains.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from checkers.arrays import NONE, Array
-from checkers.autopsy.attribution import UNTOLD, Group, Lost
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene
-from checkers.timeline.cuts import Cut
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.autopsy.attribution import UNTOLD, Group, Lost
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene
+from ackproof.checkers.timeline.cuts import Cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene, Sender
-from checkers.cluster.faults import FOREVER, FaultFacts, Partition
-from checkers.cluster.observed import Absence, Observed, Span, State
-from checkers.promises.surroundings import Surroundings
-from checkers.promises.terms import clean, strike
-from checkers.timeline.cuts import Cut
-from checkers.timeline.known import Timeline
-from checkers.timeline.words import Word
-from history.cell import Cell, as_text, is_program
-from history.storage import AnyPath
+from ackproof.checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene, Sender
+from ackproof.checkers.cluster.faults import FOREVER, FaultFacts, Partition
+from ackproof.checkers.cluster.observed import Absence, Observed, Span, State
+from ackproof.checkers.promises.surroundings import Surroundings
+from ackproof.checkers.promises.terms import clean, strike
+from ackproof.checkers.timeline.cuts import Cut
+from ackproof.checkers.timeline.known import Timeline
+from ackproof.checkers.timeline.words import Word
+from ackproof.history.cell import Cell, as_text, is_program
+from ackproof.history.storage import AnyPath
 
 _UNKNOWN = -1
 _NS_PER_MS = 1_000_000

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from checkers.autopsy.causes import Place, told
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.performing import Autopsies
-from checkers.autopsy.rows import of_rows
-from checkers.autopsy.scene import FaultSeen, Scene
-from checkers.autopsy.telling import cut_words, labels
-from checkers.replicas.divergence import DIVERGENT, Parting
-from checkers.timeline.cuts import Cut
-from checkers.verdict import Cause
+from ackproof.checkers.autopsy.causes import Place, told
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.performing import Autopsies
+from ackproof.checkers.autopsy.rows import of_rows
+from ackproof.checkers.autopsy.scene import FaultSeen, Scene
+from ackproof.checkers.autopsy.telling import cut_words, labels
+from ackproof.checkers.replicas.divergence import DIVERGENT, Parting
+from ackproof.checkers.timeline.cuts import Cut
+from ackproof.checkers.verdict import Cause
 
 _NO_EPOCH = -1
 

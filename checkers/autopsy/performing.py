@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE, Array
-from checkers.autopsy.attribution import Lost, groups
-from checkers.autopsy.causes import Place, cause, held_responsible, told
-from checkers.autopsy.copies import LOOKED_FOR_MAX, copies
-from checkers.autopsy.deduplication import deduplicated
-from checkers.autopsy.explaining import Around, Story, story
-from checkers.autopsy.rows import AUTOPSY, autopsies
-from checkers.autopsy.scene import Reign, Scene
-from checkers.autopsy.shown import Shown, seen_columns, watermark
-from checkers.partition.indexes import PartitionHistory
-from checkers.promises.standing import standings
-from checkers.promises.terms import Terms
-from checkers.reads.anomalies import Found
-from checkers.verdict import Cause
-from history.payload import Identity
-from history.storage import located
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.autopsy.attribution import Lost, groups
+from ackproof.checkers.autopsy.causes import Place, cause, held_responsible, told
+from ackproof.checkers.autopsy.copies import LOOKED_FOR_MAX, copies
+from ackproof.checkers.autopsy.deduplication import deduplicated
+from ackproof.checkers.autopsy.explaining import Around, Story, story
+from ackproof.checkers.autopsy.rows import AUTOPSY, autopsies
+from ackproof.checkers.autopsy.scene import Reign, Scene
+from ackproof.checkers.autopsy.shown import Shown, seen_columns, watermark
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.promises.standing import standings
+from ackproof.checkers.promises.terms import Terms
+from ackproof.checkers.reads.anomalies import Found
+from ackproof.checkers.verdict import Cause
+from ackproof.history.payload import Identity
+from ackproof.history.storage import located
 
 LOST = "lost"
 

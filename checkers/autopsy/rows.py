@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE, Array
-from checkers.autopsy.attribution import Lost
-from checkers.autopsy.copies import Copies
-from checkers.autopsy.explaining import Story
-from checkers.autopsy.scene import Scene
-from checkers.verdict import ANOMALIES
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.autopsy.attribution import Lost
+from ackproof.checkers.autopsy.copies import Copies
+from ackproof.checkers.autopsy.explaining import Story
+from ackproof.checkers.autopsy.scene import Scene
+from ackproof.checkers.verdict import ANOMALIES
 
 _BROKERS = pa.list_(pa.int32())
 AUTOPSY = pa.struct(

@@ -7,8 +7,8 @@ for what nobody knows.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from checkers.cluster.observed import Absence
-from checkers.timeline.cuts import Cut
+from ackproof.checkers.cluster.observed import Absence
+from ackproof.checkers.timeline.cuts import Cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

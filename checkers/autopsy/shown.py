@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE, Array
-from checkers.autopsy.attribution import Lost
-from checkers.autopsy.explaining import Story
-from checkers.autopsy.scene import Reign, Scene
-from checkers.partition.indexes import PartitionHistory
-from checkers.reads.anomalies import Found
-from checkers.reads.claims import ACK
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.autopsy.attribution import Lost
+from ackproof.checkers.autopsy.explaining import Story
+from ackproof.checkers.autopsy.scene import Reign, Scene
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.reads.anomalies import Found
+from ackproof.checkers.reads.claims import ACK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

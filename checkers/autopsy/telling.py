@@ -4,10 +4,10 @@ other stories are told in, too."""
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from checkers.autopsy.explaining import Story
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.scene import FaultSeen
-from checkers.timeline.cuts import Cut
+from ackproof.checkers.autopsy.explaining import Story
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.scene import FaultSeen
+from ackproof.checkers.timeline.cuts import Cut
 
 _NS_PER_S = 1_000_000_000
 _NAMED_MAX = 3

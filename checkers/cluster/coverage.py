@@ -25,8 +25,8 @@ led. Nor while a fault befell the clients themselves.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from checkers.cluster.faults import FOREVER, SILENT, FaultFacts, Partition
-from checkers.cluster.observed import (
+from ackproof.checkers.cluster.faults import FOREVER, SILENT, FaultFacts, Partition
+from ackproof.checkers.cluster.observed import (
     NEVER,
     OBSERVATION_LAG_NS,
     Observation,
@@ -34,7 +34,7 @@ from checkers.cluster.observed import (
     Span,
     State,
 )
-from history.cell import Cell
+from ackproof.history.cell import Cell
 
 ALLOWED_FOR_NS = 2_000_000_000
 """Clients need this much to hear of a new leader and to be answered: their metadata requests and

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from history.manifest import PlannedFault
+from ackproof.history.manifest import PlannedFault
 
 Partition = tuple[str, int]
 """Topic and number."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from checkers.cluster.faults import FOREVER, Partition
+from ackproof.checkers.cluster.faults import FOREVER, Partition
 
 OBSERVATION_LAG_NS = 1_000_000_000
 """A change is in the table within this time after it took place. Reading the view takes

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from checkers.cluster.faults import FOREVER, FaultFacts
-from checkers.cluster.observed import Span
-from history.manifest import PlannedRun
+from ackproof.checkers.cluster.faults import FOREVER, FaultFacts
+from ackproof.checkers.cluster.observed import Span
+from ackproof.history.manifest import PlannedRun
 
 _NS_PER_MS = 1_000_000
 

@@ -8,7 +8,7 @@ at the start and the end of the workload bounds what lies between.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from history.manifest import PlannedWriter
+from ackproof.history.manifest import PlannedWriter
 
 SKEW_ALLOWED_NS = 500_000_000
 """A clock that is further off is a finding: at this bound a fault's edges blur by a second in all,

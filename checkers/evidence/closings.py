@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.cluster.faults import Partition
-from history import reader, storage
-from history.errors import DamagedFiles
-from history.names import CLOSED_SUFFIX, Stem
-from history.reader import Listed
-from history.storage import AnyPath, StoredPath, each
+from ackproof.checkers.cluster.faults import Partition
+from ackproof.history import reader, storage
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.names import CLOSED_SUFFIX, Stem
+from ackproof.history.reader import Listed
+from ackproof.history.storage import AnyPath, StoredPath, each
 
 File = tuple[str, str, Partition | None]
 """Table, writer and, of a partitioned table, topic and partition."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from history import storage
-from history.manifest import PlannedRun
-from history.storage import AnyPath, StoredPath, each
+from ackproof.history import storage
+from ackproof.history.manifest import PlannedRun
+from ackproof.history.storage import AnyPath, StoredPath, each
 
 TOLD_MAX = 5
 """Findings on single files."""

@@ -6,8 +6,8 @@ Nothing here makes a verdict. What is not there, or not whole, is None: unknown 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from checkers.verdict import Failover, ZooKeeperWork
-from history.manifest import PlannedFailover, PlannedRun
+from ackproof.checkers.verdict import Failover, ZooKeeperWork
+from ackproof.history.manifest import PlannedFailover, PlannedRun
 
 Row = Mapping[str, Any]
 

@@ -24,12 +24,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from checkers.cluster.faults import FaultFacts
-from checkers.evidence.gaps import UNJUDGED
-from history import names, reader
-from history.errors import DamagedFiles
-from history.manifest import PlannedRun
-from history.storage import AnyPath
+from ackproof.checkers.cluster.faults import FaultFacts
+from ackproof.checkers.evidence.gaps import UNJUDGED
+from ackproof.history import names, reader
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.manifest import PlannedRun
+from ackproof.history.storage import AnyPath
 
 
 def crashes_of(

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.cluster.faults import FOREVER, RESTARTS, SILENT, FaultFacts
-from history import last_words
-from history.storage import AnyPath, matching
+from ackproof.checkers.cluster.faults import FOREVER, RESTARTS, SILENT, FaultFacts
+from ackproof.history import last_words
+from ackproof.history.storage import AnyPath, matching
 
 Row = Mapping[str, Any]
 

@@ -4,10 +4,10 @@ missing."""
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from checkers.cluster.faults import FOREVER, FaultFacts, possible
-from checkers.evidence import steps
-from checkers.evidence.gaps import Gap
-from history.manifest import PlannedRun
+from ackproof.checkers.cluster.faults import FOREVER, FaultFacts, possible
+from ackproof.checkers.evidence import steps
+from ackproof.checkers.evidence.gaps import Gap
+from ackproof.history.manifest import PlannedRun
 
 
 def fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Gap]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.arrays import Array
+from ackproof.checkers.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

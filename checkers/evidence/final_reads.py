@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.cluster.faults import Partition
-from checkers.evidence.final_read import FinalRead
-from checkers.evidence.gaps import Gap
-from history.manifest import PlannedRun
+from ackproof.checkers.cluster.faults import Partition
+from ackproof.checkers.evidence.final_read import FinalRead
+from ackproof.checkers.evidence.gaps import Gap
+from ackproof.history.manifest import PlannedRun
 
 Row = Mapping[str, Any]
 

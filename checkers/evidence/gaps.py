@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from history.schema import CONSUMPTION, MEASURES
+from ackproof.history.schema import CONSUMPTION, MEASURES
 
 UNJUDGED = CONSUMPTION | MEASURES | {"collected"}
 """Tables whose evidence no cell lacks: what is missing of them is told. What consumers recorded may

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from history.manifest import PlannedRun
+from ackproof.history.manifest import PlannedRun
 
 
 def findings(planned: PlannedRun) -> Iterator[str]:

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.cluster.faults import FOREVER
-from checkers.cluster.observed import NEVER, Span
-from checkers.evidence.clocks import SKEW_ALLOWED_NS
-from checkers.evidence.run import RunEvidence
-from history.cell import Cell
+from ackproof.checkers.cluster.faults import FOREVER
+from ackproof.checkers.cluster.observed import NEVER, Span
+from ackproof.checkers.evidence.clocks import SKEW_ALLOWED_NS
+from ackproof.checkers.evidence.run import RunEvidence
+from ackproof.history.cell import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

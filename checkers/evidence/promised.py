@@ -3,15 +3,15 @@ tables tell."""
 
 from dataclasses import replace
 
-from checkers.cluster.faults import FOREVER, Partition
-from checkers.cluster.observed import OBSERVATION_LAG_NS
-from checkers.cluster.reach import settle_ns
-from checkers.evidence.run import RunEvidence
-from checkers.promises.agreement import Agreement, agreement
-from checkers.promises.surroundings import Surroundings
-from checkers.promises.terms import Terms, shown_terms, terms
-from history.cell import Cell
-from history.manifest import PlannedGroup
+from ackproof.checkers.cluster.faults import FOREVER, Partition
+from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS
+from ackproof.checkers.cluster.reach import settle_ns
+from ackproof.checkers.evidence.run import RunEvidence
+from ackproof.checkers.promises.agreement import Agreement, agreement
+from ackproof.checkers.promises.surroundings import Surroundings
+from ackproof.checkers.promises.terms import Terms, shown_terms, terms
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedGroup
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"

@@ -10,30 +10,30 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.cluster.faults import FaultFacts, Partition, faults_of
-from checkers.cluster.observed import Absence, Observation, Span, absences
-from checkers.cluster.reach import settle_ns
-from checkers.evidence import closings, costs, gaps, outside, steps, times
-from checkers.evidence.clocks import Clocks
-from checkers.evidence.collected_files import CollectedFiles, collected_files
-from checkers.evidence.crashes import came, crashes_of, told_apart
-from checkers.evidence.ends import End, unaccounted
-from checkers.evidence.fault_proofs import fault_gaps, not_settled, unrecorded
-from checkers.evidence.final_read import FinalRead
-from checkers.evidence.final_reads import ReadFacts, ends_not_met, read_gaps, reads_of
-from checkers.evidence.gaps import UNJUDGED, Gap, folded
-from checkers.evidence.writers import Writers
-from checkers.raw_logs.directories import Logs, logs_of
-from checkers.timeline.cuts import Cut, cuts_of
-from checkers.timeline.lines import nonsense
-from checkers.timeline.words import Word, orders_of, words_of
-from history import reader
-from history.cell import Cell
-from history.errors import DamagedFiles
-from history.manifest import PlannedRun, identity_of
-from history.reader import Listed
-from history.schema import MEASURES
-from history.storage import AnyPath
+from ackproof.checkers.cluster.faults import FaultFacts, Partition, faults_of
+from ackproof.checkers.cluster.observed import Absence, Observation, Span, absences
+from ackproof.checkers.cluster.reach import settle_ns
+from ackproof.checkers.evidence import closings, costs, gaps, outside, steps, times
+from ackproof.checkers.evidence.clocks import Clocks
+from ackproof.checkers.evidence.collected_files import CollectedFiles, collected_files
+from ackproof.checkers.evidence.crashes import came, crashes_of, told_apart
+from ackproof.checkers.evidence.ends import End, unaccounted
+from ackproof.checkers.evidence.fault_proofs import fault_gaps, not_settled, unrecorded
+from ackproof.checkers.evidence.final_read import FinalRead
+from ackproof.checkers.evidence.final_reads import ReadFacts, ends_not_met, read_gaps, reads_of
+from ackproof.checkers.evidence.gaps import UNJUDGED, Gap, folded
+from ackproof.checkers.evidence.writers import Writers
+from ackproof.checkers.raw_logs.directories import Logs, logs_of
+from ackproof.checkers.timeline.cuts import Cut, cuts_of
+from ackproof.checkers.timeline.lines import nonsense
+from ackproof.checkers.timeline.words import Word, orders_of, words_of
+from ackproof.history import reader
+from ackproof.history.cell import Cell
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.manifest import PlannedRun, identity_of
+from ackproof.history.reader import Listed
+from ackproof.history.schema import MEASURES
+from ackproof.history.storage import AnyPath
 
 SMALL_TABLES = (
     "phases",  # first: they say within which time the rows of the others may be

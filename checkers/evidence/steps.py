@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.cluster.observed import Span
-from history.schema import INTERRUPTED
+from ackproof.checkers.cluster.observed import Span
+from ackproof.history.schema import INTERRUPTED
 
 Row = Mapping[str, Any]
 

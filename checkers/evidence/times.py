@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.cluster.faults import FOREVER
-from checkers.cluster.observed import Span
-from checkers.evidence import steps
-from history.validation import TIMES, other
+from ackproof.checkers.cluster.faults import FOREVER
+from ackproof.checkers.cluster.observed import Span
+from ackproof.checkers.evidence import steps
+from ackproof.history.validation import TIMES, other
 
 EVER = Span(0, FOREVER)
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from checkers.cluster.faults import FaultFacts, Partition
-from checkers.evidence import crashes
-from checkers.evidence.closings import Closings, File, file_of, other_length
-from checkers.evidence.gaps import UNJUDGED, Gap
-from history import names
-from history.errors import DamagedFiles
-from history.manifest import PlannedRun, PlannedWriter
-from history.reader import Listed
-from history.schema import CONSUMPTION, TABLES
-from history.sessions import LIBRARY, SHOWN_NOTHING, in_words
-from history.storage import AnyPath, StoredPath, each
+from ackproof.checkers.cluster.faults import FaultFacts, Partition
+from ackproof.checkers.evidence import crashes
+from ackproof.checkers.evidence.closings import Closings, File, file_of, other_length
+from ackproof.checkers.evidence.gaps import UNJUDGED, Gap
+from ackproof.history import names
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.manifest import PlannedRun, PlannedWriter
+from ackproof.history.reader import Listed
+from ackproof.history.schema import CONSUMPTION, TABLES
+from ackproof.history.sessions import LIBRARY, SHOWN_NOTHING, in_words
+from ackproof.history.storage import AnyPath, StoredPath, each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

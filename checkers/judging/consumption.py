@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from checkers.evidence.run import RunEvidence
-from checkers.reads import commits, shown
-from checkers.reads.consumers import Counted
-from checkers.reads.planned import clients_of
-from checkers.reads.shown import added
-from checkers.reconciling.partition_totals import Totals
-from checkers.verdict import ClientCounts, Consumption, GroupCounts
-from history.cell import Cell
-from history.manifest import PlannedWriter
+from ackproof.checkers.evidence.run import RunEvidence
+from ackproof.checkers.reads import commits, shown
+from ackproof.checkers.reads.consumers import Counted
+from ackproof.checkers.reads.planned import clients_of
+from ackproof.checkers.reads.shown import added
+from ackproof.checkers.reconciling.partition_totals import Totals
+from ackproof.checkers.verdict import ClientCounts, Consumption, GroupCounts
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedWriter
 
 Partitions = Sequence[Sequence[Counted] | None]
 """What was counted of each partition of a cell; None of one that was not reconciled."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from checkers.judging.liveness import Living
-from checkers.promises.standing import Standing, examined, name
-from history.cell import Cell
+from ackproof.checkers.judging.liveness import Living
+from ackproof.checkers.promises.standing import Standing, examined, name
+from ackproof.history.cell import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ one whose leader changed is promised what was acked later. Here these are counte
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from checkers.judging.facts import Facts
-from checkers.judging.liveness import Living
-from checkers.promises.standing import (
+from ackproof.checkers.judging.facts import Facts
+from ackproof.checkers.judging.liveness import Living
+from ackproof.checkers.promises.standing import (
     BY_THE_DEPOSED,
     COMPARED,
     COORDINATED,
@@ -23,9 +23,9 @@ from checkers.promises.standing import (
     Standing,
     looked,
 )
-from checkers.replicas.divergence import DIVERGENT
-from checkers.transactions.counted import LOOKED, TRANSACTIONS
-from history.cell import Cell
+from ackproof.checkers.replicas.divergence import DIVERGENT
+from ackproof.checkers.transactions.counted import LOOKED, TRANSACTIONS
+from ackproof.history.cell import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

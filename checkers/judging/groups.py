@@ -10,13 +10,13 @@ it did not, too little time passed to blame anybody.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from checkers.arrays import NONE
-from checkers.cluster.observed import OBSERVATION_LAG_NS
-from checkers.evidence.peace import peace_of
-from checkers.evidence.run import RunEvidence
-from checkers.judging.liveness import Living
-from checkers.reconciling.partition_totals import PartitionTotals
-from history.manifest import PlannedCell, PlannedGroup
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS
+from ackproof.checkers.evidence.peace import peace_of
+from ackproof.checkers.evidence.run import RunEvidence
+from ackproof.checkers.judging.liveness import Living
+from ackproof.checkers.reconciling.partition_totals import PartitionTotals
+from ackproof.history.manifest import PlannedCell, PlannedGroup
 
 Counts = Mapping[str, int | None]
 

@@ -11,9 +11,9 @@ pass; and a loss of which nobody knows whether it was promised is neither.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from checkers.catalogue import CATALOGUE
-from checkers.judging.facts import Facts
-from checkers.judging.findings import (
+from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.judging.facts import Facts
+from ackproof.checkers.judging.findings import (
     Finding,
     acks_ascend,
     agreeing,
@@ -31,7 +31,7 @@ from checkers.judging.findings import (
     told_by_all_in_sync,
     transacted,
 )
-from checkers.reads.anomalies import (
+from ackproof.checkers.reads.anomalies import (
     COMMIT_LOST,
     COMMIT_REGRESSED,
     INCONSISTENT,
@@ -41,7 +41,7 @@ from checkers.reads.anomalies import (
     UNSEEN,
     VANISHED,
 )
-from checkers.transactions.anomalies import (
+from ackproof.checkers.transactions.anomalies import (
     ABORTED_READ,
     G1C,
     LOST_COMMIT,
@@ -53,7 +53,7 @@ from checkers.transactions.anomalies import (
     TWICE,
     ZOMBIE,
 )
-from checkers.verdict import Guarantee, Verdict
+from ackproof.checkers.verdict import Guarantee, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

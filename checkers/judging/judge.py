@@ -8,29 +8,34 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from checkers.autopsy.causes import in_order
-from checkers.catalogue import CATALOGUE
-from checkers.cluster import coverage
-from checkers.cluster.faults import Partition
-from checkers.evidence import costs, gaps
-from checkers.evidence.promised import agreement_of, committed_terms_of, shown_terms_of, terms_of
-from checkers.evidence.run import RunEvidence
-from checkers.judging import liveness
-from checkers.judging.consumption import consumption
-from checkers.judging.facts import Facts, Readers
-from checkers.judging.groups import groups_recover
-from checkers.judging.guarantees import campaign_verdict, judged, verdict
-from checkers.measures import latency, outages
-from checkers.partition.sequences import RANGE, missing
-from checkers.promises.standing import Standing, name
-from checkers.reads.planned import AT_LEAST_ONCE, consumers_of
-from checkers.reconciling.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
-from checkers.reconciling.partition_totals import PartitionTotals, Totals
-from checkers.transactions.looking import CellTransactions
-from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
-from history.cell import Cell
-from history.manifest import PlannedCell
-from history.printable import printable
+from ackproof.checkers.autopsy.causes import in_order
+from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.cluster import coverage
+from ackproof.checkers.cluster.faults import Partition
+from ackproof.checkers.evidence import costs, gaps
+from ackproof.checkers.evidence.promised import (
+    agreement_of,
+    committed_terms_of,
+    shown_terms_of,
+    terms_of,
+)
+from ackproof.checkers.evidence.run import RunEvidence
+from ackproof.checkers.judging import liveness
+from ackproof.checkers.judging.consumption import consumption
+from ackproof.checkers.judging.facts import Facts, Readers
+from ackproof.checkers.judging.groups import groups_recover
+from ackproof.checkers.judging.guarantees import campaign_verdict, judged, verdict
+from ackproof.checkers.measures import latency, outages
+from ackproof.checkers.partition.sequences import RANGE, missing
+from ackproof.checkers.promises.standing import Standing, name
+from ackproof.checkers.reads.planned import AT_LEAST_ONCE, consumers_of
+from ackproof.checkers.reconciling.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
+from ackproof.checkers.reconciling.partition_totals import PartitionTotals, Totals
+from ackproof.checkers.transactions.looking import CellTransactions
+from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedCell
+from ackproof.history.printable import printable
 
 
 def campaign_result(

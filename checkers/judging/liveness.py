@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checkers.cluster.faults import FOREVER, FaultFacts, Partition
-from checkers.cluster.observed import OBSERVATION_LAG_NS, Observation
-from checkers.evidence.ends import End
-from history.cell import Cell
-from history.manifest import PlannedRun
+from ackproof.checkers.cluster.faults import FOREVER, FaultFacts, Partition
+from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS, Observation
+from ackproof.checkers.evidence.ends import End
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedRun
 
 Row = Mapping[str, Any]
 

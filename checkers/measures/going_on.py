@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.cluster.observed import OBSERVATION_LAG_NS, Span
-from checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS, Span
+from ackproof.checkers.partition.indexes import Fate, PartitionHistory
 
 COUNTS = ("went_on", "owed_since", "holders")
 

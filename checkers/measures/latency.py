@@ -21,9 +21,9 @@ from math import ceil
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.partition.indexes import Fate, PartitionHistory
-from checkers.verdict import Latency
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.checkers.verdict import Latency
 
 BIN = 1.01
 """The ratio of two edges."""

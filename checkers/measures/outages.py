@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.cluster.reach import FaultWindows
-from checkers.partition.indexes import Fate, PartitionHistory
-from checkers.verdict import Outages, Unavailable
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.cluster.reach import FaultWindows
+from ackproof.checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.checkers.verdict import Outages, Unavailable
 
 OUTAGE_MIN_NS = 500_000_000
 """Ten times what an ack takes on a busy machine, and a sixth of a short session timeout."""

@@ -9,12 +9,12 @@ from functools import cache
 
 import pyarrow as pa
 
-from checkers.evidence.times import ANY, Expected
-from history import names, reader, storage, validation
-from history.errors import DamagedFiles
-from history.names import CLOSED_SUFFIX
-from history.schema import TABLES
-from history.storage import AnyPath, located
+from ackproof.checkers.evidence.times import ANY, Expected
+from ackproof.history import names, reader, storage, validation
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.names import CLOSED_SUFFIX
+from ackproof.history.schema import TABLES
+from ackproof.history.storage import AnyPath, located
 
 
 def read(

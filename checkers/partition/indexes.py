@@ -17,13 +17,13 @@ from functools import cached_property
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.cluster.reach import FaultWindows
-from checkers.evidence.final_read import FinalRead
-from checkers.partition.overtaking import overtaken, stream_numbers
-from checkers.raw_logs.sessions import UNTOLD, Written
-from checkers.timeline.known import Timeline
-from history.payload import Identity
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.cluster.reach import FaultWindows
+from ackproof.checkers.evidence.final_read import FinalRead
+from ackproof.checkers.partition.overtaking import overtaken, stream_numbers
+from ackproof.checkers.raw_logs.sessions import UNTOLD, Written
+from ackproof.checkers.timeline.known import Timeline
+from ackproof.history.payload import Identity
 
 SEND_COLUMNS = ("cell", "producer", "sequence", "type", "time", "offset", "due")
 LOG_COLUMNS = ("offset", "leader_epoch", "cell", "producer", "sequence")

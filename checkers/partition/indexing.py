@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE, Array, codes_of, numbers_of
-from checkers.cluster.reach import NO_FAULTS, FaultWindows
-from checkers.evidence.final_read import FinalRead
-from checkers.partition.indexes import Fate, PartitionHistory
-from checkers.partition.numbering import first_positions, part_by_part, record_numbers
-from checkers.timeline.known import UNSEEN, Timeline
-from history.schema import SendType
+from ackproof.checkers.arrays import NONE, Array, codes_of, numbers_of
+from ackproof.checkers.cluster.reach import NO_FAULTS, FaultWindows
+from ackproof.checkers.evidence.final_read import FinalRead
+from ackproof.checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.checkers.partition.numbering import first_positions, part_by_part, record_numbers
+from ackproof.checkers.timeline.known import UNSEEN, Timeline
+from ackproof.history.schema import SendType
 
 _IDENTITY = ["cell", "producer", "sequence"]
 

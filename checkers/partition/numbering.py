@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import Array
+from ackproof.checkers.arrays import Array
 
 ADDRESSES_A_ROW = 4
 """Of so many no more than one need be in use. A quarter is not rare: the rows are of sends and of

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from checkers.arrays import Array
-from checkers.partition.numbering import dense, streams_of
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.partition.numbering import dense, streams_of
 
 _NARROW = 2**15
 _FAR = 2**62

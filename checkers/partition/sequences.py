@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.partition.indexes import PartitionHistory
-from history.sessions import producer_of_session
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.history.sessions import producer_of_session
 
 RANGE = 64
 """Numbers that are counted together, for each partition of a cell: a range then holds about so many

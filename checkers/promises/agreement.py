@@ -20,16 +20,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from checkers.cluster.faults import FOREVER, SILENTLY, UNCLEANLY, UNSYNCED, FaultFacts, Partition
-from checkers.cluster.observed import Observed, Span, State
-from checkers.promises.standing import Standing
-from checkers.promises.surroundings import Surroundings
-from checkers.promises.terms import (
+from ackproof.checkers.cluster.faults import (
+    FOREVER,
+    SILENTLY,
+    UNCLEANLY,
+    UNSYNCED,
+    FaultFacts,
+    Partition,
+)
+from ackproof.checkers.cluster.observed import Observed, Span, State
+from ackproof.checkers.promises.standing import Standing
+from ackproof.checkers.promises.surroundings import Surroundings
+from ackproof.checkers.promises.terms import (
     ordered_elections,
     strike,
     unclean_elections,
 )
-from history.cell import Cell
+from ackproof.history.cell import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

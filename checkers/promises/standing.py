@@ -5,8 +5,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.promises.terms import Terms
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.promises.terms import Terms
 
 REORDERED_ACKED = "reordered acked"
 """What the acked ones of the reordered records are counted as."""

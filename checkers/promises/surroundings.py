@@ -10,8 +10,8 @@ follower, a client or a topic does not.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from checkers.cluster.faults import FOREVER, FaultFacts
-from checkers.cluster.observed import Observed, Span
+from ackproof.checkers.cluster.faults import FOREVER, FaultFacts
+from ackproof.checkers.cluster.observed import Observed, Span
 
 DISKS_THAT_SERVE = frozenset({"slow-disk", "disk-full"})
 """Faults of a disk that keep no controller from telling what it has decided: it writes that to

@@ -15,8 +15,8 @@ back: it may come back only when it has caught up. The promise ends when every m
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from checkers.cluster.faults import FaultFacts
-from checkers.cluster.observed import Observed, Span, State
+from ackproof.checkers.cluster.faults import FaultFacts
+from ackproof.checkers.cluster.observed import Observed, Span, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,25 @@ observation's lag, that of an election by the time until a deposed leader has he
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from checkers.cluster.faults import FOREVER, SILENTLY, UNCLEANLY, UNSYNCED, FaultFacts, Partition
-from checkers.cluster.observed import NO_LEADER, OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, State
-from checkers.promises.surroundings import Surroundings
-from checkers.promises.survivors import voided
-from history.cell import Cell
+from ackproof.checkers.cluster.faults import (
+    FOREVER,
+    SILENTLY,
+    UNCLEANLY,
+    UNSYNCED,
+    FaultFacts,
+    Partition,
+)
+from ackproof.checkers.cluster.observed import (
+    NO_LEADER,
+    OBSERVATION_LAG_NS,
+    UNKNOWN,
+    Observed,
+    Span,
+    State,
+)
+from ackproof.checkers.promises.surroundings import Surroundings
+from ackproof.checkers.promises.survivors import voided
+from ackproof.history.cell import Cell
 
 PAUSE_CLIENT = "pause-client"
 

@@ -2,7 +2,7 @@
 of a directory: a line with the format's version, 0, one with how many there are, and one for each
 partition, ``topic partition offset`` (Kafka's *OffsetCheckpointFile*)."""
 
-from history.storage import AnyPath
+from ackproof.history.storage import AnyPath
 
 FILE = "replication-offset-checkpoint"
 

@@ -7,7 +7,7 @@ partitions on as many brokers as there are.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from history.storage import AnyPath, directories
+from ackproof.history.storage import AnyPath, directories
 
 Logs = Mapping[str, Sequence[tuple[int, AnyPath]]]
 """By the name of a log's directory, ``t-0``: brokers, in order, and where each has one."""

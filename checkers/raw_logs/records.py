@@ -12,9 +12,9 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from checkers.raw_logs.kio_records import SerialError, i64, read_record
-from checkers.raw_logs.segments import Batch
-from history.payload import Identity, decode
+from ackproof.checkers.raw_logs.kio_records import SerialError, i64, read_record
+from ackproof.checkers.raw_logs.segments import Batch
+from ackproof.history.payload import Identity, decode
 
 _CODEC = 0x07
 _CONTROL = 0x20

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from crc32c import crc32c
 
-from history.storage import AnyPath, matching
+from ackproof.history.storage import AnyPath, matching
 
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")

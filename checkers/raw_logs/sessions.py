@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from checkers.raw_logs.segments import Batch, OtherFormat, RawLog
-from history.storage import AnyPath
+from ackproof.checkers.raw_logs.segments import Batch, OtherFormat, RawLog
+from ackproof.history.storage import AnyPath
 
 _UNKNOWN = -1
 _SEQUENCES = 2**31

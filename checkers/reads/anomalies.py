@@ -13,20 +13,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import Array
-from checkers.cluster.faults import FOREVER
-from checkers.cluster.observed import NEVER, Span
-from checkers.cluster.reach import NO_FAULTS, FaultWindows
-from checkers.partition.indexes import PartitionHistory
-from checkers.promises import standing
-from checkers.promises.standing import BY_THE_DEPOSED, Standing
-from checkers.promises.terms import ALL_PROMISED, Stale, Terms
-from checkers.reads import claims
-from checkers.reads.claims import ACK, Claims
-from checkers.reads.offsets import Committed, Furthest, ReadBack
-from checkers.reads.polls import Passed, Steps
-from checkers.reads.seen import Records, Seen
-from checkers.rules.rows import rows
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.cluster.faults import FOREVER
+from ackproof.checkers.cluster.observed import NEVER, Span
+from ackproof.checkers.cluster.reach import NO_FAULTS, FaultWindows
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.promises import standing
+from ackproof.checkers.promises.standing import BY_THE_DEPOSED, Standing
+from ackproof.checkers.promises.terms import ALL_PROMISED, Stale, Terms
+from ackproof.checkers.reads import claims
+from ackproof.checkers.reads.claims import ACK, Claims
+from ackproof.checkers.reads.offsets import Committed, Furthest, ReadBack
+from ackproof.checkers.reads.polls import Passed, Steps
+from ackproof.checkers.reads.seen import Records, Seen
+from ackproof.checkers.rules.rows import rows
 
 VANISHED = "vanished-read"
 INCONSISTENT = "inconsistent-read"

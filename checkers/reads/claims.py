@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.partition.indexes import PartitionHistory
-from checkers.reads.seen import Records, Seen
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.reads.seen import Records, Seen
 
 ACK = -1
 """In place of a consumer."""

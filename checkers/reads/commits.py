@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.partition.indexes import PartitionHistory
-from checkers.reads.anomalies import Coordinated
-from checkers.reads.offsets import (
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.reads.anomalies import Coordinated
+from ackproof.checkers.reads.offsets import (
     Committed,
     Furthest,
     ReadBack,
@@ -25,7 +25,7 @@ from checkers.reads.offsets import (
     read_back,
     told_until,
 )
-from checkers.reads.shown import Counts, at_least
+from ackproof.checkers.reads.shown import Counts, at_least
 
 COUNTS = (
     "committed",

@@ -7,12 +7,12 @@ What each count is stands in :mod:`checkers.reads.shown` (of a client) and
 
 from dataclasses import dataclass, replace
 
-from checkers.cluster.observed import Span
-from checkers.cluster.reach import FaultWindows
-from checkers.evidence.times import Expected
-from checkers.promises.terms import Stale, Terms
-from checkers.reads.anomalies import Coordinated
-from checkers.reads.shown import Counts
+from ackproof.checkers.cluster.observed import Span
+from ackproof.checkers.cluster.reach import FaultWindows
+from ackproof.checkers.evidence.times import Expected
+from ackproof.checkers.promises.terms import Stale, Terms
+from ackproof.checkers.reads.anomalies import Coordinated
+from ackproof.checkers.reads.shown import Counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.arrays import NONE, Array
-from checkers.cluster.observed import Span
-from checkers.evidence.times import Expected
-from checkers.measures import latency
-from checkers.measures.going_on import going_on, holders
-from checkers.partition import columns
-from checkers.partition.indexes import Fate, PartitionHistory
-from checkers.reads import claims, commits, polls, shown
-from checkers.reads.anomalies import (
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.cluster.observed import Span
+from ackproof.checkers.evidence.times import Expected
+from ackproof.checkers.measures import latency
+from ackproof.checkers.measures.going_on import going_on, holders
+from ackproof.checkers.partition import columns
+from ackproof.checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.checkers.reads import claims, commits, polls, shown
+from ackproof.checkers.reads.anomalies import (
     COMMIT_LOST,
     COMMIT_REGRESSED,
     INCONSISTENT,
@@ -38,16 +38,16 @@ from checkers.reads.anomalies import (
     Found,
     Promises,
 )
-from checkers.reads.claims import Claims
-from checkers.reads.commits import OfGroup
-from checkers.reads.consumers import Consumer, Counted
-from checkers.reads.offsets import COLUMNS as OFFSETS_COLUMNS
-from checkers.reads.offsets import Committed, read_back_after_a_commit
-from checkers.reads.seen import COLUMNS as SHOWN_COLUMNS
-from checkers.reads.seen import Records, Seen
-from checkers.reads.shown import Counts, Shown
-from checkers.reads.spans import Event
-from history import reader
+from ackproof.checkers.reads.claims import Claims
+from ackproof.checkers.reads.commits import OfGroup
+from ackproof.checkers.reads.consumers import Consumer, Counted
+from ackproof.checkers.reads.offsets import COLUMNS as OFFSETS_COLUMNS
+from ackproof.checkers.reads.offsets import Committed, read_back_after_a_commit
+from ackproof.checkers.reads.seen import COLUMNS as SHOWN_COLUMNS
+from ackproof.checkers.reads.seen import Records, Seen
+from ackproof.checkers.reads.shown import Counts, Shown
+from ackproof.checkers.reads.spans import Event
+from ackproof.history import reader
 
 ASSIGNED_COLUMNS = ("time", "group", "event", "topic", "partition", "offset", "poll")
 COMMITTED_COLUMNS = (*OFFSETS_COLUMNS, "topic", "partition")

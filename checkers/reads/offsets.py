@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.cluster.faults import FOREVER
-from checkers.promises.terms import Stale
-from checkers.reads.spans import Event
-from history.schema import SendType
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.cluster.faults import FOREVER
+from ackproof.checkers.promises.terms import Stale
+from ackproof.checkers.reads.spans import Event
+from ackproof.history.schema import SendType
 
 COLUMNS = ("time", "group", "commit", "type", "offset", "poll", "error")
 """Of ``commits``, beside topic and partition."""

@@ -2,22 +2,22 @@
 
 from collections.abc import Mapping
 
-from checkers.cluster.faults import Partition
-from checkers.cluster.reach import windows
-from checkers.evidence.peace import peace_of
-from checkers.evidence.promised import (
+from ackproof.checkers.cluster.faults import Partition
+from ackproof.checkers.cluster.reach import windows
+from ackproof.checkers.evidence.peace import peace_of
+from ackproof.checkers.evidence.promised import (
     around_group,
     committed_terms_of,
     offsets_partition,
     within_int64,
 )
-from checkers.evidence.run import RunEvidence
-from checkers.evidence.writers import Left
-from checkers.promises.terms import Stale, stale_spans
-from checkers.reads.consumers import Consumer, Group
-from history.cell import Cell
-from history.manifest import PlannedGroup, PlannedRun, PlannedWriter
-from history.schema import CONSUMPTION
+from ackproof.checkers.evidence.run import RunEvidence
+from ackproof.checkers.evidence.writers import Left
+from ackproof.checkers.promises.terms import Stale, stale_spans
+from ackproof.checkers.reads.consumers import Consumer, Group
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedGroup, PlannedRun, PlannedWriter
+from ackproof.history.schema import CONSUMPTION
 
 AT_LEAST_ONCE = "at-least-once"
 

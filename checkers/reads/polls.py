@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.partition.indexes import Fate, PartitionHistory
-from checkers.reads.seen import Seen
-from checkers.reads.spans import Span
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.checkers.reads.seen import Seen
+from ackproof.checkers.reads.spans import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.arrays import NONE, Array, numbers_of
-from checkers.partition.indexes import PartitionHistory
-from checkers.partition.numbering import record_numbers
+from ackproof.checkers.arrays import NONE, Array, numbers_of
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.partition.numbering import record_numbers
 
 COLUMNS = ("poll", "time", "offset", "leader_epoch", "cell", "producer", "sequence")
 """Of ``polls``."""

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.partition.indexes import PartitionHistory
-from checkers.reads import claims
-from checkers.reads.claims import Claims
-from checkers.reads.polls import Passed, Steps, nonmonotonic, skipped, unseen
-from checkers.reads.seen import Seen
-from checkers.reads.spans import Event, assignment_of, spans
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.reads import claims
+from ackproof.checkers.reads.claims import Claims
+from ackproof.checkers.reads.polls import Passed, Steps, nonmonotonic, skipped, unseen
+from ackproof.checkers.reads.seen import Seen
+from ackproof.checkers.reads.spans import Event, assignment_of, spans
 
 COUNTS = (
     "shown",

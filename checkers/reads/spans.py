@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.reads.seen import Seen
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.reads.seen import Seen
 
 BEGINS = ("assigned", "out-of-range")
 ENDS = ("revoked", "lost")

@@ -7,8 +7,8 @@ what a task writes is in the order of the items.
 
 from collections.abc import Iterator, Sequence
 
-from checkers.reconciling.work_item import WorkItem
-from history.storage import each, located, size
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.history.storage import each, located, size
 
 ITEM_BYTES = 100_000
 """What a partition costs whatever it holds: as much as reading so many bytes."""

@@ -1,17 +1,23 @@
 """Listing the work: one item for each partition that the manifest plans."""
 
-from checkers.autopsy.gathering import Told, scene
-from checkers.cluster.coverage import moments
-from checkers.cluster.faults import Partition, deleted_before
-from checkers.cluster.reach import windows
-from checkers.evidence.promised import agreement_of, around, shown_terms_of, terms_of, within_int64
-from checkers.evidence.run import RunEvidence
-from checkers.partition.sequences import RANGE
-from checkers.reads.planned import consumers_of, group_of
-from checkers.reconciling.work_item import WorkItem
-from checkers.replicas.collected import copies
-from checkers.timeline.derived import timeline
-from history.manifest import PlannedCell
+from ackproof.checkers.autopsy.gathering import Told, scene
+from ackproof.checkers.cluster.coverage import moments
+from ackproof.checkers.cluster.faults import Partition, deleted_before
+from ackproof.checkers.cluster.reach import windows
+from ackproof.checkers.evidence.promised import (
+    agreement_of,
+    around,
+    shown_terms_of,
+    terms_of,
+    within_int64,
+)
+from ackproof.checkers.evidence.run import RunEvidence
+from ackproof.checkers.partition.sequences import RANGE
+from ackproof.checkers.reads.planned import consumers_of, group_of
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.replicas.collected import copies
+from ackproof.checkers.timeline.derived import timeline
+from ackproof.history.manifest import PlannedCell
 
 
 def work_items(run: RunEvidence) -> list[WorkItem]:

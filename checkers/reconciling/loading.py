@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import numbers_of
-from checkers.autopsy.copies import LOOKED_FOR_MAX, copies
-from checkers.cluster.reach import FaultWindows
-from checkers.partition import columns
-from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, PartitionHistory
-from checkers.partition.indexing import Unindexed, index
-from checkers.reconciling.doubts import HISTORY, Doubt
-from checkers.reconciling.work_item import WorkItem
-from history.storage import located
+from ackproof.checkers.arrays import numbers_of
+from ackproof.checkers.autopsy.copies import LOOKED_FOR_MAX, copies
+from ackproof.checkers.cluster.reach import FaultWindows
+from ackproof.checkers.partition import columns
+from ackproof.checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, PartitionHistory
+from ackproof.checkers.partition.indexing import Unindexed, index
+from ackproof.checkers.reconciling.doubts import HISTORY, Doubt
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.history.storage import located
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

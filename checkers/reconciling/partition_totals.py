@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from checkers.autopsy.causes import TOLD_MAX, told
-from checkers.partition.sequences import ByProducer, all_together
-from checkers.reads.consumers import Counted
-from checkers.reconciling.doubts import Doubt
-from checkers.reconciling.work_item import Key
-from checkers.verdict import Cause
-from history.storage import AnyPath
+from ackproof.checkers.autopsy.causes import TOLD_MAX, told
+from ackproof.checkers.partition.sequences import ByProducer, all_together
+from ackproof.checkers.reads.consumers import Counted
+from ackproof.checkers.reconciling.doubts import Doubt
+from ackproof.checkers.reconciling.work_item import Key
+from ackproof.checkers.verdict import Cause
+from ackproof.history.storage import AnyPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

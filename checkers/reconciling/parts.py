@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.arrays import Array
-from checkers.autopsy.rows import AUTOPSY
-from checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.autopsy.rows import AUTOPSY
+from ackproof.checkers.partition.indexes import PartitionHistory
 
 RARE_MAX = 300_000
 """Records that are judged together: each takes a thousand bytes, with its autopsy."""

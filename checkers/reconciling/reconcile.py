@@ -16,29 +16,41 @@ from itertools import chain, zip_longest
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.autopsy.partings import Partings
-from checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
-from checkers.autopsy.repeats.performing import DUPLICATED, perform_repeated
-from checkers.autopsy.rows import AUTOPSY
-from checkers.catalogue import CHECKERS
-from checkers.measures import latency, outages
-from checkers.partition.indexes import PartitionHistory
-from checkers.partition.sequences import sequences_of
-from checkers.promises import standing
-from checkers.raw_logs.segments import OtherFormat
-from checkers.raw_logs.sessions import UNTOLD, Written, written
-from checkers.reads.anomalies import Found
-from checkers.reads.consumers import Counted
-from checkers.reads.looking import Consumed, consumed
-from checkers.reconciling import tally
-from checkers.reconciling.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS, Doubt
-from checkers.reconciling.loading import Loaded, load
-from checkers.reconciling.partition_totals import PartitionTotals, few
-from checkers.reconciling.parts import CAUSES_EACH, RARE_MAX, REPEATED_MAX, parts, renumbered
-from checkers.reconciling.work_item import WorkItem
-from checkers.replicas.divergence import DIVERGENT, Divergence
-from checkers.verdict import ANOMALIES, Cause
-from history.storage import located
+from ackproof.checkers.autopsy.partings import Partings
+from ackproof.checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
+from ackproof.checkers.autopsy.repeats.performing import DUPLICATED, perform_repeated
+from ackproof.checkers.autopsy.rows import AUTOPSY
+from ackproof.checkers.catalogue import CHECKERS
+from ackproof.checkers.measures import latency, outages
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.partition.sequences import sequences_of
+from ackproof.checkers.promises import standing
+from ackproof.checkers.raw_logs.segments import OtherFormat
+from ackproof.checkers.raw_logs.sessions import UNTOLD, Written, written
+from ackproof.checkers.reads.anomalies import Found
+from ackproof.checkers.reads.consumers import Counted
+from ackproof.checkers.reads.looking import Consumed, consumed
+from ackproof.checkers.reconciling import tally
+from ackproof.checkers.reconciling.doubts import (
+    AUTOPSY_DOUBT,
+    CONSUMPTION,
+    HISTORY,
+    REPLICAS,
+    Doubt,
+)
+from ackproof.checkers.reconciling.loading import Loaded, load
+from ackproof.checkers.reconciling.partition_totals import PartitionTotals, few
+from ackproof.checkers.reconciling.parts import (
+    CAUSES_EACH,
+    RARE_MAX,
+    REPEATED_MAX,
+    parts,
+    renumbered,
+)
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.replicas.divergence import DIVERGENT, Divergence
+from ackproof.checkers.verdict import ANOMALIES, Cause
+from ackproof.history.storage import located
 
 FOUND = pa.schema([*ANOMALIES, pa.field("autopsy", AUTOPSY)])
 """Anomalies. ``autopsy``: of one that has one."""

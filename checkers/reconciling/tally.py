@@ -6,14 +6,14 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import Array
-from checkers.autopsy.repeats.performing import DUPLICATED
-from checkers.partition.indexes import Fate, PartitionHistory
-from checkers.promises import standing
-from checkers.reconciling.work_item import WorkItem
-from checkers.rules.acks import telling
-from checkers.rules.order import renewed
-from checkers.timeline.known import Timeline
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.autopsy.repeats.performing import DUPLICATED
+from ackproof.checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.checkers.promises import standing
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.rules.acks import telling
+from ackproof.checkers.rules.order import renewed
+from ackproof.checkers.timeline.known import Timeline
 
 BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
 """Offences of acked records: promised or not by when each was acked."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from checkers.reconciling.partition_totals import PartitionTotals, Totals
-from checkers.reconciling.reconcile import FOUND, reconcile
-from checkers.reconciling.work_item import Key, WorkItem
-from history import storage
-from history.aside import whole
-from history.storage import AnyPath, located
+from ackproof.checkers.reconciling.partition_totals import PartitionTotals, Totals
+from ackproof.checkers.reconciling.reconcile import FOUND, reconcile
+from ackproof.checkers.reconciling.work_item import Key, WorkItem
+from ackproof.history import storage
+from ackproof.history.aside import whole
+from ackproof.history.storage import AnyPath, located
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 ROWS_AT_ONCE = 10_000

@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from checkers.autopsy.scene import Scene
-from checkers.cluster.faults import Partition
-from checkers.cluster.observed import Span
-from checkers.evidence.final_read import FinalRead
-from checkers.evidence.times import ANY, Expected
-from checkers.partition.sequences import RANGE
-from checkers.promises.terms import Terms
-from checkers.reads.anomalies import Promises
-from checkers.reads.consumers import Consumer, Group
-from checkers.timeline.known import Timeline
+from ackproof.checkers.autopsy.scene import Scene
+from ackproof.checkers.cluster.faults import Partition
+from ackproof.checkers.cluster.observed import Span
+from ackproof.checkers.evidence.final_read import FinalRead
+from ackproof.checkers.evidence.times import ANY, Expected
+from ackproof.checkers.partition.sequences import RANGE
+from ackproof.checkers.promises.terms import Terms
+from ackproof.checkers.reads.anomalies import Promises
+from ackproof.checkers.reads.consumers import Consumer, Group
+from ackproof.checkers.timeline.known import Timeline
 
 Key = tuple[int, Partition]
 """A run, and a partition of it."""

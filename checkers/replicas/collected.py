@@ -18,12 +18,12 @@ cannot be seen: copies that are all wrong in the same way, and those of brokers 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.cluster.faults import FOREVER, Partition
-from checkers.cluster.observed import OBSERVATION_LAG_NS, Span
-from checkers.evidence.run import RunEvidence
-from checkers.raw_logs.checkpoints import high_watermark
-from history.cell import Cell
-from history.storage import AnyPath
+from ackproof.checkers.cluster.faults import FOREVER, Partition
+from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS, Span
+from ackproof.checkers.evidence.run import RunEvidence
+from ackproof.checkers.raw_logs.checkpoints import high_watermark
+from ackproof.history.cell import Cell
+from ackproof.history.storage import AnyPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from checkers.raw_logs.records import Undecodable, contents, holds
-from checkers.raw_logs.segments import Batch, RawLog
-from history.payload import Identity
+from ackproof.checkers.raw_logs.records import Undecodable, contents, holds
+from ackproof.checkers.raw_logs.segments import Batch, RawLog
+from ackproof.history.payload import Identity
 
 
 class Kind(StrEnum):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.raw_logs.segments import RawLog
-from checkers.replicas.comparison import Difference, Kind, differences
-from checkers.rules.rows import ROWS
-from history.storage import AnyPath
+from ackproof.checkers.raw_logs.segments import RawLog
+from ackproof.checkers.replicas.comparison import Difference, Kind, differences
+from ackproof.checkers.rules.rows import ROWS
+from ackproof.history.storage import AnyPath
 
 DIVERGENT = "divergent-replicas"
 """This checker, which is no rule: its input is not the history."""

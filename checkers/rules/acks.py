@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE, Array
-from checkers.partition.indexes import PartitionHistory
-from checkers.partition.overtaking import overtaken
-from checkers.rules.rows import NOTHING, rows
-from checkers.rules.words import joined, names
-from checkers.timeline.known import Timeline
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.partition.overtaking import overtaken
+from ackproof.checkers.rules.rows import NOTHING, rows
+from ackproof.checkers.rules.words import joined, names
+from ackproof.checkers.timeline.known import Timeline
 
 
 def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.arrays import NONE
-from checkers.partition.indexes import Fate, PartitionHistory
-from checkers.rules.rows import NOTHING, rows
-from checkers.rules.words import joined, names
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.checkers.rules.rows import NOTHING, rows
+from ackproof.checkers.rules.words import joined, names
 
 
 def phantom(partition: PartitionHistory) -> pa.Table:

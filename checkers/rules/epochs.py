@@ -3,9 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE
-from checkers.partition.indexes import PartitionHistory
-from checkers.rules.rows import rows
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.rules.rows import rows
 
 
 def epoch_regressed(partition: PartitionHistory) -> pa.Table:

@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE, Array
-from checkers.partition.indexes import PartitionHistory
-from checkers.rules.rows import NOTHING, rows
-from checkers.rules.words import chosen, in_blocks, joined, names, standing_at
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.rules.rows import NOTHING, rows
+from ackproof.checkers.rules.words import chosen, in_blocks, joined, names, standing_at
 
 
 def lost(partition: PartitionHistory) -> pa.Table:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from checkers.partition.indexes import PartitionHistory
-from checkers.rules.rows import NOTHING, rows
-from checkers.rules.words import in_blocks, joined, names
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.rules.rows import NOTHING, rows
+from ackproof.checkers.rules.words import in_blocks, joined, names
 
 
 def duplicated(partition: PartitionHistory) -> pa.Table:

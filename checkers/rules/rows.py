@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.arrays import NONE, Array
-from checkers.cluster.reach import FaultWindows
-from checkers.partition.indexes import PartitionHistory
-from checkers.verdict import ANOMALIES
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.cluster.reach import FaultWindows
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.verdict import ANOMALIES
 
 ROWS = pa.schema([field for field in ANOMALIES if field.name != "run"])
 """Shape of what a rule returns."""

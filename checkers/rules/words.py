@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.arrays import NONE, Array
-from checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.partition.indexes import PartitionHistory
 
 _BLOCK = 1 << 18
 

@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.autopsy.scene import NOTHING_KNOWN
-from checkers.evidence.final_read import FinalRead
-from checkers.reconciling.work_item import WorkItem
-from checkers.spark.jobs import reconcile_all
-from checkers.spark.session import CLASSES, session
-from checkers.timeline.known import UNSEEN
-from history.aside import written_aside
+from ackproof.checkers.autopsy.scene import NOTHING_KNOWN
+from ackproof.checkers.evidence.final_read import FinalRead
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.spark.jobs import reconcile_all
+from ackproof.checkers.spark.session import CLASSES, session
+from ackproof.checkers.timeline.known import UNSEEN
+from ackproof.history.aside import written_aside
 
 _NOTHING = WorkItem(
     run=1,

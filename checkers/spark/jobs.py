@@ -10,17 +10,17 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from checkers.autopsy.rows import AUTOPSIES
-from checkers.reconciling.doubts import HISTORY, Doubt
-from checkers.reconciling.groups import grouped
-from checkers.reconciling.partition_totals import PartitionTotals, Totals
-from checkers.reconciling.reconcile import FOUND
-from checkers.reconciling.task import Task, carry_out, rows_of
-from checkers.reconciling.work_item import Key, WorkItem
-from checkers.splitting.giants import Run, giants, reconcile_giant
-from checkers.splitting.ranges import SLICE_ROWS
-from checkers.splitting.slices import Split
-from history.storage import AnyPath
+from ackproof.checkers.autopsy.rows import AUTOPSIES
+from ackproof.checkers.reconciling.doubts import HISTORY, Doubt
+from ackproof.checkers.reconciling.groups import grouped
+from ackproof.checkers.reconciling.partition_totals import PartitionTotals, Totals
+from ackproof.checkers.reconciling.reconcile import FOUND
+from ackproof.checkers.reconciling.task import Task, carry_out, rows_of
+from ackproof.checkers.reconciling.work_item import Key, WorkItem
+from ackproof.checkers.splitting.giants import Run, giants, reconcile_giant
+from ackproof.checkers.splitting.ranges import SLICE_ROWS
+from ackproof.checkers.splitting.slices import Split
+from ackproof.history.storage import AnyPath
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")

@@ -23,7 +23,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from checkers.spark.shipping import packed
+from ackproof.checkers.spark.shipping import packed
 
 DRIVER_MEMORY = "1g"
 """Heap of the JVM. It holds work items and sums; histories are read by the Python workers."""
@@ -58,7 +58,7 @@ def session(
     local = (master or LOCAL).startswith("local") and not submitted
     if java_options is None:
         java_options = [f"-XX:SharedArchiveFile={CLASSES}"] if CLASSES.exists() else []
-    log_settings = files("checkers.spark") / "log4j2.properties"
+    log_settings = files("ackproof.checkers.spark") / "log4j2.properties"
     directory = scratch.resolve()
     with as_file(log_settings) as log_file, _environment(_of_driver(directory, local=local)):
         settings = {"spark.app.name": "ackproof", **_ALWAYS}

@@ -11,9 +11,9 @@ ROOMS = ("checkers", "history")
 def packed(path: Path) -> Path:
     """Write the modules of these rooms into a zip file, for ``SparkContext.addPyFile``. Raises
     OSError."""
+    package = Path(str(files("ackproof")))
+    rooms = (module for room in ROOMS for module in sorted((package / room).rglob("*.py")))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packing:
-        for room in ROOMS:
-            top = Path(str(files(room)))
-            for module in sorted(top.rglob("*.py")):
-                packing.write(module, Path(room) / module.relative_to(top))
+        for module in (package / "__init__.py", *rooms):
+            packing.write(module, module.relative_to(package.parent))
     return path

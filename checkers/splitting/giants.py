@@ -8,18 +8,18 @@ from functools import partial
 from itertools import count
 from typing import Protocol, TypeVar
 
-from checkers.measures import latency
-from checkers.partition.sequences import all_together
-from checkers.reconciling.groups import bytes_of
-from checkers.reconciling.partition_totals import PartitionTotals
-from checkers.reconciling.parts import CAUSES_EACH
-from checkers.reconciling.reconcile import metrics
-from checkers.reconciling.work_item import WorkItem
-from checkers.splitting.judging import SliceTask, Told, index_slice, judge_slice, split_of
-from checkers.splitting.ranges import SLICE_ROWS, WHOLE_SLICES
-from checkers.splitting.rare import RareTask, Whole, judge_rare, together_judged
-from checkers.splitting.slices import Split
-from history.storage import AnyPath, remove_tree
+from ackproof.checkers.measures import latency
+from ackproof.checkers.partition.sequences import all_together
+from ackproof.checkers.reconciling.groups import bytes_of
+from ackproof.checkers.reconciling.partition_totals import PartitionTotals
+from ackproof.checkers.reconciling.parts import CAUSES_EACH
+from ackproof.checkers.reconciling.reconcile import metrics
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.splitting.judging import SliceTask, Told, index_slice, judge_slice, split_of
+from ackproof.checkers.splitting.ranges import SLICE_ROWS, WHOLE_SLICES
+from ackproof.checkers.splitting.rare import RareTask, Whole, judge_rare, together_judged
+from ackproof.checkers.splitting.slices import Split
+from ackproof.history.storage import AnyPath, remove_tree
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")

@@ -8,25 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE, Array, numbers_of
-from checkers.catalogue import CHECKERS
-from checkers.measures import latency, outages
-from checkers.measures.outages import Asked
-from checkers.partition.indexes import PartitionHistory
-from checkers.partition.sequences import ByProducer, sequences_of
-from checkers.reconciling import tally
-from checkers.reconciling.doubts import Doubt
-from checkers.reconciling.loading import last_recorded
-from checkers.reconciling.partition_totals import PartitionTotals
-from checkers.reconciling.reconcile import failed, metrics, padded
-from checkers.reconciling.task import written
-from checkers.reconciling.work_item import WorkItem
-from checkers.splitting.pieces import pieces
-from checkers.splitting.ranges import Range, ranges
-from checkers.splitting.slices import Part, Split, indexed, put_aside, taken, together
-from checkers.splitting.witnesses import witnesses
-from history.errors import DamagedFiles
-from history.storage import located
+from ackproof.checkers.arrays import NONE, Array, numbers_of
+from ackproof.checkers.catalogue import CHECKERS
+from ackproof.checkers.measures import latency, outages
+from ackproof.checkers.measures.outages import Asked
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.partition.sequences import ByProducer, sequences_of
+from ackproof.checkers.reconciling import tally
+from ackproof.checkers.reconciling.doubts import Doubt
+from ackproof.checkers.reconciling.loading import last_recorded
+from ackproof.checkers.reconciling.partition_totals import PartitionTotals
+from ackproof.checkers.reconciling.reconcile import failed, metrics, padded
+from ackproof.checkers.reconciling.task import written
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.splitting.pieces import pieces
+from ackproof.checkers.splitting.ranges import Range, ranges
+from ackproof.checkers.splitting.slices import Part, Split, indexed, put_aside, taken, together
+from ackproof.checkers.splitting.witnesses import witnesses
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.storage import located
 
 OF_THE_WHOLE = frozenset({"lost", "duplicated", "offset-gap", "epoch-regressed", "two-leaders"})
 """The rules that do not run on slices: :mod:`checkers.splitting.rare`."""

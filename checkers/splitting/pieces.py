@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.partition import columns
-from history import storage
-from history.errors import DamagedFiles
-from history.names import CLOSED_SUFFIX
-from history.schema import TABLES
-from history.storage import located
+from ackproof.checkers.partition import columns
+from ackproof.history import storage
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.names import CLOSED_SUFFIX
+from ackproof.history.schema import TABLES
+from ackproof.history.storage import located
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 

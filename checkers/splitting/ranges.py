@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.arrays import NONE, Array, numbers_of
-from checkers.splitting.pieces import GREATEST, LEAST, Piece
+from ackproof.checkers.arrays import NONE, Array, numbers_of
+from ackproof.checkers.splitting.pieces import GREATEST, LEAST, Piece
 
 SLICE_ROWS = 1_700_000
 """Of ``sends`` and ``log`` together, about 570,000 records: a task that indexes and judges them

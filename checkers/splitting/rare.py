@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE, Array
-from checkers.measures import outages
-from checkers.measures.outages import Asked
-from checkers.partition.indexes import PartitionHistory
-from checkers.reconciling import tally
-from checkers.reconciling.doubts import Doubt
-from checkers.reconciling.loading import (
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.measures import outages
+from ackproof.checkers.measures.outages import Asked
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.reconciling import tally
+from ackproof.checkers.reconciling.doubts import Doubt
+from ackproof.checkers.reconciling.loading import (
     contested,
     contradictions,
     incomplete,
     unread,
     without_a_short_read,
 )
-from checkers.reconciling.partition_totals import PartitionTotals
-from checkers.reconciling.parts import renumbered
-from checkers.reconciling.reconcile import (
+from ackproof.checkers.reconciling.partition_totals import PartitionTotals
+from ackproof.checkers.reconciling.parts import renumbered
+from ackproof.checkers.reconciling.reconcile import (
     consumption,
     divergent,
     metrics,
@@ -31,13 +31,13 @@ from checkers.reconciling.reconcile import (
     ruled,
     sessions,
 )
-from checkers.reconciling.task import written
-from checkers.splitting.judging import Few, Told
-from checkers.splitting.pieces import pieces
-from checkers.splitting.scan import at, scan
-from checkers.splitting.slices import Part, Slice, Split, nothing, taken, together
-from checkers.verdict import Cause
-from history.storage import located
+from ackproof.checkers.reconciling.task import written
+from ackproof.checkers.splitting.judging import Few, Told
+from ackproof.checkers.splitting.pieces import pieces
+from ackproof.checkers.splitting.scan import at, scan
+from ackproof.checkers.splitting.slices import Part, Slice, Split, nothing, taken, together
+from ackproof.checkers.verdict import Cause
+from ackproof.history.storage import located
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE, Array, numbers_of
-from checkers.partition.indexes import PartitionHistory
-from checkers.rules.content import offset_gap
-from checkers.splitting.pieces import LEAST, Piece
-from checkers.splitting.slices import Split, nothing
+from ackproof.checkers.arrays import NONE, Array, numbers_of
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.rules.content import offset_gap
+from ackproof.checkers.splitting.pieces import LEAST, Piece
+from ackproof.checkers.splitting.slices import Split, nothing
 
 _COLUMNS = ("offset", "leader_epoch")
 

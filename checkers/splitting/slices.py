@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE, Array, numbers_of
-from checkers.cluster.reach import FaultWindows
-from checkers.evidence.final_read import FinalRead
-from checkers.evidence.times import ANY, Expected
-from checkers.partition.columns import schema_of
-from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
-from checkers.partition.indexing import Unindexed, index
-from checkers.partition.numbering import first_positions
-from checkers.reconciling.parts import RARE_MAX
-from checkers.reconciling.work_item import WorkItem
-from checkers.splitting.pieces import Piece
-from checkers.splitting.ranges import Range
-from history import storage
-from history.aside import whole
-from history.errors import DamagedFiles
-from history.storage import AnyPath, located
+from ackproof.checkers.arrays import NONE, Array, numbers_of
+from ackproof.checkers.cluster.reach import FaultWindows
+from ackproof.checkers.evidence.final_read import FinalRead
+from ackproof.checkers.evidence.times import ANY, Expected
+from ackproof.checkers.partition.columns import schema_of
+from ackproof.checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
+from ackproof.checkers.partition.indexing import Unindexed, index
+from ackproof.checkers.partition.numbering import first_positions
+from ackproof.checkers.reconciling.parts import RARE_MAX
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.splitting.pieces import Piece
+from ackproof.checkers.splitting.ranges import Range
+from ackproof.history import storage
+from ackproof.history.aside import whole
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.storage import AnyPath, located
 
 _OF_HISTORY = (
     *("cell_of", "producer", "sequence", "fate", "acked_offset", "time", "asked", "answered"),

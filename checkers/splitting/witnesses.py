@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.splitting.slices import Bounds, Slice
-from checkers.timeline.known import Timeline
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.splitting.slices import Bounds, Slice
+from ackproof.checkers.timeline.known import Timeline
 
 _NOTHING = np.empty(0, dtype=np.int64)
 

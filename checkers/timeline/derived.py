@@ -3,15 +3,15 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from checkers.cluster.faults import FaultFacts, Partition
-from checkers.cluster.observed import ALWAYS, Observed, Span
-from checkers.promises.surroundings import Surroundings
-from checkers.promises.terms import strike
-from checkers.timeline.known import Timeline, Told
-from checkers.timeline.seen import Seen
-from checkers.timeline.thin import thin
-from checkers.timeline.words import Word
-from history.cell import Cell
+from ackproof.checkers.cluster.faults import FaultFacts, Partition
+from ackproof.checkers.cluster.observed import ALWAYS, Observed, Span
+from ackproof.checkers.promises.surroundings import Surroundings
+from ackproof.checkers.promises.terms import strike
+from ackproof.checkers.timeline.known import Timeline, Told
+from ackproof.checkers.timeline.seen import Seen
+from ackproof.checkers.timeline.thin import thin
+from ackproof.checkers.timeline.words import Word
+from ackproof.history.cell import Cell
 
 EPOCH_REGRESSED = "epoch-regressed"
 TWO_LEADERS = "two-leaders"

@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from checkers.cluster.faults import BROKER, Partition
-from history.storage import AnyPath, matching
+from ackproof.checkers.cluster.faults import BROKER, Partition
+from ackproof.history.storage import AnyPath, matching
 
 STRANGE = (KeyError, TypeError, ValueError, OverflowError, RecursionError)
 """What is raised by whoever makes sense of a line that has none."""

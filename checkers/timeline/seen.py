@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from checkers.cluster.faults import FOREVER, KEEPERS, FaultFacts
-from checkers.cluster.observed import OBSERVATION_LAG_NS, UNKNOWN, Span
-from checkers.promises.surroundings import Surroundings
+from ackproof.checkers.cluster.faults import FOREVER, KEEPERS, FaultFacts
+from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS, UNKNOWN, Span
+from ackproof.checkers.promises.surroundings import Surroundings
 
 _UNKNOWN_TIME = -1
 

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from checkers.cluster.faults import FOREVER, FaultFacts
-from checkers.cluster.observed import OBSERVATION_LAG_NS, Span, State, adjacent
-from checkers.timeline.known import Thin
-from checkers.timeline.seen import Seen
-from history.cell import Cell
+from ackproof.checkers.cluster.faults import FOREVER, FaultFacts
+from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS, Span, State, adjacent
+from ackproof.checkers.timeline.known import Thin
+from ackproof.checkers.timeline.seen import Seen
+from ackproof.history.cell import Cell
 
 
 def thin(cell: Cell, seen: Seen) -> list[Thin]:

@@ -20,9 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.cluster.faults import Partition
-from checkers.timeline.lines import STRANGE, number, object_in, partition_in, said
-from history.storage import AnyPath
+from ackproof.checkers.cluster.faults import Partition
+from ackproof.checkers.timeline.lines import STRANGE, number, object_in, partition_in, said
+from ackproof.history.storage import AnyPath
 
 _ORDER = "LeaderAndIsr"
 _ROLES = frozenset({_ORDER, "LeaderChange"})

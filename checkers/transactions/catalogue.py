@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from checkers.transactions.anomalies import (
+from ackproof.checkers.transactions.anomalies import (
     ABORTED_READ,
     G0,
     G1C,
@@ -15,14 +15,14 @@ from checkers.transactions.anomalies import (
     TWICE,
     Offence,
 )
-from checkers.transactions.cycles import g0, g1c
-from checkers.transactions.histories import TransactionalHistory
-from checkers.transactions.processing import (
+from ackproof.checkers.transactions.cycles import g0, g1c
+from ackproof.checkers.transactions.histories import TransactionalHistory
+from ackproof.checkers.transactions.processing import (
     offsets_without_records,
     records_without_offsets,
     transformed_twice,
 )
-from checkers.transactions.visibility import (
+from ackproof.checkers.transactions.visibility import (
     aborted_reads,
     lost_commits,
     precommitted_reads,

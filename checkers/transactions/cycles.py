@@ -21,9 +21,9 @@ from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.transactions.anomalies import G0, G1C, Offence
-from checkers.transactions.histories import TransactionalHistory
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.transactions.anomalies import G0, G1C, Offence
+from ackproof.checkers.transactions.histories import TransactionalHistory
 
 CYCLES_MAX = 100
 _SHOWN_MAX = 8

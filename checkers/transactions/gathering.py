@@ -11,20 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.arrays import NONE, Array, numbers_of
-from checkers.cluster.faults import Partition
-from checkers.evidence.final_read import FinalRead
-from checkers.evidence.run import RunEvidence
-from checkers.evidence.times import Expected
-from checkers.partition import columns
-from checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
-from checkers.partition.indexing import Unindexed, index
-from checkers.transactions.histories import Inputs, Log, Sent, Shown, TransactionalHistory
-from checkers.transactions.outcomes import Transaction, contradictions, transactions_of
-from history import reader
-from history.cell import Cell
-from history.storage import AnyPath
-from history.transactional import FETCHED
+from ackproof.checkers.arrays import NONE, Array, numbers_of
+from ackproof.checkers.cluster.faults import Partition
+from ackproof.checkers.evidence.final_read import FinalRead
+from ackproof.checkers.evidence.run import RunEvidence
+from ackproof.checkers.evidence.times import Expected
+from ackproof.checkers.partition import columns
+from ackproof.checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS, Fate, PartitionHistory
+from ackproof.checkers.partition.indexing import Unindexed, index
+from ackproof.checkers.transactions.histories import Inputs, Log, Sent, Shown, TransactionalHistory
+from ackproof.checkers.transactions.outcomes import Transaction, contradictions, transactions_of
+from ackproof.history import reader
+from ackproof.history.cell import Cell
+from ackproof.history.storage import AnyPath
+from ackproof.history.transactional import FETCHED
 
 _POLLS = ("client", "time", "offset", "cell", "producer", "sequence")
 

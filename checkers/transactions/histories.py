@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.transactions.outcomes import Membership, Outcome, Transaction, record_keys
-from history.transactional import TRANSFORMERS
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.transactions.outcomes import Membership, Outcome, Transaction, record_keys
+from ackproof.history.transactional import TRANSFORMERS
 
 
 @dataclass(frozen=True, kw_only=True)

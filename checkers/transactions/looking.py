@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE
-from checkers.cluster.reach import FaultWindows, windows
-from checkers.evidence.promised import transactional_terms_of
-from checkers.evidence.run import RunEvidence
-from checkers.promises import standing
-from checkers.promises.terms import Terms
-from checkers.transactions.anomalies import SUMMARIES, Offence
-from checkers.transactions.catalogue import RULES
-from checkers.transactions.counted import LOOKED, TRANSACTIONS
-from checkers.transactions.gathering import gathered
-from checkers.transactions.histories import TransactionalHistory
-from checkers.transactions.outcomes import Outcome
-from checkers.verdict import ANOMALIES, TransactionCounts
-from history.cell import Cell
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.cluster.reach import FaultWindows, windows
+from ackproof.checkers.evidence.promised import transactional_terms_of
+from ackproof.checkers.evidence.run import RunEvidence
+from ackproof.checkers.promises import standing
+from ackproof.checkers.promises.terms import Terms
+from ackproof.checkers.transactions.anomalies import SUMMARIES, Offence
+from ackproof.checkers.transactions.catalogue import RULES
+from ackproof.checkers.transactions.counted import LOOKED, TRANSACTIONS
+from ackproof.checkers.transactions.gathering import gathered
+from ackproof.checkers.transactions.histories import TransactionalHistory
+from ackproof.checkers.transactions.outcomes import Outcome
+from ackproof.checkers.verdict import ANOMALIES, TransactionCounts
+from ackproof.history.cell import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

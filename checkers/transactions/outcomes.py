@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from history.schema import SendType
-from history.transactional import TransactionEvent
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.history.schema import SendType
+from ackproof.history.transactional import TransactionEvent
 
 Row = Mapping[str, Any]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.transactions.anomalies import OFFSETS_ALONE, RECORDS_ALONE, TWICE, Offence
-from checkers.transactions.histories import TransactionalHistory, of_producers
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.transactions.anomalies import OFFSETS_ALONE, RECORDS_ALONE, TWICE, Offence
+from ackproof.checkers.transactions.histories import TransactionalHistory, of_producers
 
 _BEYOND_ALL = 2**62
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.arrays import NONE, Array
-from checkers.partition.indexes import Fate
-from checkers.transactions.anomalies import (
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.partition.indexes import Fate
+from ackproof.checkers.transactions.anomalies import (
     ABORTED_READ,
     LOST_COMMIT,
     PRECOMMITTED_READ,
@@ -15,8 +15,8 @@ from checkers.transactions.anomalies import (
     ZOMBIE,
     Offence,
 )
-from checkers.transactions.histories import TransactionalHistory
-from checkers.transactions.outcomes import Outcome
+from ackproof.checkers.transactions.histories import TransactionalHistory
+from ackproof.checkers.transactions.outcomes import Outcome
 
 
 def lost_commits(history: TransactionalHistory) -> Iterator[Offence]:

@@ -4,10 +4,10 @@ one's own. What a certain machine can do is found out when a campaign is about t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.backends import BACKENDS, HERE
-from harness.campaign.problems import external
-from nemesis import FAULTS
-from nemesis.interface import Fault
+from ackproof.harness.backends import BACKENDS, HERE
+from ackproof.harness.campaign.problems import external
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Fault
 
 OWN_CLUSTER = "your cluster"
 """What a cluster of one's own is called among the places. Its clients are on the backend here."""

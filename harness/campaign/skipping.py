@@ -3,12 +3,12 @@ campaign's copy, in the manifest, and beside every verdict."""
 
 from collections.abc import Iterator
 
-from harness.campaign.model.campaign import Campaign, Skipped
-from harness.campaign.model.schedule import Entry, StoryEntry
-from harness.campaign.plan.needs import DISKS, faults_of, refusal
-from infra.documents import Problem
-from infra.interface import Capability
-from nemesis import FAULTS
+from ackproof.harness.campaign.model.campaign import Campaign, Skipped
+from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
+from ackproof.harness.campaign.plan.needs import DISKS, faults_of, refusal
+from ackproof.infra.documents import Problem
+from ackproof.infra.interface import Capability
+from ackproof.nemesis import FAULTS
 
 
 def without_refused(campaign: Campaign, able: frozenset[Capability]) -> Campaign:

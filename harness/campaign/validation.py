@@ -13,18 +13,18 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from harness.backends import BACKENDS
-from harness.campaign.docs.schema import schema
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.clusters import COMPARED
-from harness.campaign.problems import sizes
-from harness.campaign.problems.cells import cell_problems
-from harness.campaign.problems.consumers import consumer_problems, own_consumer_problems
-from harness.campaign.problems.coordinators import coordinator_problems
-from harness.campaign.problems.draft import Draft, draft
-from harness.campaign.problems.external import external_problems, own_external_problems
-from harness.campaign.problems.faults.faults import fault_problems, own_fault_problems
-from harness.campaign.problems.properties import (
+from ackproof.harness.backends import BACKENDS
+from ackproof.harness.campaign.docs.schema import schema
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.clusters import COMPARED
+from ackproof.harness.campaign.problems import sizes
+from ackproof.harness.campaign.problems.cells import cell_problems
+from ackproof.harness.campaign.problems.consumers import consumer_problems, own_consumer_problems
+from ackproof.harness.campaign.problems.coordinators import coordinator_problems
+from ackproof.harness.campaign.problems.draft import Draft, draft
+from ackproof.harness.campaign.problems.external import external_problems, own_external_problems
+from ackproof.harness.campaign.problems.faults.faults import fault_problems, own_fault_problems
+from ackproof.harness.campaign.problems.properties import (
     mapping,
     property_problems,
     retention_problems,
@@ -32,15 +32,18 @@ from harness.campaign.problems.properties import (
     size_problems,
     without,
 )
-from harness.campaign.problems.releases import release_problems
-from harness.campaign.problems.systems import own_system_problems, system_problems
-from harness.campaign.problems.transactions import own_transaction_problems, transaction_problems
-from harness.campaign.problems.workload import idle_nodes, workload_problems
-from infra import documents
-from infra.documents import Document, DocumentRefused, Problem, problems_of
-from infra.systems import properties
-from infra.wording import unknown
-from workloads import WORKLOADS
+from ackproof.harness.campaign.problems.releases import release_problems
+from ackproof.harness.campaign.problems.systems import own_system_problems, system_problems
+from ackproof.harness.campaign.problems.transactions import (
+    own_transaction_problems,
+    transaction_problems,
+)
+from ackproof.harness.campaign.problems.workload import idle_nodes, workload_problems
+from ackproof.infra import documents
+from ackproof.infra.documents import Document, DocumentRefused, Problem, problems_of
+from ackproof.infra.systems import properties
+from ackproof.infra.wording import unknown
+from ackproof.workloads import WORKLOADS
 
 _NAMES: Sequence[tuple[str, str, str, Sequence[str]]] = (
     ("backend", "cluster", "backend", list(BACKENDS)),

@@ -9,16 +9,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-import nemesis
-import workloads as workload_room
-from checkers.catalogue import CATALOGUE
-from harness.campaign import offers
-from harness.campaign.plan.faults import as_written
-from harness.campaign.plan.stories import Story, catalogue
-from harness.console import console
-from nemesis.examples import EXAMPLES, ORDERS
-from nemesis.interface import Fault
-from nemesis.targets import expressions
+from ackproof import nemesis
+from ackproof import workloads as workload_room
+from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.harness.campaign import offers
+from ackproof.harness.campaign.plan.faults import as_written
+from ackproof.harness.campaign.plan.stories import Story, catalogue
+from ackproof.harness.console import console
+from ackproof.nemesis.examples import EXAMPLES, ORDERS
+from ackproof.nemesis.interface import Fault
+from ackproof.nemesis.targets import expressions
 
 
 @click.command()

@@ -2,11 +2,11 @@
 
 import click
 
-from harness import directory as places
-from harness.commands.errors import fail, told
-from harness.console import console
-from harness.exit_status import ExitStatus
-from harness.running import execution
+from ackproof.harness import directory as places
+from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.console import console
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.running import execution
 
 _DIRECTORY = click.argument("directory", metavar="DIR")
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from harness import standing_cluster
-from harness.commands.errors import told
-from harness.exit_status import ExitStatus
-from infra import cleanup
-from infra.docker.engine import unavailable
-from infra.registry import Registry
-from infra.ssh.inventory import load
+from ackproof.harness import standing_cluster
+from ackproof.harness.commands.errors import told
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.infra import cleanup
+from ackproof.infra.docker.engine import unavailable
+from ackproof.infra.registry import Registry
+from ackproof.infra.ssh.inventory import load
 
 
 @click.command()
@@ -60,11 +60,11 @@ def clean(
         for one in results:
             removed &= cleanup.restore_results(Registry.open(), one, tell)
         if unavailable() is None:
-            from infra.docker import cleanup as containers
+            from ackproof.infra.docker import cleanup as containers
 
             removed &= containers.clean(tell)
         if inventory is not None:
-            from infra.ssh import cleanup as hosts
+            from ackproof.infra.ssh import cleanup as hosts
 
             removed &= hosts.clean(
                 load(inventory), tell, accepted=frozenset(accepted), everything=everything,

@@ -8,17 +8,17 @@ import click
 import yaml
 from pydantic import ValidationError
 
-from harness import standing_cluster
-from harness.campaign.model.clusters import ClusterSpec
-from harness.campaign.problems.properties import property_problems, secret_problems
-from harness.campaign.problems.systems import own_system_problems, too_few_brokers
-from harness.commands import options
-from harness.commands.errors import fail, told
-from harness.exit_status import ExitStatus
-from harness.running.deadline import Deadline, SystemClock
-from history.cell import Value
-from infra.systems import names, prepare
-from infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.harness import standing_cluster
+from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.problems.properties import property_problems, secret_problems
+from ackproof.harness.campaign.problems.systems import own_system_problems, too_few_brokers
+from ackproof.harness.commands import options
+from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.running.deadline import Deadline, SystemClock
+from ackproof.history.cell import Value
+from ackproof.infra.systems import names, prepare
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 
 _UP_WITHIN_S = 120.0
 

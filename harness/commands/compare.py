@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from harness.commands.errors import told
-from harness.console import console
+from ackproof.harness.commands.errors import told
+from ackproof.harness.console import console
 
 _DIRECTORY = click.Path(path_type=Path)
 
@@ -30,7 +30,7 @@ def compare(a: Path, b: Path, as_json: bool) -> None:
     """
     with told():
         # Arrow and numpy take a while to import.
-        from harness.comparing import differences, shown
+        from ackproof.harness.comparing import differences, shown
 
         found = differences.compare(a, b)
     if as_json:

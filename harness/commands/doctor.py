@@ -11,17 +11,17 @@ import psutil
 from rich import box
 from rich.table import Table
 
-from harness.console import console
-from harness.exit_status import ExitStatus
-from history.cell import LIBRARIES, LIBRDKAFKA
-from infra import client_programs
-from infra.docker.engine import unavailable
-from infra.interface import Capability, InfraError
-from infra.java import JAVA_VERSION_MIN, find_java
-from infra.local.enter import can_enter, obstacles, undoable, unlimited
-from infra.nodes import OF_LINKS, Obstacles, lacking
-from infra.scarcity import Scarce
-from infra.ssh import libraries
+from ackproof.harness.console import console
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
+from ackproof.infra import client_programs
+from ackproof.infra.docker.engine import unavailable
+from ackproof.infra.interface import Capability, InfraError
+from ackproof.infra.java import JAVA_VERSION_MIN, find_java
+from ackproof.infra.local.enter import can_enter, obstacles, undoable, unlimited
+from ackproof.infra.nodes import OF_LINKS, Obstacles, lacking
+from ackproof.infra.scarcity import Scarce
+from ackproof.infra.ssh import libraries
 
 _GIB = 1024**3
 _MEMORY_MIN_GIB = 3.0

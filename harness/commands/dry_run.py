@@ -7,12 +7,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.workload import described
-from harness.campaign.plan import scheduler
-from harness.campaign.plan.faults import ScheduledFault, as_written
-from harness.campaign.plan.runs import RunPlan, runs_of
-from history.cell import as_text
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.workload import described
+from ackproof.harness.campaign.plan import scheduler
+from ackproof.harness.campaign.plan.faults import ScheduledFault, as_written
+from ackproof.harness.campaign.plan.runs import RunPlan, runs_of
+from ackproof.history.cell import as_text
 
 
 def timelines(campaign: Campaign) -> Group:

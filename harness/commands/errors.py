@@ -8,11 +8,11 @@ from typing import NoReturn
 
 import click
 
-from harness.directory import NotAlone, NotResults
-from harness.exit_status import ExitStatus, Unconfirmed
-from history.errors import HistoryError
-from infra.documents import DocumentRefused
-from infra.interface import InfraError
+from ackproof.harness.directory import NotAlone, NotResults
+from ackproof.harness.exit_status import ExitStatus, Unconfirmed
+from ackproof.history.errors import HistoryError
+from ackproof.infra.documents import DocumentRefused
+from ackproof.infra.interface import InfraError
 
 
 @contextmanager

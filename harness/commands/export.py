@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from harness import directory as places
-from harness.commands.errors import fail, told
-from harness.exit_status import ExitStatus
-from history import jepsen, manifest, reader
-from history.errors import DamagedFiles
-from history.manifest import PlannedRun
-from history.names import Stem
+from ackproof.harness import directory as places
+from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.history import jepsen, manifest, reader
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.manifest import PlannedRun
+from ackproof.history.names import Stem
 
 
 @click.command(

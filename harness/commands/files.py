@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
-from harness.backends import require_inventory
-from harness.campaign import validation
-from harness.campaign.docs import schema as schemas
-from harness.campaign.problems.places import elsewhere, never_offered
-from harness.campaign.validation import CampaignFile
-from harness.commands.errors import fail
-from harness.exit_status import ExitStatus
-from infra.documents import DocumentRefused
+from ackproof.harness.backends import require_inventory
+from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.docs import schema as schemas
+from ackproof.harness.campaign.problems.places import elsewhere, never_offered
+from ackproof.harness.campaign.validation import CampaignFile
+from ackproof.harness.commands.errors import fail
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.infra.documents import DocumentRefused
 
 _FILE = click.Path(path_type=Path)
 
@@ -29,7 +29,7 @@ def init(file: Path) -> None:
 
     Overwrites nothing.
     """
-    template = resources.files("harness.campaign.docs").joinpath("template.yaml")
+    template = resources.files("ackproof.harness.campaign.docs").joinpath("template.yaml")
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(template.read_text(encoding="utf-8"))

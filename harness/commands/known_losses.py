@@ -5,18 +5,18 @@ from pathlib import Path
 
 import click
 
-from harness.children import Children, Interrupted, last_words
-from harness.commands.errors import fail, told
-from harness.exit_status import ExitStatus
-from harness.known_losses import stories
-from harness.known_losses.page import page, words
-from harness.known_losses.runs import Runs
-from harness.known_losses.stories import Side
-from harness.known_losses.tally import Tally
-from harness.once import Once
-from history.aside import write_text
-from infra.systems import prepare
-from infra.wording import unknown
+from ackproof.harness.children import Children, Interrupted, last_words
+from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.known_losses import stories
+from ackproof.harness.known_losses.page import page, words
+from ackproof.harness.known_losses.runs import Runs
+from ackproof.harness.known_losses.stories import Side
+from ackproof.harness.known_losses.tally import Tally
+from ackproof.harness.once import Once
+from ackproof.history.aside import write_text
+from ackproof.infra.systems import prepare
+from ackproof.infra.wording import unknown
 
 _FILE = Path("campaigns/known-losses/stories.yaml")
 

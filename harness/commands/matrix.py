@@ -7,17 +7,17 @@ from pathlib import Path
 
 import click
 
-from harness import directory as places
-from harness.campaign import validation
-from harness.children import Children, Interrupted
-from harness.commands.errors import told
-from harness.console import console, plain
-from harness.exit_status import ExitStatus, exit_status, worst
-from harness.side_by_side import document, page
-from harness.side_by_side.columns import side_by_side
-from harness.side_by_side.members import Member, carried_out, members, read
-from harness.summary import comparison_table
-from infra.systems import names, prepare
+from ackproof.harness import directory as places
+from ackproof.harness.campaign import validation
+from ackproof.harness.children import Children, Interrupted
+from ackproof.harness.commands.errors import told
+from ackproof.harness.console import console, plain
+from ackproof.harness.exit_status import ExitStatus, exit_status, worst
+from ackproof.harness.side_by_side import document, page
+from ackproof.harness.side_by_side.columns import side_by_side
+from ackproof.harness.side_by_side.members import Member, carried_out, members, read
+from ackproof.harness.summary import comparison_table
+from ackproof.infra.systems import names, prepare
 
 _SEED_BITS = 32
 

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import click
 
-from infra.systems import names
-from infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems import names
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 
 F = TypeVar("F", bound=Callable[..., object] | click.Command)
 

@@ -8,15 +8,15 @@ from typing import NoReturn
 
 import click
 
-from harness import directory as places
-from harness import free_space, outside
-from harness.backends import BACKENDS, SSH, Site, go_inside, require_inventory
-from harness.campaign import validation
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.cells import clients_of
-from harness.campaign.plan.needs import joining, needs_of
-from harness.campaign.plan.runs import runs_of
-from harness.campaign.problems.places import (
+from ackproof.harness import directory as places
+from ackproof.harness import free_space, outside
+from ackproof.harness.backends import BACKENDS, SSH, Site, go_inside, require_inventory
+from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import clients_of
+from ackproof.harness.campaign.plan.needs import joining, needs_of
+from ackproof.harness.campaign.plan.runs import runs_of
+from ackproof.harness.campaign.problems.places import (
     elsewhere,
     lacking_capabilities,
     missing_programs,
@@ -24,21 +24,21 @@ from harness.campaign.problems.places import (
     strange_programs,
     without_hosts,
 )
-from harness.campaign.skipping import nothing_left, without_refused
-from harness.campaign.validation import CampaignFile
-from harness.commands import options
-from harness.commands.dry_run import timelines
-from harness.commands.errors import debugging, fail, told
-from harness.console import console
-from harness.exit_status import ExitStatus
-from harness.running import execution
-from harness.running.deadline import SystemClock
-from harness.running.interruption import Interruption
-from infra import cleanup
-from infra.interface import Capability, InfraError
-from infra.local.status import MEANT_AS_1
-from infra.registry import Kind, Registry
-from infra.systems import prepare
+from ackproof.harness.campaign.skipping import nothing_left, without_refused
+from ackproof.harness.campaign.validation import CampaignFile
+from ackproof.harness.commands import options
+from ackproof.harness.commands.dry_run import timelines
+from ackproof.harness.commands.errors import debugging, fail, told
+from ackproof.harness.console import console
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.running import execution
+from ackproof.harness.running.deadline import SystemClock
+from ackproof.harness.running.interruption import Interruption
+from ackproof.infra import cleanup
+from ackproof.infra.interface import Capability, InfraError
+from ackproof.infra.local.status import MEANT_AS_1
+from ackproof.infra.registry import Kind, Registry
+from ackproof.infra.systems import prepare
 
 _SEED_BITS = 32
 

@@ -10,22 +10,22 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from harness.backends import BACKENDS
-from harness.campaign import validation
-from harness.children import Children
-from harness.commands.errors import fail, told
-from harness.console import console
-from harness.exit_status import ExitStatus
-from harness.selftest import session, table
-from harness.selftest.attempt import Way
-from harness.selftest.campaigns import Campaigns
-from harness.selftest.catalogue import Bug, UnknownBug, catalogue, chosen
-from harness.selftest.display import Display
-from harness.selftest.looking import Looking
-from harness.selftest.rounds import opened
-from harness.selftest.simulator import Simulator
-from harness.selftest.sources import has_simulation
-from infra.interface import InfraError
+from ackproof.harness.backends import BACKENDS
+from ackproof.harness.campaign import validation
+from ackproof.harness.children import Children
+from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.console import console
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.selftest import session, table
+from ackproof.harness.selftest.attempt import Way
+from ackproof.harness.selftest.campaigns import Campaigns
+from ackproof.harness.selftest.catalogue import Bug, UnknownBug, catalogue, chosen
+from ackproof.harness.selftest.display import Display
+from ackproof.harness.selftest.looking import Looking
+from ackproof.harness.selftest.rounds import opened
+from ackproof.harness.selftest.simulator import Simulator
+from ackproof.harness.selftest.sources import has_simulation
+from ackproof.infra.interface import InfraError
 
 _CAMPAIGN = Path("campaigns/selftest.yaml")
 _SEEDS = 6

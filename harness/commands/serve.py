@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from harness.commands.errors import fail, told
-from harness.directory import RESULTS
-from harness.exit_status import ExitStatus
+from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.directory import RESULTS
+from ackproof.harness.exit_status import ExitStatus
 
 _PORT = 8642
 
@@ -39,7 +39,7 @@ def serve(context: click.Context, directory: Path, port: int) -> None:
     if not directory.is_dir():
         fail(f"{directory} is no directory", ExitStatus.USAGE)
     with told():
-        from harness import serving  # aiohttp takes a while to import
+        from ackproof.harness import serving  # aiohttp takes a while to import
 
         asyncio.run(serving.serve(directory, port, click.echo))
     context.exit(ExitStatus.HELD)

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import click
 
-from harness import directory as places
-from harness.campaign import validation
-from harness.children import Children, Interrupted
-from harness.commands.errors import fail, told
-from harness.exit_status import ExitStatus
-from harness.report import verdict
-from harness.shrinking.judge import DIRECTORY, SMALLEST, Judge, OutOfRuns
-from harness.shrinking.odds import Tally
-from harness.shrinking.recorded import NothingToShrink, as_recorded, broken_in, failed_run
-from harness.shrinking.search import NotAgain, Search
-from harness.shrinking.ways import WAYS, Candidate
+from ackproof.harness import directory as places
+from ackproof.harness.campaign import validation
+from ackproof.harness.children import Children, Interrupted
+from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.report import verdict
+from ackproof.harness.shrinking.judge import DIRECTORY, SMALLEST, Judge, OutOfRuns
+from ackproof.harness.shrinking.odds import Tally
+from ackproof.harness.shrinking.recorded import NothingToShrink, as_recorded, broken_in, failed_run
+from ackproof.harness.shrinking.search import NotAgain, Search
+from ackproof.harness.shrinking.ways import WAYS, Candidate
 
 
 @click.command(

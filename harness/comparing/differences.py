@@ -6,12 +6,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harness.comparing import sides
-from harness.comparing.measures import Measure, measures
-from harness.comparing.sides import Key, Side
-from harness.directory import CAMPAIGN_FILE
-from harness.report import chance
-from infra import documents
+from ackproof.harness.comparing import sides
+from ackproof.harness.comparing.measures import Measure, measures
+from ackproof.harness.comparing.sides import Key, Side
+from ackproof.harness.directory import CAMPAIGN_FILE
+from ackproof.harness.report import chance
+from ackproof.infra import documents
 
 SETTINGS_TOLD = 12
 """Settings that differ and are named; of more than these, how many there are."""

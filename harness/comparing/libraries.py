@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.comparing import sends
-from harness.comparing.sides import Pooled, Side
-from history import reader
-from history.cell import LIBRDKAFKA
+from ackproof.harness.comparing import sends
+from ackproof.harness.comparing.sides import Pooled, Side
+from ackproof.history import reader
+from ackproof.history.cell import LIBRDKAFKA
 
 CLIENT = "client"
 """The setting by which a cell names its library."""

@@ -13,12 +13,12 @@ from statistics import mean
 
 import numpy as np
 
-from checkers.verdict import Verdict
-from harness.comparing.sends import Array, Sends
-from harness.comparing.sides import WORST_FIRST, Pooled
-from harness.report import chance
-from harness.report.cell_document import CellDocument, Unavailable
-from harness.report.rows import UNKNOWN, number
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.comparing.sends import Array, Sends
+from ackproof.harness.comparing.sides import WORST_FIRST, Pooled
+from ackproof.harness.report import chance
+from ackproof.harness.report.cell_document import CellDocument, Unavailable
+from ackproof.harness.report.rows import UNKNOWN, number
 
 PERCENTILES = (50, 95, 99)
 

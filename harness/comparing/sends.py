@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from history import reader
-from history.errors import HistoryError
-from history.schema import SendType
+from ackproof.history import reader
+from ackproof.history.errors import HistoryError
+from ackproof.history.schema import SendType
 
 BINS = np.geomspace(0.05, 3.6e6, 600)
 """Milliseconds, 3 % apart."""

@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.comparing.differences import CellDifference, Differences, Line
-from harness.comparing.sides import Key, Side
-from harness.console import plain
-from harness.report.chance import DOUBT
+from ackproof.harness.comparing.differences import CellDifference, Differences, Line
+from ackproof.harness.comparing.sides import Key, Side
+from ackproof.harness.console import plain
+from ackproof.harness.report.chance import DOUBT
 
 _ENDS = {"worse": "bold red", "better": "green", "changed": "yellow"}
 

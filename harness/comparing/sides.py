@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from checkers.verdict import Verdict
-from harness.comparing import sends
-from harness.comparing.sends import Sends
-from harness.directory import NotResults
-from harness.report import verdict
-from harness.report.cell_document import CellDocument
-from harness.report.comparison import label
-from harness.report.document import VerdictDocument
-from history.errors import HistoryError
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.comparing import sends
+from ackproof.harness.comparing.sends import Sends
+from ackproof.harness.directory import NotResults
+from ackproof.harness.report import verdict
+from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.comparison import label
+from ackproof.harness.report.document import VerdictDocument
+from ackproof.history.errors import HistoryError
 
 WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
 

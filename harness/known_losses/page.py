@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from harness.known_losses.stories import Side, Story
-from harness.known_losses.tally import Tally
+from ackproof.harness.known_losses.stories import Side, Story
+from ackproof.harness.known_losses.tally import Tally
 
 NOT_RUN = "not run"
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.campaign import validation
-from harness.known_losses.stories import Side, Story
-from harness.known_losses.tally import Tally, tally
-from harness.once import Once
+from ackproof.harness.campaign import validation
+from ackproof.harness.known_losses.stories import Side, Story
+from ackproof.harness.known_losses.tally import Tally, tally
+from ackproof.harness.once import Once
 
 _DIGEST = 8
 

@@ -7,15 +7,15 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator
 
-from checkers.catalogue import CATALOGUE
-from harness.campaign.model.section import Section
-from harness.directory import NotResults
-from history.document_errors import in_words
-from infra import documents
-from infra.documents import DocumentRefused
-from infra.systems import names
-from infra.systems.metadata_quorum import MetadataQuorum
-from infra.wording import unknown
+from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.directory import NotResults
+from ackproof.history.document_errors import in_words
+from ackproof.infra import documents
+from ackproof.infra.documents import DocumentRefused
+from ackproof.infra.systems import names
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.wording import unknown
 
 
 def _known(shows: tuple[str, ...]) -> tuple[str, ...]:

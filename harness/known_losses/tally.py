@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from checkers.verdict import Verdict
-from harness.once import Once
-from harness.report.document import VerdictDocument
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.once import Once
+from ackproof.harness.report.document import VerdictDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

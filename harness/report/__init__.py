@@ -8,19 +8,19 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.verdict import CampaignResult
-from harness.directory import DamagedResults
-from harness.report import about, campaign_file, junit, losses, page, timeline, verdict
-from harness.report.losses import LossWindow
-from harness.report.opportunities import opportunities
-from harness.report.rows import CellRow, rows
-from harness.report.timeline import FaultSpan
-from history import manifest
-from history.aside import write_text
-from history.errors import DamagedFiles, HistoryError
-from history.manifest import Manifest, PlannedRun
-from history.printable import printable
-from history.storage import AnyPath
+from ackproof.checkers.verdict import CampaignResult
+from ackproof.harness.directory import DamagedResults
+from ackproof.harness.report import about, campaign_file, junit, losses, page, timeline, verdict
+from ackproof.harness.report.losses import LossWindow
+from ackproof.harness.report.opportunities import opportunities
+from ackproof.harness.report.rows import CellRow, rows
+from ackproof.harness.report.timeline import FaultSpan
+from ackproof.history import manifest
+from ackproof.history.aside import write_text
+from ackproof.history.errors import DamagedFiles, HistoryError
+from ackproof.history.manifest import Manifest, PlannedRun
+from ackproof.history.printable import printable
+from ackproof.history.storage import AnyPath
 
 log = logging.getLogger(__name__)
 

@@ -14,16 +14,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness import environment
-from harness.campaign import validation
-from harness.campaign.model.campaign import Campaign
-from harness.directory import CAMPAIGN_FILE
-from harness.environment import Environment
-from harness.report.timeline import NS_PER_S, FaultSpan
-from history import reader
-from history.errors import HistoryError
-from history.storage import AnyPath
-from infra.documents import DocumentRefused
+from ackproof.harness import environment
+from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.directory import CAMPAIGN_FILE
+from ackproof.harness.environment import Environment
+from ackproof.harness.report.timeline import NS_PER_S, FaultSpan
+from ackproof.history import reader
+from ackproof.history.errors import HistoryError
+from ackproof.history.storage import AnyPath
+from ackproof.infra.documents import DocumentRefused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import offset_copy
 
-from harness.report.timeline import NS_PER_S, FaultSpan
+from ackproof.harness.report.timeline import NS_PER_S, FaultSpan
 
 COLOURS = ("#e15b4f", "#7c5cd6", "#1f9aa8", "#c79a1b", "#5f6b7a")
 STOREY_PT = 12.0

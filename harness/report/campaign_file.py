@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from harness.directory import CAMPAIGN_FILE
-from history import manifest
-from history.errors import HistoryError
-from history.storage import AnyPath
-from infra import yaml_document
+from ackproof.harness.directory import CAMPAIGN_FILE
+from ackproof.history import manifest
+from ackproof.history.errors import HistoryError
+from ackproof.history.storage import AnyPath
+from ackproof.infra import yaml_document
 
 
 def read(directory: AnyPath) -> Mapping[str, Any]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from checkers.autopsy.causes import MORE
-from checkers.verdict import CampaignResult, Cause
+from ackproof.checkers.autopsy.causes import MORE
+from ackproof.checkers.verdict import CampaignResult, Cause
 
 SHOWN_MAX = 5
 """Groups of causes that are told at once; further ones are folded."""

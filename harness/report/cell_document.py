@@ -2,9 +2,9 @@
 
 from pydantic import ConfigDict
 
-from checkers.verdict import Verdict
-from harness.report.part import Part
-from history.cell import Value
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.report.part import Part
+from ackproof.history.cell import Value
 
 
 class Guarantee(Part):

@@ -10,8 +10,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from checkers.verdict import CampaignResult, Failover, Latency, RunResult, Unavailable, Verdict
-from harness.report.rows import (
+from ackproof.checkers.verdict import (
+    CampaignResult,
+    Failover,
+    Latency,
+    RunResult,
+    Unavailable,
+    Verdict,
+)
+from ackproof.harness.report.rows import (
     UNKNOWN,
     CellRow,
     columns,
@@ -21,7 +28,7 @@ from harness.report.rows import (
     total,
     worst,
 )
-from history.cell import Value, as_text
+from ackproof.history.cell import Value, as_text
 
 NAMED = "cluster"
 """The setting that is the name of a cluster that is compared with others."""

@@ -1,6 +1,6 @@
 """What ``verdict.json`` says of consumers (``harness.report.document``)."""
 
-from harness.report.part import Part
+from ackproof.harness.report.part import Part
 
 
 class ClientDocument(Part):

@@ -7,9 +7,9 @@ dash.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.reads.shown import added
-from checkers.verdict import CampaignResult, ClientCounts, GroupCounts
-from harness.report.rows import UNKNOWN, number
+from ackproof.checkers.reads.shown import added
+from ackproof.checkers.verdict import CampaignResult, ClientCounts, GroupCounts
+from ackproof.harness.report.rows import UNKNOWN, number
 
 CLIENT_COUNTS = {
     "shown": "shown",

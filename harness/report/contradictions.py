@@ -11,15 +11,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from checkers.judging.guarantees import NO_LOSS
-from checkers.verdict import Verdict, counted_as
-from harness.exit_status import status_of
-from harness.report import losses
-from harness.report.cell_document import CellDocument
-from harness.report.document import VERSION, VerdictDocument
-from history import manifest, reader
-from history.errors import HistoryError
-from history.storage import AnyPath
+from ackproof.checkers.judging.guarantees import NO_LOSS
+from ackproof.checkers.verdict import Verdict, counted_as
+from ackproof.harness.exit_status import status_of
+from ackproof.harness.report import losses
+from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.document import VERSION, VerdictDocument
+from ackproof.history import manifest, reader
+from ackproof.history.errors import HistoryError
+from ackproof.history.storage import AnyPath
 
 _RECORDS = ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered")
 _RECORDS_MAX = 2**63

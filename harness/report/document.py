@@ -11,13 +11,13 @@ from typing import Any
 
 from pydantic import Field
 
-from checkers.verdict import Verdict
-from harness.environment import Machine, Versions
-from harness.report import outcome
-from harness.report.cell_document import CellDocument
-from harness.report.consumers_document import ConsumptionDocument
-from harness.report.part import Part
-from history.cell import Value
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.environment import Machine, Versions
+from ackproof.harness.report import outcome
+from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.consumers_document import ConsumptionDocument
+from ackproof.harness.report.part import Part
+from ackproof.history.cell import Value
 
 VERSION = 3
 

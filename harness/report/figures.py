@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from checkers.verdict import Verdict
-from harness.report import bands
-from harness.report.rows import (
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.report import bands
+from ackproof.harness.report.rows import (
     COLUMNS,
     ROWS,
     UNKNOWN,
@@ -29,7 +29,7 @@ from harness.report.rows import (
     total,
     worst,
 )
-from harness.report.timeline import NS_PER_S, Timeline
+from ackproof.harness.report.timeline import NS_PER_S, Timeline
 
 INK = "#1d2733"
 FAINT = "#66727f"

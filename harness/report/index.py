@@ -17,19 +17,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from checkers.judging.guarantees import NO_LOSS
-from checkers.verdict import Verdict
-from harness.directory import CAMPAIGN_FILE, RESULTS, DamagedResults
-from harness.report import PAGE, verdict
-from harness.report.about import lasted
-from harness.report.cell_document import CellDocument
-from harness.report.comparison import label
-from harness.report.document import VerdictDocument
-from harness.report.rendering import templates
-from harness.report.rows import UNKNOWN, number
-from history import manifest
-from history.aside import write_text
-from history.printable import printable
+from ackproof.checkers.judging.guarantees import NO_LOSS
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.directory import CAMPAIGN_FILE, RESULTS, DamagedResults
+from ackproof.harness.report import PAGE, verdict
+from ackproof.harness.report.about import lasted
+from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.comparison import label
+from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.report.rendering import templates
+from ackproof.harness.report.rows import UNKNOWN, number
+from ackproof.history import manifest
+from ackproof.history.aside import write_text
+from ackproof.history.printable import printable
 
 FILE = "index.html"
 _LOCK = ".index.lock"

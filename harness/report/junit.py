@@ -16,15 +16,15 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from checkers.verdict import CampaignResult, Guarantee, Verdict
-from harness.exit_status import exit_status
-from harness.report.about import About, moment
-from harness.report.losses import Row
-from harness.report.outcome import guarantees_checked, outcome
-from harness.report.rows import COUNTS, CellRow, number
-from harness.report.timeline import NS_PER_S
-from history.aside import whole
-from history.storage import AnyPath
+from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
+from ackproof.harness.exit_status import exit_status
+from ackproof.harness.report.about import About, moment
+from ackproof.harness.report.losses import Row
+from ackproof.harness.report.outcome import guarantees_checked, outcome
+from ackproof.harness.report.rows import COUNTS, CellRow, number
+from ackproof.harness.report.timeline import NS_PER_S
+from ackproof.history.aside import whole
+from ackproof.history.storage import AnyPath
 
 FirstRows = Mapping[tuple[int, str, str], Row]
 """The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.verdict import ANOMALIES, Verdict
-from harness.report.order import OutOfOrder, out_of_order
-from harness.report.rows import CellRow, told
-from history import storage
-from history.errors import DamagedFiles
-from history.storage import AnyPath
+from ackproof.checkers.verdict import ANOMALIES, Verdict
+from ackproof.harness.report.order import OutOfOrder, out_of_order
+from ackproof.harness.report.rows import CellRow, told
+from ackproof.history import storage
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.storage import AnyPath
 
 ANOMALIES_FILE = "anomalies.parquet"
 AUTOPSIES_FILE = "autopsies.parquet"

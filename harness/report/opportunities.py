@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.report import chance
-from harness.report.rows import CellRow
-from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
+from ackproof.harness.report import chance
+from ackproof.harness.report.rows import CellRow
+from ackproof.harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 
 NO_FAULT = "no fault"
 """The class of losses without a fault."""

@@ -4,9 +4,9 @@ and ``junit.xml`` take them from, so that none of them contradicts another or th
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.verdict import CampaignResult, CellResult, Verdict
-from harness.exit_status import ExitStatus, exit_status
-from harness.report.cell_document import CellDocument
+from ackproof.checkers.verdict import CampaignResult, CellResult, Verdict
+from ackproof.harness.exit_status import ExitStatus, exit_status
+from ackproof.harness.report.cell_document import CellDocument
 
 HELD = "Every guarantee held"
 NOT_ALL_PROMISED = "Not every acknowledged record was promised to be kept"

@@ -11,17 +11,17 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
-from checkers.measures.outages import OUTAGE_MIN_NS
-from checkers.verdict import CampaignResult, Verdict
-from harness.report import consumption, figures, losses, transactions
-from harness.report.about import About, lasted, moment
-from harness.report.causes import WHAT, by_fault_and_cell, causes
-from harness.report.comparison import compare, label, seconds
-from harness.report.opportunities import Opportunity, Risk, in_words, risks
-from harness.report.order import OutOfOrder
-from harness.report.outcome import outcome
-from harness.report.rendering import templates
-from harness.report.rows import (
+from ackproof.checkers.measures.outages import OUTAGE_MIN_NS
+from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.harness.report import consumption, figures, losses, transactions
+from ackproof.harness.report.about import About, lasted, moment
+from ackproof.harness.report.causes import WHAT, by_fault_and_cell, causes
+from ackproof.harness.report.comparison import compare, label, seconds
+from ackproof.harness.report.opportunities import Opportunity, Risk, in_words, risks
+from ackproof.harness.report.order import OutOfOrder
+from ackproof.harness.report.outcome import outcome
+from ackproof.harness.report.rendering import templates
+from ackproof.harness.report.rows import (
     COUNTS,
     UNKNOWN,
     CellRow,
@@ -33,8 +33,8 @@ from harness.report.rows import (
     total,
     why,
 )
-from harness.report.timeline import NS_PER_S, Timeline
-from harness.report.verdict import quorum_told
+from ackproof.harness.report.timeline import NS_PER_S, Timeline
+from ackproof.harness.report.verdict import quorum_told
 
 _SHOWN_NS = 1_000_000
 

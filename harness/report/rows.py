@@ -7,8 +7,8 @@ nothing was lost.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.judging.guarantees import NO_LOSS
-from checkers.verdict import (
+from ackproof.checkers.judging.guarantees import NO_LOSS
+from ackproof.checkers.verdict import (
     CampaignResult,
     CellResult,
     Guarantee,
@@ -16,8 +16,8 @@ from checkers.verdict import (
     Unavailable,
     Verdict,
 )
-from history.cell import Value, as_text
-from history.manifest import Manifest
+from ackproof.history.cell import Value, as_text
+from ackproof.history.manifest import Manifest
 
 ROWS, COLUMNS = "acks", "min.insync.replicas"
 """The settings by which losses are laid out; shown of every cell."""

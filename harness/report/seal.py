@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from harness.directory import CAMPAIGN_FILE
-from harness.report.losses import ANOMALIES_FILE, AUTOPSIES_FILE
-from history import manifest
-from history.printable import printable
-from history.storage import AnyPath, digest, matching
+from ackproof.harness.directory import CAMPAIGN_FILE
+from ackproof.harness.report.losses import ANOMALIES_FILE, AUTOPSIES_FILE
+from ackproof.history import manifest
+from ackproof.history.printable import printable
+from ackproof.history.storage import AnyPath, digest, matching
 
 SHA256 = "sha256"
 _BESIDE = (ANOMALIES_FILE, AUTOPSIES_FILE, manifest.FILE, CAMPAIGN_FILE)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import NONE, Array, codes_of
-from checkers.cluster.faults import UNCLEANLY
-from checkers.partition import columns
-from history import reader
-from history.manifest import PlannedFault
-from history.schema import SendType
-from history.storage import AnyPath
+from ackproof.checkers.arrays import NONE, Array, codes_of
+from ackproof.checkers.cluster.faults import UNCLEANLY
+from ackproof.checkers.partition import columns
+from ackproof.history import reader
+from ackproof.history.manifest import PlannedFault
+from ackproof.history.schema import SendType
+from ackproof.history.storage import AnyPath
 
 NS_PER_S = 1_000_000_000
 

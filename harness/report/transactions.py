@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from checkers.transactions.anomalies import SUMMARIES
-from checkers.verdict import CampaignResult
-from harness.report.consumption import Table
-from harness.report.rows import number
+from ackproof.checkers.transactions.anomalies import SUMMARIES
+from ackproof.checkers.verdict import CampaignResult
+from ackproof.harness.report.consumption import Table
+from ackproof.harness.report.rows import number
 
 MEANINGS: Mapping[str, str] = {
     "committed": "their commit was answered",

@@ -12,22 +12,22 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from checkers.verdict import CampaignResult, CellResult
-from harness.campaign.model.values.sweep import several
-from harness.directory import DamagedResults
-from harness.exit_status import exit_status
-from harness.report import contradictions, seal
-from harness.report.about import About, moment
-from harness.report.causes import grouped
-from harness.report.document import VERSION, VerdictDocument
-from harness.report.opportunities import Opportunity
-from harness.report.rows import known_anomalies
-from harness.report.timeline import FaultSpan
-from history.aside import write_text
-from history.cell import SETTINGS, Value
-from history.document_errors import in_words
-from history.storage import AnyPath
-from infra.systems.metadata_quorum import quorum_of
+from ackproof.checkers.verdict import CampaignResult, CellResult
+from ackproof.harness.campaign.model.values.sweep import several
+from ackproof.harness.directory import DamagedResults
+from ackproof.harness.exit_status import exit_status
+from ackproof.harness.report import contradictions, seal
+from ackproof.harness.report.about import About, moment
+from ackproof.harness.report.causes import grouped
+from ackproof.harness.report.document import VERSION, VerdictDocument
+from ackproof.harness.report.opportunities import Opportunity
+from ackproof.harness.report.rows import known_anomalies
+from ackproof.harness.report.timeline import FaultSpan
+from ackproof.history.aside import write_text
+from ackproof.history.cell import SETTINGS, Value
+from ackproof.history.document_errors import in_words
+from ackproof.history.storage import AnyPath
+from ackproof.infra.systems.metadata_quorum import quorum_of
 
 FILE = "verdict.json"
 

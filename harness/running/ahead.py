@@ -72,7 +72,7 @@ class Ahead:
 
     def _start(self) -> None:
         try:
-            from checkers.spark import session  # Spark takes seconds to import
+            from ackproof.checkers.spark import session  # Spark takes seconds to import
 
             self._stack.callback(shutil.rmtree, self._scratch, ignore_errors=True)
             self._spark = self._stack.enter_context(session.session(self._scratch))

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from harness.running.deadline import Deadline
-from harness.running.ends import exit_status, in_words
-from infra import client_programs
-from infra.interface import Command, InfraError, Node, Process, ProcessState
-from infra.secrets import Handed
-from workloads.configuration import CONNECTION
-from workloads.interface import Client, Role
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.ends import exit_status, in_words
+from ackproof.infra import client_programs
+from ackproof.infra.interface import Command, InfraError, Node, Process, ProcessState
+from ackproof.infra.secrets import Handed
+from ackproof.workloads.configuration import CONNECTION
+from ackproof.workloads.interface import Client, Role
 
 _READY_BY: Mapping[Role, str] = {Role.PRODUCER: "acked", Role.CONSUMER: "assigned"}
 """The figure of its progress file by which a client is seen to have begun."""
@@ -114,7 +114,7 @@ def wait(running: ClientProcess, deadline: Deadline) -> str | None:
 
 
 def _argv(client: Client, node: Node, specification: PurePosixPath) -> tuple[str, ...]:
-    return (node.software.python, "-m", client.module, str(specification))
+    return (node.software.python, "-P", "-m", client.module, str(specification))
 
 
 def _signal(running: ClientProcess, number: int) -> None:

@@ -4,26 +4,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.plan.faults import ScheduledFault
-from harness.running import clients
-from harness.running.clients import ClientProcess
-from harness.running.deadline import Clock
-from harness.running.progress import Progress
-from harness.running.recorder import RunRecorder
-from harness.running.watch import Watch
-from history.cell import Cell
-from history.manifest import PlannedFailover
-from infra.changes import Observer
-from infra.interface import Backend, Node, System
-from infra.secrets import Handed
-from nemesis.attendant import Attendants
-from nemesis.execution.executor import Executor
-from nemesis.execution.ledger import Ledger
-from nemesis.interface import OWN_TOPICS, Cluster
-from nemesis.targets.bounds import UNLIMITED, Count
-from nemesis.workload import WorkloadClient
-from workloads.interface import Place, Workload
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.plan.faults import ScheduledFault
+from ackproof.harness.running import clients
+from ackproof.harness.running.clients import ClientProcess
+from ackproof.harness.running.deadline import Clock
+from ackproof.harness.running.progress import Progress
+from ackproof.harness.running.recorder import RunRecorder
+from ackproof.harness.running.watch import Watch
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedFailover
+from ackproof.infra.changes import Observer
+from ackproof.infra.interface import Backend, Node, System
+from ackproof.infra.secrets import Handed
+from ackproof.nemesis.attendant import Attendants
+from ackproof.nemesis.execution.executor import Executor
+from ackproof.nemesis.execution.ledger import Ledger
+from ackproof.nemesis.interface import OWN_TOPICS, Cluster
+from ackproof.nemesis.targets.bounds import UNLIMITED, Count
+from ackproof.nemesis.workload import WorkloadClient
+from ackproof.workloads.interface import Place, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """How a process ended."""
 
-from history.last_words import quoted
-from infra.interface import InfraError, Node, Process
+from ackproof.history.last_words import quoted
+from ackproof.infra.interface import InfraError, Node, Process
 
 _REAPED_WITHIN_S = 5.0
 

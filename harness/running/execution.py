@@ -9,29 +9,29 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from checkers.verdict import CampaignResult, Verdict
-from harness import environment
-from harness.backends import BACKENDS, Site, client_nodes, make
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
-from harness.directory import alone
-from harness.exit_status import ExitStatus, exit_status, worst
-from harness.outside import KEPT, made
-from harness.running import orchestrator
-from harness.running.ahead import Ahead
-from harness.running.context import Run
-from harness.running.deadline import Clock
-from harness.running.interruption import Interruption
-from harness.running.progress import Progress, progress
-from harness.running.recorder import RunRecorder
-from harness.running.run_log import logging_to
-from history.printable import printable
-from history.schema import INTERRUPTED
-from history.storage import AnyPath
-from infra.interface import Backend, System
-from infra.systems.racks import racks_of
-from nemesis.execution.ledger import Ledger
-from workloads import WORKLOADS
+from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.harness import environment
+from ackproof.harness.backends import BACKENDS, Site, client_nodes, make
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
+from ackproof.harness.directory import alone
+from ackproof.harness.exit_status import ExitStatus, exit_status, worst
+from ackproof.harness.outside import KEPT, made
+from ackproof.harness.running import orchestrator
+from ackproof.harness.running.ahead import Ahead
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Clock
+from ackproof.harness.running.interruption import Interruption
+from ackproof.harness.running.progress import Progress, progress
+from ackproof.harness.running.recorder import RunRecorder
+from ackproof.harness.running.run_log import logging_to
+from ackproof.history.printable import printable
+from ackproof.history.schema import INTERRUPTED
+from ackproof.history.storage import AnyPath
+from ackproof.infra.interface import Backend, System
+from ackproof.infra.systems.racks import racks_of
+from ackproof.nemesis.execution.ledger import Ledger
+from ackproof.workloads import WORKLOADS
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def _goes_no_further(campaign: Campaign, plan: RunPlan, directory: Path, console
     """Whether it was to go on until a guarantee is broken, and this run broke one."""
     if campaign.schedule.until != "first-broken-guarantee" or plan.number == len(runs_of(campaign)):
         return False
-    from checkers import check as checkers  # Spark takes seconds to import
+    from ackproof.checkers import check as checkers  # Spark takes seconds to import
 
     with alone(directory, wait=True):
         result = checkers.check(directory, only=plan.number, progress=console.print)
@@ -117,8 +117,8 @@ def check(
     where a session of Spark may have been started for it; ``spark_master``: the cluster to start
     one on."""
     # Spark and matplotlib take seconds to import: not before they are needed.
-    from checkers import check as checkers
-    from harness import report
+    from ackproof.checkers import check as checkers
+    from ackproof.harness import report
 
     with alone(directory, wait=ahead is not None):
         # A report must not outlive its verdict: whatever ends us from here on, what was found
@@ -136,7 +136,7 @@ def check(
 def report_again(directory: AnyPath, console: Console) -> ExitStatus | None:
     """Write the report of checked results once more; None where they are not checked. Raises
     DamagedResults."""
-    from harness import report
+    from ackproof.harness import report
 
     with alone(directory):
         try:
@@ -149,7 +149,7 @@ def report_again(directory: AnyPath, console: Console) -> ExitStatus | None:
 def tell(directory: AnyPath, result: CampaignResult, console: Console) -> ExitStatus:
     """Print what was found, write the report, print the path of its page last, and return the exit
     status. What cannot be printed or written is told: it hides nothing that was found."""
-    from harness import report, summary
+    from ackproof.harness import report, summary
 
     status = exit_status(result)
     troubles: list[str] = []
@@ -178,7 +178,7 @@ def _telling(what: str, troubles: list[str]) -> Iterator[None]:
 def _list_among_all(directory: AnyPath) -> None:
     """Write the index of all results beside ``directory`` anew. It is for show: what was found is
     told without it."""
-    from harness.report import index
+    from ackproof.harness.report import index
 
     if not isinstance(directory, Path) or not index.wanted(directory.parent):
         return

@@ -7,10 +7,10 @@ is fetched with that of the others, in the step ``collect``.
 
 from dataclasses import dataclass
 
-from harness.running import servers, watch
-from harness.running.context import Run
-from harness.running.ends import exit_status
-from infra.interface import ProcessState, Server
+from ackproof.harness.running import servers, watch
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.ends import exit_status
+from ackproof.infra.interface import ProcessState, Server
 
 
 def attend(run: Run) -> None:

@@ -10,17 +10,17 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from harness.campaign.plan.scheduler import duration_ms
-from harness.running import clients
-from harness.running.context import Run
-from harness.running.deadline import Cancelled, Deadline
-from harness.running.interruption import Interruption
-from harness.running.servers import NothingLeft
-from harness.running.steps.catalogue import STEPS, Step
-from history.manifest import identity_of
-from history.schema import INTERRUPTED
-from infra.interface import InfraError
-from workloads.topics import TopicsRefused
+from ackproof.harness.campaign.plan.scheduler import duration_ms
+from ackproof.harness.running import clients
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Cancelled, Deadline
+from ackproof.harness.running.interruption import Interruption
+from ackproof.harness.running.servers import NothingLeft
+from ackproof.harness.running.steps.catalogue import STEPS, Step
+from ackproof.history.manifest import identity_of
+from ackproof.history.schema import INTERRUPTED
+from ackproof.infra.interface import InfraError
+from ackproof.workloads.topics import TopicsRefused
 
 LEFT_BEHIND_AFTER_S = 5.0
 """How long a step that is late, or cancelled, has to come to its end before it is left behind."""

@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.campaign.plan.runs import HARNESS, HARNESS_TABLES
-from harness.running.deadline import Clock
-from history.errors import WriteFailed
-from history.writer import Row, TableWriter
-from infra.changes import ClusterChange
-from infra.clocks import ClockReading
-from infra.interface import ZooKeeperCounters
-from nemesis.interface import Fault, Proof, Target
-from workloads.failover import Seen
+from ackproof.harness.campaign.plan.runs import HARNESS, HARNESS_TABLES
+from ackproof.harness.running.deadline import Clock
+from ackproof.history.errors import WriteFailed
+from ackproof.history.writer import Row, TableWriter
+from ackproof.infra.changes import ClusterChange
+from ackproof.infra.clocks import ClockReading
+from ackproof.infra.interface import ZooKeeperCounters
+from ackproof.nemesis.interface import Fault, Proof, Target
+from ackproof.workloads.failover import Seen
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ A server that ends by itself breaks a promise of its own, whatever becomes of th
 looks only now and then at what runs misses the one that died after the last fault was healed.
 """
 
-from harness.running.context import Run
-from harness.running.ends import exit_status, in_words, last_words
-from harness.running.watch import Watch
-from infra.interface import InfraError, Process, ProcessState, Server
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.ends import exit_status, in_words, last_words
+from ackproof.harness.running.watch import Watch
+from ackproof.infra.interface import InfraError, Process, ProcessState, Server
 
 
 def watch(run: Run) -> None:

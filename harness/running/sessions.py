@@ -1,8 +1,8 @@
 """Clients that go on in another session, after a fatal error of their client library or since it
 would have done no more (``history.sessions``): each such end of a session is written down."""
 
-from harness.running.context import Run
-from history.sessions import in_words
+from ackproof.harness.running.context import Run
+from ackproof.history.sessions import in_words
 
 
 def look(run: Run) -> None:

@@ -16,14 +16,14 @@ has paused is silent by that, and its time begins anew when it goes on.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.campaign.clients.producers import message_timeout_ms
-from harness.running.clients import ClientProcess
-from harness.running.context import Run
-from harness.running.ends import last_words
-from history.sessions import SHOWN_NOTHING
-from infra.interface import InfraError
-from workloads.configuration import commit_s
-from workloads.interface import Role
+from ackproof.harness.campaign.clients.producers import message_timeout_ms
+from ackproof.harness.running.clients import ClientProcess
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.ends import last_words
+from ackproof.history.sessions import SHOWN_NOTHING
+from ackproof.infra.interface import InfraError
+from ackproof.workloads.configuration import commit_s
+from ackproof.workloads.interface import Role
 
 SLACK_S = 10.0
 """For machines that are busy, and for progress files that are copied from hosts."""

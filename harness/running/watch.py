@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from infra.interface import InfraError
+from ackproof.infra.interface import InfraError
 
 LOOK_EVERY_S = 1.0
 _LAST_LOOK_S = 5.0

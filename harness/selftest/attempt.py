@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from history.aside import write_text
+from ackproof.history.aside import write_text
 
 SOUND = "sound"
 """In place of a bug's name: the broker as it is. What is found there, too, was not found."""

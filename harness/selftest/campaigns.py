@@ -17,14 +17,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.verdict import CampaignResult, CellResult, Verdict
-from harness.campaign import validation
-from harness.children import Children, last_words
-from harness.directory import DamagedResults
-from harness.report import verdict
-from harness.report.losses import ANOMALIES_FILE
-from harness.selftest.attempt import Attempt, Finding, Outcome, Way
-from harness.selftest.sources import environment
+from ackproof.checkers.verdict import CampaignResult, CellResult, Verdict
+from ackproof.harness.campaign import validation
+from ackproof.harness.children import Children, last_words
+from ackproof.harness.directory import DamagedResults
+from ackproof.harness.report import verdict
+from ackproof.harness.report.losses import ANOMALIES_FILE
+from ackproof.harness.selftest.attempt import Attempt, Finding, Outcome, Way
+from ackproof.harness.selftest.sources import environment
 
 
 class Campaigns:
@@ -85,7 +85,7 @@ class Campaigns:
         directory = place / name.replace(", seed ", "-")
         output = directory.with_name(f"{directory.name}.output")
         command = [
-            *(sys.executable, "-P", "-m", "harness", "run", str(file)),
+            *(sys.executable, "-P", "-m", "ackproof.harness", "run", str(file)),
             *("--seed", str(seed), "--out", str(directory), "--yes"),
         ]
         try:

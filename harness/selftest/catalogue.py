@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from harness.selftest.patches import Hunk, parse
+from ackproof.harness.selftest.patches import Hunk, parse
 
 BUGS = Path(__file__).parent / "bugs"
 

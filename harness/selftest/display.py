@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from harness.selftest.attempt import Attempt, Outcome
-from harness.selftest.rounds import Round, Told
+from ackproof.harness.selftest.attempt import Attempt, Outcome
+from ackproof.harness.selftest.rounds import Round, Told
 
 
 class Display(Told):

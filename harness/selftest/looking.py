@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from harness.selftest.attempt import Attempt, Finding, Way
+from ackproof.harness.selftest.attempt import Attempt, Finding, Way
 
 
 class Looking(Protocol):

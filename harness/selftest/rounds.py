@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.selftest.attempt import SOUND, Attempt, Attempts, Outcome, Way
-from harness.selftest.catalogue import Bug
-from harness.selftest.looking import Looking
-from harness.selftest.sources import Fingerprints, copy_broken, copy_sound
+from ackproof.harness.selftest.attempt import SOUND, Attempt, Attempts, Outcome, Way
+from ackproof.harness.selftest.catalogue import Bug
+from ackproof.harness.selftest.looking import Looking
+from ackproof.harness.selftest.sources import Fingerprints, copy_broken, copy_sound
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from harness.children import Interrupted
-from harness.exit_status import ExitStatus, worst
-from harness.selftest import table
-from harness.selftest.attempt import Outcome
-from harness.selftest.catalogue import Bug
-from harness.selftest.display import Display
-from harness.selftest.looking import Looking
-from harness.selftest.patches import StalePatch
-from harness.selftest.rounds import Round, Rounds
-from harness.selftest.sources import broken
+from ackproof.harness.children import Interrupted
+from ackproof.harness.exit_status import ExitStatus, worst
+from ackproof.harness.selftest import table
+from ackproof.harness.selftest.attempt import Outcome
+from ackproof.harness.selftest.catalogue import Bug
+from ackproof.harness.selftest.display import Display
+from ackproof.harness.selftest.looking import Looking
+from ackproof.harness.selftest.patches import StalePatch
+from ackproof.harness.selftest.rounds import Round, Rounds
+from ackproof.harness.selftest.sources import broken
 
 Tell = Callable[[str], object]
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.children import Children, last_words
-from harness.selftest.attempt import Attempt, Finding, Outcome, Way
-from harness.selftest.sources import SIMULATION, environment
+from ackproof.harness.children import Children, last_words
+from ackproof.harness.selftest.attempt import Attempt, Finding, Outcome, Way
+from ackproof.harness.selftest.sources import SIMULATION, environment
 
 _SEED_MAX_S = 120
 """Of the processor: what a search may take beyond its time, for its last seed."""

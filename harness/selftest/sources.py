@@ -11,17 +11,16 @@ import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-import harness
-from harness.selftest.attempt import Way
-from harness.selftest.catalogue import Bug
-from harness.selftest.patches import StalePatch, changed
+import ackproof
+from ackproof.harness.selftest.attempt import Way
+from ackproof.harness.selftest.catalogue import Bug
+from ackproof.harness.selftest.patches import StalePatch, changed
 
 SIMULATION = "simulation"
 """A development tool: in the sources, and not in the wheel."""
 
-_ROOMS = (
-    "broker", "history", "infra", "nemesis", "workloads", "checkers", "harness", SIMULATION,
-)  # fmt: skip
+_PACKAGE = "ackproof"
+_ROOMS = ("broker", "history", "infra", "nemesis", "workloads", "checkers", "harness")
 _BESIDE = ("pyproject.toml", "constraints.txt")
 """What the image of the backend docker is made of besides."""
 
@@ -34,8 +33,15 @@ _DECIDE: Mapping[Way, tuple[str, ...]] = {
 }
 """On what it depends what is found."""
 
-_HERE = Path(harness.__file__).parents[1]
+_HERE = Path(ackproof.__file__).parents[1]
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*")
+
+
+def place(name: str, root: Path) -> Path:
+    """Return where a file or folder of the sources is below ``root``: a room, which the catalogue
+    names without its package, in the package, and all else beside it."""
+    room = name.partition("/")[0]
+    return root / _PACKAGE / name if room in _ROOMS else root / name
 
 
 def has_simulation(root: Path = _HERE) -> bool:
@@ -47,10 +53,10 @@ def copy_sound(to: Path, root: Path = _HERE) -> None:
     """A copy of the sources that we run from, in place of whatever is there. Raises OSError."""
     shutil.rmtree(to, ignore_errors=True)
     to.mkdir(parents=True)
-    for room in _ROOMS:
-        if (root / room).is_dir():
-            shutil.copytree(root / room, to / room, ignore=_LEFT_OUT)
-    for name in _BESIDE:
+    for room in (SIMULATION, *_ROOMS):
+        if place(room, root).is_dir():
+            shutil.copytree(place(room, root), place(room, to), ignore=_LEFT_OUT)
+    for name in (f"{_PACKAGE}/__init__.py", *_BESIDE):
         if (root / name).is_file():
             shutil.copyfile(root / name, to / name)
 
@@ -64,7 +70,7 @@ def copy_broken(sound: Path, bug: Bug, to: Path) -> None:
 def apply(bug: Bug, root: Path) -> None:
     """Breaks the sources below ``root``. Raises StalePatch, OSError."""
     for name, text in broken(bug, root).items():
-        (root / name).write_text(text, encoding="utf-8")
+        place(name, root).write_text(text, encoding="utf-8")
 
 
 def broken(bug: Bug, root: Path) -> Mapping[str, str]:
@@ -72,7 +78,7 @@ def broken(bug: Bug, root: Path) -> Mapping[str, str]:
     StalePatch, OSError."""
     texts: dict[str, str] = {}
     for hunk in bug.hunks:
-        text = texts.get(hunk.file) or (root / hunk.file).read_text(encoding="utf-8")
+        text = texts.get(hunk.file) or place(hunk.file, root).read_text(encoding="utf-8")
         try:
             texts[hunk.file] = changed(text, hunk)
         except StalePatch as stale:
@@ -95,7 +101,7 @@ class Fingerprints:
 def _digest(root: Path, rooms: Collection[str]) -> str:
     known = hashlib.sha256()
     for room in sorted(rooms):
-        for path in sorted((root / room).rglob("*.py")):
+        for path in sorted(place(room, root).rglob("*.py")):
             for part in (path.relative_to(root).as_posix().encode(), path.read_bytes()):
                 known.update(len(part).to_bytes(8))
                 known.update(part)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Protocol
 
-from harness.selftest.attempt import Attempt, Outcome, Way
-from harness.selftest.catalogue import FAMILIES, OBSERVATIONS, Bug, digest
+from ackproof.harness.selftest.attempt import Attempt, Outcome, Way
+from ackproof.harness.selftest.catalogue import FAMILIES, OBSERVATIONS, Bug, digest
 
 STALE = "†"
 _NOT_RUN = "not run"

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from harness.children import Children
-from harness.directory import DamagedResults
-from harness.report import verdict
-from harness.shrinking.odds import Tally
-from harness.shrinking.ways import Candidate
-from history.aside import write_text
-from infra.interface import InfraError
+from ackproof.harness.children import Children
+from ackproof.harness.directory import DamagedResults
+from ackproof.harness.report import verdict
+from ackproof.harness.shrinking.odds import Tally
+from ackproof.harness.shrinking.ways import Candidate
+from ackproof.history.aside import write_text
+from ackproof.infra.interface import InfraError
 
 DIRECTORY = "shrink"
 JOURNAL = "journal.jsonl"

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from checkers.verdict import CampaignResult
-from harness.campaign.model.campaign import Campaign, EvidenceSpec
-from harness.campaign.model.cells import Cells, Sweep, only
-from harness.campaign.model.clusters import ClusterSpec, ClusterSweep
-from harness.campaign.model.expectations import Expectation
-from harness.campaign.model.schedule import Entry, FaultEntry, Schedule, StoryEntry
-from harness.campaign.model.values.where import holds_for
-from harness.campaign.plan.faults import Act, acts
-from harness.campaign.plan.runs import RunPlan, runs_of
-from history import reader
+from ackproof.checkers.verdict import CampaignResult
+from ackproof.harness.campaign.model.campaign import Campaign, EvidenceSpec
+from ackproof.harness.campaign.model.cells import Cells, Sweep, only
+from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
+from ackproof.harness.campaign.model.expectations import Expectation
+from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, Schedule, StoryEntry
+from ackproof.harness.campaign.model.values.where import holds_for
+from ackproof.harness.campaign.plan.faults import Act, acts
+from ackproof.harness.campaign.plan.runs import RunPlan, runs_of
+from ackproof.history import reader
 
 _NS_PER_MS = 1_000_000
 

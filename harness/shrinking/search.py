@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from harness.shrinking.odds import Tally, repeats
+from ackproof.harness.shrinking.odds import Tally, repeats
 
 C = TypeVar("C", bound=Hashable)
 T = TypeVar("T")

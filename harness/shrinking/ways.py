@@ -10,13 +10,13 @@ from typing import Any
 
 import yaml
 
-from harness.campaign import validation
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.values.amounts import FLAT_OUT
-from harness.campaign.model.values.durations import format_ms, parse_ms
-from harness.campaign.model.workload import WorkloadSpec
-from harness.shrinking.search import Way
-from infra.documents import Document
+from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.values.amounts import FLAT_OUT
+from ackproof.harness.campaign.model.values.durations import format_ms, parse_ms
+from ackproof.harness.campaign.model.workload import WorkloadSpec
+from ackproof.harness.shrinking.search import Way
+from ackproof.infra.documents import Document
 
 Content = dict[str, Any]
 

@@ -4,8 +4,8 @@ clusters side by side (``harness.report.comparison``) shows systems."""
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from checkers.verdict import CampaignResult, RunResult
-from harness.report.comparison import (
+from ackproof.checkers.verdict import CampaignResult, RunResult
+from ackproof.harness.report.comparison import (
     SYSTEM,
     Comparison,
     Entry,
@@ -15,9 +15,9 @@ from harness.report.comparison import (
     label,
     seconds,
 )
-from harness.report.rows import UNKNOWN, CellRow
-from harness.side_by_side.members import Member, with_results
-from history.cell import Value
+from ackproof.harness.report.rows import UNKNOWN, CellRow
+from ackproof.harness.side_by_side.members import Member, with_results
+from ackproof.history.cell import Value
 
 REFUSED, NO_VERDICT, NONE = "refused", "no verdict", "none"
 

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from checkers.verdict import Verdict
-from harness.directory import NotResults
-from harness.report import document
-from harness.report.cell_document import CellDocument
-from harness.report.document import FaultDocument
-from harness.report.part import Part
-from harness.side_by_side.members import Member
-from history.aside import write_text
-from history.document_errors import in_words
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.directory import NotResults
+from ackproof.harness.report import document
+from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.document import FaultDocument
+from ackproof.harness.report.part import Part
+from ackproof.harness.side_by_side.members import Member
+from ackproof.history.aside import write_text
+from ackproof.history.document_errors import in_words
 
 FILE = "matrix.json"
 VERSION = 1

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from checkers.verdict import CampaignResult
-from harness.campaign import validation
-from harness.children import Children, last_words
-from harness.once import Once
-from harness.report import verdict
-from harness.report.document import VerdictDocument
-from harness.report.rows import CellRow, rows
-from history import manifest
-from history.errors import HistoryError
-from infra.documents import DocumentRefused
+from ackproof.checkers.verdict import CampaignResult
+from ackproof.harness.campaign import validation
+from ackproof.harness.children import Children, last_words
+from ackproof.harness.once import Once
+from ackproof.harness.report import verdict
+from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.report.rows import CellRow, rows
+from ackproof.history import manifest
+from ackproof.history.errors import HistoryError
+from ackproof.infra.documents import DocumentRefused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.measures.outages import OUTAGE_MIN_NS
-from harness.report.comparison import Comparison
-from harness.report.rendering import templates
-from harness.side_by_side.columns import after_faults, side_by_side
-from harness.side_by_side.members import Member
-from history.aside import write_text
+from ackproof.checkers.measures.outages import OUTAGE_MIN_NS
+from ackproof.harness.report.comparison import Comparison
+from ackproof.harness.report.rendering import templates
+from ackproof.harness.side_by_side.columns import after_faults, side_by_side
+from ackproof.harness.side_by_side.members import Member
+from ackproof.history.aside import write_text
 
 FILE = "matrix.html"
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from infra.agent import privilege
-from infra.agent.wire import Refused
+from ackproof.infra.agent import privilege
+from ackproof.infra.agent.wire import Refused
 
 RUN = "ACKPROOF_RUN"
 """In our environment: the run that we belong to, if it has a name."""

@@ -20,9 +20,9 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from infra.agent.parents import dying_with
-from infra.agent.stat import children
-from infra.agent.wire import Refused
+from ackproof.infra.agent.parents import dying_with
+from ackproof.infra.agent.stat import children
+from ackproof.infra.agent.wire import Refused
 
 T = TypeVar("T")
 

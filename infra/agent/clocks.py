@@ -25,8 +25,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from infra.agent import children
-from infra.agent.wire import Refused
+from ackproof.infra.agent import children
+from ackproof.infra.agent.wire import Refused
 
 _PLACES = ("/usr/lib/*/faketime", "/usr/lib*/faketime", "/usr/local/lib*/faketime")
 _LIBRARY = "libfaketimeMT.so.1"

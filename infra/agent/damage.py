@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from infra.agent.wire import Refused
+from ackproof.infra.agent.wire import Refused
 
 _PARTITION = re.compile(r"(?!__).+-\d+")
 """Of what somebody sent: topics of the brokers' own begin with two underscores."""

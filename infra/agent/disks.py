@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from infra.agent import damage, power, privilege, throttle
-from infra.agent.wire import Refused
+from ackproof.infra.agent import damage, power, privilege, throttle
+from ackproof.infra.agent.wire import Refused
 
 DATA = "data"
 """The directory on a disk that is the server's."""

@@ -4,8 +4,8 @@ import os
 import sys
 from typing import Any
 
-from infra.agent import privilege
-from infra.agent.children import carry_out
+from ackproof.infra.agent import privilege
+from ackproof.infra.agent.children import carry_out
 
 
 def facts() -> dict[str, Any]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from infra.agent.wire import CHUNK
+from ackproof.infra.agent.wire import CHUNK
 
 
 def mkdir(path: str) -> None:

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from infra.agent import privilege, queues, rules
-from infra.agent.queues import Queues
-from infra.agent.rules import TABLE, Connection, Trouble
-from infra.agent.wire import Refused
+from ackproof.infra.agent import privilege, queues, rules
+from ackproof.infra.agent.queues import Queues
+from ackproof.infra.agent.rules import TABLE, Connection, Trouble
+from ackproof.infra.agent.wire import Refused
 
 _QUEUED = ("narrow", "slow")
 _ESTABLISHED = "01"

@@ -16,10 +16,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from infra.agent.wire import Wire, error_of
+from ackproof.infra.agent.wire import Wire, error_of
 
 if TYPE_CHECKING:
-    from infra.agent.verbs import Verbs
+    from ackproof.infra.agent.verbs import Verbs
 
 _CHUNK = 1 << 16
 
@@ -27,7 +27,8 @@ _CHUNK = 1 << 16
 def command_line(python: str, path: str, *arguments: str) -> Sequence[str]:
     """Runs the agent where ``path`` is what this package is found in, a directory or a zip file,
     without looking for anything else on the way."""
-    code = f"import sys; sys.path.insert(0, {path!r}); from infra.agent.main import main; main()"
+    run = "from ackproof.infra.agent.main import main; main()"
+    code = f"import sys; sys.path.insert(0, {path!r}); {run}"
     return [python, "-I", "-S", "-c", code, *arguments]
 
 
@@ -37,14 +38,14 @@ def main() -> None:
     if role == "connect":
         connect(*arguments)
         return
-    from infra.agent.verbs import VERBS  # a way needs none of it
+    from ackproof.infra.agent.verbs import VERBS  # a way needs none of it
 
     take_on(role, arguments, VERBS)
 
 
 def take_on(role: str, arguments: Sequence[str], verbs: "Verbs") -> None:
     """Any role but ``connect``, with what is in the table ``verbs``."""
-    from infra.agent.server import Server
+    from ackproof.infra.agent.server import Server
 
     if role == "serve":
         Server(verbs).serve_one(StandardStreams())

@@ -16,7 +16,7 @@ whoever calls sync(2) meanwhile, for whatever disk, makes it durable: as if noth
 import os
 import sys
 
-from infra.agent import privilege
+from ackproof.infra.agent import privilege
 
 _WITNESSES = ("synced", "unsynced")
 _BLOCK = 4096

@@ -4,8 +4,8 @@ import os
 import pwd
 from collections.abc import Sequence
 
-from infra.agent.children import carry_out
-from infra.agent.wire import Refused
+from ackproof.infra.agent.children import carry_out
+from ackproof.infra.agent.wire import Refused
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Of users too: a login over SSH as a rule lacks the sbin directories."""

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Mapping, Sequence
 
-from infra.agent import cgroups, children
-from infra.agent.children import Child, in_main_thread
-from infra.agent.stat import stat
+from ackproof.infra.agent import cgroups, children
+from ackproof.infra.agent.children import Child, in_main_thread
+from ackproof.infra.agent.stat import stat
 
 _STOPPED = frozenset("Tt")
 _started: list[Child] = []

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from infra.agent import privilege
-from infra.agent.filler import Filler
-from infra.agent.wire import Refused
+from ackproof.infra.agent import privilege
+from ackproof.infra.agent.filler import Filler
+from ackproof.infra.agent.wire import Refused
 
 Peer = tuple[str, ...]
 """A peer's addresses."""

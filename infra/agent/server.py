@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.agent import children, files
-from infra.agent.verbs import Verbs
-from infra.agent.wire import Stream, Wire, error_of
+from ackproof.infra.agent import children, files
+from ackproof.infra.agent.verbs import Verbs
+from ackproof.infra.agent.wire import Stream, Wire, error_of
 
 _REMEMBERED = 256
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from infra.agent import privilege
-from infra.agent.wire import Refused
+from ackproof.infra.agent import privilege
+from ackproof.infra.agent.wire import Refused
 
 _SYS_BLOCK = "/sys/block"
 _NO_CONTROLLER = "no cgroup here has the controller blkio (v1) or io (v2)"

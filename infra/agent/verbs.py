@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.agent import (
+from ackproof.infra.agent import (
     cgroups,
     clocks,
     damage,

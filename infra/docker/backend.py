@@ -15,16 +15,16 @@ from docker.errors import DockerException
 from docker.models.containers import Container
 from docker.types import Mount
 
-from infra.artifacts import Artifact
-from infra.docker.engine import connected, limits, owned, unavailable
-from infra.docker.image import ensure_image
-from infra.docker.node import make_node, remove
-from infra.interface import Capability, InfraError, Node
-from infra.links import AgentLinks
-from infra.node import AgentNode
-from infra.nodes import Nodes, capabilities
-from infra.together import on_all
-from infra.trials import TRIALS
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.docker.engine import connected, limits, owned, unavailable
+from ackproof.infra.docker.image import ensure_image
+from ackproof.infra.docker.node import make_node, remove
+from ackproof.infra.interface import Capability, InfraError, Node
+from ackproof.infra.links import AgentLinks
+from ackproof.infra.node import AgentNode
+from ackproof.infra.nodes import Nodes, capabilities
+from ackproof.infra.together import on_all
+from ackproof.infra.trials import TRIALS
 
 _RIGHTS: Mapping[str, Any] = {"cap_add": ["NET_ADMIN"]}
 """To cut links, in its own network alone."""

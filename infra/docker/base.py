@@ -1,7 +1,7 @@
 """The base of the image: Debian's, from the registry, or made here where none can be reached.
 
-``python -m infra.docker.base`` sees to it that there is one. debootstrap makes a minimal Debian (as
-root; some 100 MB are fetched from Debian's mirror), which is imported into the engine.
+``python -m ackproof.infra.docker.base`` sees to it that there is one. debootstrap makes a minimal
+Debian (as root; some 100 MB are fetched from Debian's mirror), which is imported into the engine.
 """
 
 import os
@@ -14,8 +14,8 @@ from pathlib import Path
 import docker
 from docker.errors import DockerException, ImageNotFound
 
-from infra.docker.engine import IMAGE, connected
-from infra.interface import InfraError
+from ackproof.infra.docker.engine import IMAGE, connected
+from ackproof.infra.interface import InfraError
 
 _RELEASE = "bookworm"
 PUBLIC_BASE = f"debian:{_RELEASE}-slim"

@@ -1,7 +1,7 @@
 """Removing what runs left in the engine: found by label, whoever made it and however it died.
 
-``python -m infra.docker.cleanup`` removes the images too, which are kept otherwise: they belong to
-no run, and take minutes to make.
+``python -m ackproof.infra.docker.cleanup`` removes the images too, which are kept otherwise: they
+belong to no run, and take minutes to make.
 """
 
 import sys
@@ -13,9 +13,9 @@ from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 from docker.models.networks import Network
 
-from infra.docker.engine import IMAGE, OWNER, connected, owner, unavailable
-from infra.interface import InfraError
-from infra.waiting import wait_until
+from ackproof.infra.docker.engine import IMAGE, OWNER, connected, owner, unavailable
+from ackproof.infra.interface import InfraError
+from ackproof.infra.waiting import wait_until
 
 REMOVED_S = 60.0
 """For a container that somebody else is removing."""

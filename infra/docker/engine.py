@@ -4,7 +4,7 @@ The engine must be this machine's own: links are cut, and processes reached, fro
 containers by way of ``/proc/<pid>`` and of their network namespaces. Everything that is made
 carries a label that names its owner, the process that made it; what has a dead owner is garbage.
 
-``python -m infra.docker.engine`` exits with 0 where it can serve, else says why not.
+``python -m ackproof.infra.docker.engine`` exits with 0 where it can serve, else says why not.
 
 Not handled: harnesses in different PID namespaces on one engine (each takes the other for dead).
 """
@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from infra.identity import ProcessIdentity
-from infra.interface import Capability, InfraError
+from ackproof.infra.identity import ProcessIdentity
+from ackproof.infra.interface import Capability, InfraError
 
 if TYPE_CHECKING:
     import docker

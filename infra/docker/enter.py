@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from infra import attended
-from infra.docker import cleanup
-from infra.registry import Kind
+from ackproof.infra import attended
+from ackproof.infra.docker import cleanup
+from ackproof.infra.registry import Kind
 
 
 def enter(

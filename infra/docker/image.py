@@ -1,7 +1,7 @@
 """The image of a node: built when the sources that go into it, or its base, are new.
 
 Its tag is a hash of all that, so an image that is there already is the right one. Run as a
-program (``python -m infra.docker.image [BASE]``) it builds the image and prints its name.
+program (``python -m ackproof.infra.docker.image [BASE]``) it builds the image and prints its name.
 """
 
 import hashlib
@@ -15,18 +15,18 @@ from pathlib import Path
 
 import docker
 
-from infra.docker.base import OUR_BASE, PUBLIC_BASE, present, pull
-from infra.docker.engine import IMAGE, connected
-from infra.interface import InfraError
+from ackproof.infra.docker.base import OUR_BASE, PUBLIC_BASE, present, pull
+from ackproof.infra.docker.engine import IMAGE, connected
+from ackproof.infra.interface import InfraError
 
 BASE = "ACKPROOF_DOCKER_BASE"
 """Environment variable: the base image to use."""
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 REPOSITORY = "ackproof-node"
-_DOCKERFILE = "infra/docker/Dockerfile"
-_FILES = ("pyproject.toml", "constraints.txt", _DOCKERFILE)
-_ROOMS = ("broker", "history", "infra/agent", "workloads")
+_DOCKERFILE = "ackproof/infra/docker/Dockerfile"
+_FILES = ("pyproject.toml", "constraints.txt", "ackproof/__init__.py", _DOCKERFILE)
+_ROOMS = tuple(f"ackproof/{room}" for room in ("broker", "history", "infra/agent", "workloads"))
 _CA_BUNDLE = "ca-bundle.crt"
 _LINE_MAX = 100
 _TOLD = ("Step ", "Setting up openjdk", "Collecting ", "Installing collected packages")

@@ -10,9 +10,9 @@ from typing import Any
 from docker.errors import DockerException
 from docker.models.containers import Container
 
-from infra.agent_client import AgentClient
-from infra.interface import InfraError
-from infra.scarcity import Scarce
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.interface import InfraError
+from ackproof.infra.scarcity import Scarce
 
 _PERIOD_US = 100_000
 _ALL_US = -1

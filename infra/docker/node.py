@@ -7,14 +7,14 @@ from pathlib import Path, PurePosixPath
 from docker.errors import DockerException, NotFound
 from docker.models.containers import Container
 
-from infra.agent_client import AgentClient
-from infra.artifacts import Artifact
-from infra.copying import SeenThere
-from infra.docker.limits import ContainerLimits
-from infra.identity import ProcessIdentity
-from infra.interface import InfraError, Software
-from infra.node import AgentNode, Made
-from infra.sockets import Sockets
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.copying import SeenThere
+from ackproof.infra.docker.limits import ContainerLimits
+from ackproof.infra.identity import ProcessIdentity
+from ackproof.infra.interface import InfraError, Software
+from ackproof.infra.node import AgentNode, Made
+from ackproof.infra.sockets import Sockets
 
 # As in the Dockerfile.
 _HOME = PurePosixPath("/var/lib/ackproof")

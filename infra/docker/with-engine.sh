@@ -16,7 +16,7 @@ case ${1-} in
     "" | -*) echo "expected a command, got '${1-}'; --help says more" >&2; exit 2 ;;
 esac
 usable() {
-    .venv/bin/python -P -m infra.docker.engine 2>"$1"
+    .venv/bin/python -P -m ackproof.infra.docker.engine 2>"$1"
 }
 none() {
     if [ -n "$optional" ]; then

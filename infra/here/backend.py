@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra import agent_process
-from infra.agent.parents import dying_with
-from infra.interface import Capability, Node
-from infra.links import AgentLinks
-from infra.node import AgentNode
-from infra.nodes import Nodes
-from infra.this_machine import Directories, node_of
+from ackproof.infra import agent_process
+from ackproof.infra.agent.parents import dying_with
+from ackproof.infra.interface import Capability, Node
+from ackproof.infra.links import AgentLinks
+from ackproof.infra.node import AgentNode
+from ackproof.infra.nodes import Nodes
+from ackproof.infra.this_machine import Directories, node_of
 
 CAPABILITIES = frozenset({Capability.SIGNALS})
 """Of the clients' processes."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from infra import attended
-from infra.registry import Kind
-from infra.systems.external import restoring
+from ackproof.infra import attended
+from ackproof.infra.registry import Kind
+from ackproof.infra.systems.external import restoring
 
 _NEEDED = "setpriv"
 

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from infra.interface import Capability, InfraError, Node
-from infra.links import AgentLinks
-from infra.local.enter import host_network, inside, obstacles, undoable, unlimited
-from infra.local.namespace import NetworkNamespace
-from infra.local.network import Router, exposed_router, free_subnet, routed_networks
-from infra.local.node import make_node
-from infra.node import AgentNode
-from infra.nodes import Nodes, capabilities, limits
-from infra.this_machine import Directories
-from infra.together import on_all
-from infra.trials import TRIALS
+from ackproof.infra.interface import Capability, InfraError, Node
+from ackproof.infra.links import AgentLinks
+from ackproof.infra.local.enter import host_network, inside, obstacles, undoable, unlimited
+from ackproof.infra.local.namespace import NetworkNamespace
+from ackproof.infra.local.network import Router, exposed_router, free_subnet, routed_networks
+from ackproof.infra.local.node import make_node
+from ackproof.infra.node import AgentNode
+from ackproof.infra.nodes import Nodes, capabilities, limits
+from ackproof.infra.this_machine import Directories
+from ackproof.infra.together import on_all
+from ackproof.infra.trials import TRIALS
 
 
 class LocalBackend:

@@ -22,15 +22,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from infra.agent import cgroups, queues, rules
-from infra.agent.cgroups import RUN
-from infra.agent.privilege import search_path
-from infra.interface import Capability, InfraError
-from infra.local.marker import marked as inside
-from infra.local.signals import FORWARDED
-from infra.registry import STATE_DIRECTORY, Kind, Registry
-from infra.scarcity import Scarce
-from infra.trials import AS_ROOT, OF_ROOT
+from ackproof.infra.agent import cgroups, queues, rules
+from ackproof.infra.agent.cgroups import RUN
+from ackproof.infra.agent.privilege import search_path
+from ackproof.infra.interface import Capability, InfraError
+from ackproof.infra.local.marker import marked as inside
+from ackproof.infra.local.signals import FORWARDED
+from ackproof.infra.registry import STATE_DIRECTORY, Kind, Registry
+from ackproof.infra.scarcity import Scarce
+from ackproof.infra.trials import AS_ROOT, OF_ROOT
 
 __all__ = ["can_enter", "enter", "host_network", "inside", "obstacles", "undoable", "unlimited"]
 
@@ -92,7 +92,7 @@ def enter(
         descriptor = os.open("/proc/self/ns/net", os.O_RDONLY)
         os.set_inheritable(descriptor, True)
         environ[_HOST_NETWORK] = str(descriptor)
-    outer = [sys.executable, "-P", "-m", "infra.local.outer", run_id, "--", *argv]
+    outer = [sys.executable, "-P", "-m", "ackproof.infra.local.outer", run_id, "--", *argv]
     _flush()
     os.execvpe("unshare", ["unshare", *flags, "--net", "--pid", "--", *outer], environ)
 
@@ -142,7 +142,7 @@ def undoable(capability: Capability) -> str | None:
     flags = _way_in()
     if capability in OF_ROOT and flags != _AS_ROOT:
         return f"{AS_ROOT}: sudo"
-    return _try(flags, sys.executable, "-P", "-m", "infra.trials", capability) or None
+    return _try(flags, sys.executable, "-P", "-m", "ackproof.infra.trials", capability) or None
 
 
 def host_network() -> int | None:

@@ -12,11 +12,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from infra.agent import throttle
-from infra.agent.wire import Refused
-from infra.local.marker import mark
-from infra.local.signals import FORWARDED, Forwarder
-from infra.local.status import exit_with, of
+from ackproof.infra.agent import throttle
+from ackproof.infra.agent.wire import Refused
+from ackproof.infra.local.marker import mark
+from ackproof.infra.local.signals import FORWARDED, Forwarder
+from ackproof.infra.local.status import exit_with, of
 
 _BLOCK = "--block-signal="
 

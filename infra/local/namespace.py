@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pyroute2 import netns
 
-from infra.interface import InfraError
+from ackproof.infra.interface import InfraError
 
 T = TypeVar("T")
 

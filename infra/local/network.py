@@ -15,8 +15,8 @@ from socket import AF_INET
 
 from pyroute2 import IPRoute, NetlinkError
 
-from infra.interface import InfraError
-from infra.local.namespace import NetworkNamespace
+from ackproof.infra.interface import InfraError
+from ackproof.infra.local.namespace import NetworkNamespace
 
 _POOL = ipaddress.IPv4Network("10.64.0.0/10")
 _PREFIX_LENGTH = 24

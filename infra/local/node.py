@@ -3,12 +3,12 @@
 from contextlib import ExitStack
 from pathlib import Path
 
-from infra import agent_process
-from infra.agent.cgroups import RUN
-from infra.local.namespace import NetworkNamespace
-from infra.local.network import Router
-from infra.node import AgentNode
-from infra.this_machine import node_of
+from ackproof.infra import agent_process
+from ackproof.infra.agent.cgroups import RUN
+from ackproof.infra.local.namespace import NetworkNamespace
+from ackproof.infra.local.network import Router
+from ackproof.infra.node import AgentNode
+from ackproof.infra.this_machine import node_of
 
 _INHERITED = (*agent_process.INHERITED, RUN)
 

@@ -1,4 +1,4 @@
-"""The process that the user sees (``python -m infra.local.outer <run id> -- <command>``).
+"""The process that the user sees (``python -m ackproof.infra.local.outer <run id> -- <command>``).
 
 It starts the run's first process, hands signals down to it, and when all is over removes the
 run's scratch directory and its entry in the registry. Killed with SIGKILL, it takes the run along
@@ -13,10 +13,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from infra.interface import InfraError
-from infra.local.signals import FORWARDED, Forwarder
-from infra.local.status import exit_with, outermost
-from infra.registry import Registry
+from ackproof.infra.interface import InfraError
+from ackproof.infra.local.signals import FORWARDED, Forwarder
+from ackproof.infra.local.status import exit_with, outermost
+from ackproof.infra.registry import Registry
 
 _AS_FIRST_PROCESS = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount-proc", "--")
 
@@ -30,7 +30,7 @@ def main(run_id: str, command: Sequence[str]) -> int:
     scratch = registry.get(run_id).scratch
     arguments = [*([] if scratch is None else [str(scratch)]), "--", *command]
     init = subprocess.Popen(
-        [*_AS_FIRST_PROCESS, sys.executable, "-P", "-m", "infra.local.init", *arguments],
+        [*_AS_FIRST_PROCESS, sys.executable, "-P", "-m", "ackproof.infra.local.init", *arguments],
         close_fds=False,  # the caller's descriptors are the command's, as without us
         process_group=0,
     )

@@ -10,21 +10,21 @@ import socket
 import threading
 from collections.abc import Sequence
 
-from infra.agent_client import AgentClient
-from infra.artifacts import Artifact
-from infra.copying import Copied
-from infra.interface import Capability, InfraError, Node
-from infra.links import AgentLinks
-from infra.node import AgentNode, Made
-from infra.nodes import Nodes, Obstacles, capabilities, limits
-from infra.ssh.bringing import Report
-from infra.ssh.connection import Channels
-from infra.ssh.hosts import ReadyHost, held, make_ready
-from infra.ssh.inventory import Host, Inventory, place
-from infra.ssh.keeper import LEASE_S, Keeper
-from infra.ssh.login import Trust
-from infra.together import on_all
-from infra.trials import TRIALS
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.copying import Copied
+from ackproof.infra.interface import Capability, InfraError, Node
+from ackproof.infra.links import AgentLinks
+from ackproof.infra.node import AgentNode, Made
+from ackproof.infra.nodes import Nodes, Obstacles, capabilities, limits
+from ackproof.infra.ssh.bringing import Report
+from ackproof.infra.ssh.connection import Channels
+from ackproof.infra.ssh.hosts import ReadyHost, held, make_ready
+from ackproof.infra.ssh.inventory import Host, Inventory, place
+from ackproof.infra.ssh.keeper import LEASE_S, Keeper
+from ackproof.infra.ssh.login import Trust
+from ackproof.infra.together import on_all
+from ackproof.infra.trials import TRIALS
 
 _CHANNELS = 4
 _ACQUIRE_TIMEOUT_S = 60.0

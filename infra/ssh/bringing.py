@@ -6,10 +6,10 @@ Each thing is a file or lies in a directory of its own, which is named after its
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
-from infra.agent_client import AgentClient
-from infra.artifacts import Artifact, machine_of
-from infra.interface import InfraError
-from infra.ssh import bundle, libraries
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.artifacts import Artifact, machine_of
+from ackproof.infra.interface import InfraError
+from ackproof.infra.ssh import bundle, libraries
 
 _INSTALL_WITHIN_S = 600.0
 _SUMMED_WITHIN_S = 60.0

@@ -11,16 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.software import zookeeper_jars
-from infra.ssh.once import once
+from ackproof.infra.software import zookeeper_jars
+from ackproof.infra.ssh.once import once
 
-PROJECT = Path(__file__).parents[2]
-ROOMS = ("broker", "history", "workloads")
+PROJECT = Path(__file__).parents[3]
+ROOMS = ("ackproof/broker", "ackproof/history", "ackproof/workloads")
 """What runs on nodes."""
 
+_TOP = "ackproof/__init__.py"
 _AGENT = (
-    "infra/__init__.py", "infra/agent/*.py", "infra/identity.py", "infra/waiting.py",
-    "infra/ssh/__init__.py", "infra/ssh/remote/*.py",
+    _TOP, "ackproof/infra/__init__.py", "ackproof/infra/agent/*.py",
+    "ackproof/infra/identity.py", "ackproof/infra/waiting.py",
+    "ackproof/infra/ssh/__init__.py", "ackproof/infra/ssh/remote/*.py",
 )  # fmt: skip
 _MAIN = b"import sys\nfrom infra.ssh.remote.main import main\nmain(sys.argv[1:])\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -57,7 +59,8 @@ def jars() -> Package:
 
 def room_sources() -> list[Path]:
     """The modules of the rooms that run on nodes."""
-    return sorted(path for room in ROOMS for path in (PROJECT / room).rglob("*.py"))
+    modules = (path for room in ROOMS for path in (PROJECT / room).rglob("*.py"))
+    return [PROJECT / _TOP, *sorted(modules)]
 
 
 def digest_of(names: Iterable[str]) -> str:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from infra.interface import InfraError
-from infra.ssh.connection import Connection
-from infra.ssh.inventory import Host, Inventory
-from infra.ssh.login import Trust
-from infra.ssh.preparation import bring_agent
-from infra.together import on_all
+from ackproof.infra.interface import InfraError
+from ackproof.infra.ssh.connection import Connection
+from ackproof.infra.ssh.inventory import Host, Inventory
+from ackproof.infra.ssh.login import Trust
+from ackproof.infra.ssh.preparation import bring_agent
+from ackproof.infra.together import on_all
 
 _REMOVED_WITHIN_S = 120.0
 

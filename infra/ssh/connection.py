@@ -16,11 +16,11 @@ from typing import TypeVar
 
 import paramiko
 
-from infra.agent.wire import Wire
-from infra.interface import InfraError
-from infra.ssh.inventory import Host
-from infra.ssh.login import Trust, Unreachable, log_in
-from infra.waiting import wait_until
+from ackproof.infra.agent.wire import Wire
+from ackproof.infra.interface import InfraError
+from ackproof.infra.ssh.inventory import Host
+from ackproof.infra.ssh.login import Trust, Unreachable, log_in
+from ackproof.infra.waiting import wait_until
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import paramiko
 
-from infra.interface import InfraError
+from ackproof.infra.interface import InfraError
 
 _writing = threading.Lock()
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from infra.artifacts import Artifact
-from infra.interface import Capability, InfraError
-from infra.nodes import capabilities, lacking, limits
-from infra.ssh.bringing import Report
-from infra.ssh.connection import Connection
-from infra.ssh.inventory import Host, Inventory, place
-from infra.ssh.login import Trust
-from infra.ssh.preparation import Prepared, bring_agent, prepare
-from infra.together import on_all
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import Capability, InfraError
+from ackproof.infra.nodes import capabilities, lacking, limits
+from ackproof.infra.ssh.bringing import Report
+from ackproof.infra.ssh.connection import Connection
+from ackproof.infra.ssh.inventory import Host, Inventory, place
+from ackproof.infra.ssh.login import Trust
+from ackproof.infra.ssh.preparation import Prepared, bring_agent, prepare
+from ackproof.infra.together import on_all
 
 _NOTHING: Mapping[Capability, str] = {}
 _TRIAL_TIMEOUT_S = 60.0

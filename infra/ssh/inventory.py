@@ -25,8 +25,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from infra.documents import DocumentRefused, Problem, problems_of, read
-from infra.worded import VARIABLE, Worded
+from ackproof.infra.documents import DocumentRefused, Problem, problems_of, read
+from ackproof.infra.worded import VARIABLE, Worded
 
 Role = Literal["broker", "zookeeper", "client"]
 ROLES: tuple[Role, ...] = ("broker", "zookeeper", "client")

@@ -4,8 +4,8 @@ import logging
 import threading
 from pathlib import PurePosixPath
 
-from infra.interface import InfraError
-from infra.node import AgentNode
+from ackproof.infra.interface import InfraError
+from ackproof.infra.node import AgentNode
 
 LEASE_S = 600.0
 """How long a host keeps what is on it without a word of the harness."""

@@ -26,9 +26,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from infra.interface import InfraError
-from infra.ssh import bundle
-from infra.ssh.once import once
+from ackproof.infra.interface import InfraError
+from ackproof.infra.ssh import bundle
+from ackproof.infra.ssh.once import once
 
 _OLDEST_GLIBC = 5
 _DOWNLOADED_WITHIN_S = 600

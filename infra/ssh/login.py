@@ -9,9 +9,9 @@ from pathlib import Path
 import paramiko
 from paramiko.pkey import UnknownKeyType
 
-from infra.interface import InfraError
-from infra.ssh.hostkeys import Acceptance, changed
-from infra.ssh.inventory import Host, Login
+from ackproof.infra.interface import InfraError
+from ackproof.infra.ssh.hostkeys import Acceptance, changed
+from ackproof.infra.ssh.inventory import Host, Login
 
 _CONNECT_TIMEOUT_S = 5.0
 _KEEPALIVE_S = 15

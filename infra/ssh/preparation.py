@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from infra.agent_client import AgentClient
-from infra.artifacts import Artifact
-from infra.interface import InfraError, Software
-from infra.java import JAVA_VERSION_MIN, parse_version
-from infra.nodes import OF_LINKS, Obstacles
-from infra.scarcity import Scarce
-from infra.software import zookeeper_jars
-from infra.ssh import bundle, libraries
-from infra.ssh.bringing import Report, bring, bring_artifact, bring_libraries
-from infra.ssh.connection import Channels, Connection
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import InfraError, Software
+from ackproof.infra.java import JAVA_VERSION_MIN, parse_version
+from ackproof.infra.nodes import OF_LINKS, Obstacles
+from ackproof.infra.scarcity import Scarce
+from ackproof.infra.software import zookeeper_jars
+from ackproof.infra.ssh import bundle, libraries
+from ackproof.infra.ssh.bringing import Report, bring, bring_artifact, bring_libraries
+from ackproof.infra.ssh.connection import Channels, Connection
 
 _PYTHON_MIN = (3, 11)
 _DEBIAN = frozenset({"debian", "ubuntu"})

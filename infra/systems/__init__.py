@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from infra.artifacts import Artifact
-from infra.disks import DiskPlan
-from infra.interface import Backend, InfraError, System
-from infra.systems.bundled import BundledSystem
-from infra.systems.kafka.jars import fetch, jars_of
-from infra.systems.kafka.system import kafka_program
-from infra.systems.metadata_quorum import quorum_of
-from infra.systems.names import EXTERNAL, SystemName, parse
-from infra.systems.on_zookeeper import SystemOnZooKeeper
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.disks import DiskPlan
+from ackproof.infra.interface import Backend, InfraError, System
+from ackproof.infra.systems.bundled import BundledSystem
+from ackproof.infra.systems.kafka.jars import fetch, jars_of
+from ackproof.infra.systems.kafka.system import kafka_program
+from ackproof.infra.systems.metadata_quorum import quorum_of
+from ackproof.infra.systems.names import EXTERNAL, SystemName, parse
+from ackproof.infra.systems.on_zookeeper import SystemOnZooKeeper
 
 _IN_CONTAINERS = "docker"
 _THERE = "here"
@@ -83,7 +83,7 @@ def make_system(
     if quorum.kraft:
         # kio takes its time, and where hypothesis is installed, that writes into the working
         # directory: not whenever a cluster is deployed.
-        from infra.systems.kraft.system import SystemOnKRaft
+        from ackproof.infra.systems.kraft.system import SystemOnKRaft
 
         return SystemOnKRaft(
             backend,

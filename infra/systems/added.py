@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Callable, Sequence
 
-from infra.interface import Backend
-from infra.systems.server import NodeServer
+from ackproof.infra.interface import Backend
+from ackproof.infra.systems.server import NodeServer
 
 
 class AddedBrokers:

@@ -21,8 +21,8 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from infra.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
-from infra.interface import Server
+from ackproof.infra.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
+from ackproof.infra.interface import Server
 
 _ATTEMPT_S = 10.0
 """A broker that was paused answers no sooner for being waited for."""
@@ -69,8 +69,8 @@ class KafkaAdmin:
     ) -> None:
         # kio takes its time, and where hypothesis is installed, that writes into the working
         # directory: not whenever a cluster is deployed.
-        from infra.systems.reassignment import reassign
-        from infra.systems.secured import connector
+        from ackproof.infra.systems.reassignment import reassign
+        from ackproof.infra.systems.secured import connector
 
         try:
             connect = connector(self._connection)

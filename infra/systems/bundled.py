@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import PurePosixPath
 
-from infra.disks import DiskPlan
-from infra.interface import Backend, Node
-from infra.systems.on_zookeeper import BrokerCommand, Program, SystemOnZooKeeper
+from ackproof.infra.disks import DiskPlan
+from ackproof.infra.interface import Backend, Node
+from ackproof.infra.systems.on_zookeeper import BrokerCommand, Program, SystemOnZooKeeper
 
 _sizes = count(1)
 
 
 def bundled_broker(node: Node, config: PurePosixPath) -> Sequence[str]:
     """The bundled broker's command line on its node, given its ``server.properties``."""
-    return [node.software.python, "-P", "-m", "broker", "--config", str(config)]
+    return [node.software.python, "-P", "-m", "ackproof.broker", "--config", str(config)]
 
 
 class BundledSystem(SystemOnZooKeeper):

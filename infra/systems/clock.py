@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from infra.clocks import FakeClock, Question, Told
+from ackproof.infra.clocks import FakeClock, Question, Told
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from infra.added import Added
-from infra.admin import Admin
-from infra.clocks import FakeClock
-from infra.disks import DiskPlan
-from infra.interface import Backend, ClusterView, Node, Server, ViewUnavailable
-from infra.systems.added import AddedBrokers, name_of
-from infra.systems.admin import KafkaAdmin
-from infra.systems.server import NodeServer
-from infra.together import on_all
+from ackproof.infra.added import Added
+from ackproof.infra.admin import Admin
+from ackproof.infra.clocks import FakeClock
+from ackproof.infra.disks import DiskPlan
+from ackproof.infra.interface import Backend, ClusterView, Node, Server, ViewUnavailable
+from ackproof.infra.systems.added import AddedBrokers, name_of
+from ackproof.infra.systems.admin import KafkaAdmin
+from ackproof.infra.systems.server import NodeServer
+from ackproof.infra.together import on_all
 
 
 class DeployedSystem(ABC):

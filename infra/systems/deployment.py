@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jproperties import Properties
 
-from infra.agent.probes import accepts
-from infra.disks import DiskPlan
-from infra.interface import DeploymentError, Node
-from infra.storage import Disk
-from infra.systems.server import NodeServer
-from infra.waiting import wait_until
+from ackproof.infra.agent.probes import accepts
+from ackproof.infra.disks import DiskPlan
+from ackproof.infra.interface import DeploymentError, Node
+from ackproof.infra.storage import Disk
+from ackproof.infra.systems.server import NodeServer
+from ackproof.infra.waiting import wait_until
 
 BROKER_PORT = 9092
 BROKERS_UP_S = 60.0

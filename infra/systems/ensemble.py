@@ -17,10 +17,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, KazooException, NodeExistsError, NoNodeError
 from kazoo.interfaces import IAsyncResult
 
-from infra.interface import ViewUnavailable
-from infra.systems.view import BROKERS, connect, disconnect, unconnected
-from infra.systems.zookeeper import mode
-from infra.together import on_all
+from ackproof.infra.interface import ViewUnavailable
+from ackproof.infra.systems.view import BROKERS, connect, disconnect, unconnected
+from ackproof.infra.systems.zookeeper import mode
+from ackproof.infra.together import on_all
 
 _WITHIN_S = 10.0
 _FAR_AHEAD = 2**30

@@ -4,8 +4,8 @@ own or brokers, too. The words are those of Kafka's own system tests (ducktape's
 
 from enum import StrEnum
 
-from infra.systems.kafka.releases import Release
-from infra.systems.names import EXTERNAL, parse
+from ackproof.infra.systems.kafka.releases import Release
+from ackproof.infra.systems.names import EXTERNAL, parse
 
 _WITH_KRAFT, _WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
 """From the one release on KRaft is said to be ready (KIP-833), from the other on there is nothing

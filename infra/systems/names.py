@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.systems.kafka import images, releases
-from infra.wording import unknown
+from ackproof.infra.systems.kafka import images, releases
+from ackproof.infra.wording import unknown
 
 BUNDLED = "bundled"
 KAFKA = "kafka"

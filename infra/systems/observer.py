@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, WatchedEvent
 
-from infra.changes import ChangeKind, ClusterChange
-from infra.interface import ClusterView, PartitionView, ViewUnavailable
-from infra.systems.view import ViewReader, connect, disconnect
+from ackproof.infra.changes import ChangeKind, ClusterChange
+from ackproof.infra.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.infra.systems.view import ViewReader, connect, disconnect
 
 _READ_TIMEOUT_S = 2.0
 _AGAIN_S = 0.2

@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 
 from kazoo.client import KazooClient
 
-from infra.changes import ClusterChange, Observer
-from infra.disks import DiskPlan
-from infra.ensemble import Ensemble
-from infra.interface import (
+from ackproof.infra.changes import ClusterChange, Observer
+from ackproof.infra.disks import DiskPlan
+from ackproof.infra.ensemble import Ensemble
+from ackproof.infra.interface import (
     Backend,
     ClusterView,
     Command,
@@ -25,8 +25,8 @@ from infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from infra.systems.deployed import DeployedSystem
-from infra.systems.deployment import (
+from ackproof.infra.systems.deployed import DeployedSystem
+from ackproof.infra.systems.deployment import (
     BROKER_PORT,
     BROKERS_UP_S,
     STOP_GRACE_S,
@@ -35,16 +35,16 @@ from infra.systems.deployment import (
     listens,
     server_properties,
 )
-from infra.systems.ensemble import ZooKeeperEnsemble
-from infra.systems.metadata_quorum import MetadataQuorum
-from infra.systems.observer import ClusterObserver
-from infra.systems.properties import RESERVED, TIMINGS, Known, known, timing_ms
-from infra.systems.racks import own_rack
-from infra.systems.server import NodeServer, stop_all
-from infra.systems.view import ViewReader, connect, disconnect, topic_config
-from infra.systems.zookeeper import counters, expired, serves, zookeeper_server
-from infra.together import on_all
-from infra.waiting import wait_until
+from ackproof.infra.systems.ensemble import ZooKeeperEnsemble
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems.observer import ClusterObserver
+from ackproof.infra.systems.properties import RESERVED, TIMINGS, Known, known, timing_ms
+from ackproof.infra.systems.racks import own_rack
+from ackproof.infra.systems.server import NodeServer, stop_all
+from ackproof.infra.systems.view import ViewReader, connect, disconnect, topic_config
+from ackproof.infra.systems.zookeeper import counters, expired, serves, zookeeper_server
+from ackproof.infra.together import on_all
+from ackproof.infra.waiting import wait_until
 
 _LEADING = ("leader", "standalone")
 _VIEW_TIMEOUT_S = 2.0

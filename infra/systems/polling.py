@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from infra.changes import ClusterChange
-from infra.interface import ClusterView, ViewUnavailable
-from infra.systems.observer import EMPTY, LATE_NS, Sight, changes
+from ackproof.infra.changes import ClusterChange
+from ackproof.infra.interface import ClusterView, ViewUnavailable
+from ackproof.infra.systems.observer import EMPTY, LATE_NS, Sight, changes
 
 Report = Callable[[ClusterView], None]
 

@@ -15,12 +15,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from infra.schemas import Schema
-from infra.systems.kafka import releases
-from infra.systems.kraft.properties import OF_ZOOKEEPER, SESSION
-from infra.systems.metadata_quorum import quorum_of
-from infra.systems.names import BUNDLED, parse
-from infra.wording import hint
+from ackproof.infra.schemas import Schema
+from ackproof.infra.systems.kafka import releases
+from ackproof.infra.systems.kraft.properties import OF_ZOOKEEPER, SESSION
+from ackproof.infra.systems.metadata_quorum import quorum_of
+from ackproof.infra.systems.names import BUNDLED, parse
+from ackproof.infra.wording import hint
 
 Value = str | int | float | bool
 

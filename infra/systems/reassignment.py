@@ -16,8 +16,8 @@ from kio.schema.alter_partition_reassignments.v0.response import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i32Timedelta
 
-from infra.interface import Server
-from infra.systems.wire import Connect, call
+from ackproof.infra.interface import Server
+from ackproof.infra.systems.wire import Connect, call
 
 _TELLS_LITTLE = {KafkaError._TRANSPORT: 1, KafkaError.NOT_CONTROLLER: 2}
 

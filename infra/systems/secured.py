@@ -12,9 +12,9 @@ from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
-from infra.systems.scram import Scram, ScramError
-from infra.systems.security import PLAIN, Security, security
-from infra.systems.wire import Connect, ask
+from ackproof.infra.systems.scram import Scram, ScramError
+from ackproof.infra.systems.security import PLAIN, Security, security
+from ackproof.infra.systems.wire import Connect, ask
 
 _NONCE_BYTES = 24
 

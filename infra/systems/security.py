@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.systems.scram import HASHES
+from ackproof.infra.systems.scram import HASHES
 
 PLAIN = "PLAIN"
 MECHANISMS = (PLAIN, *HASHES)

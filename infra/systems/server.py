@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from time import monotonic
 
-from infra.clocks import FakeClock, Question
-from infra.interface import Command, Node, Process, ProcessState
-from infra.storage import Disk
-from infra.systems.clock import ServerClock
-from infra.waiting import wait_until
+from ackproof.infra.clocks import FakeClock, Question
+from ackproof.infra.interface import Command, Node, Process, ProcessState
+from ackproof.infra.storage import Disk
+from ackproof.infra.systems.clock import ServerClock
+from ackproof.infra.waiting import wait_until
 
 _LOG_TAIL_BYTES = 4000
 _ALONE_S = 2.0

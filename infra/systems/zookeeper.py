@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from infra.clocks import FakeClock
-from infra.interface import Command, InfraError, Node, ZooKeeperCounters
-from infra.systems.server import NodeServer
+from ackproof.infra.clocks import FakeClock
+from ackproof.infra.interface import Command, InfraError, Node, ZooKeeperCounters
+from ackproof.infra.systems.server import NodeServer
 
 CLIENT_PORT = 2181
 _PEER_PORT = 2888

@@ -6,12 +6,12 @@ from itertools import cycle
 
 from pydantic import Field
 
-from infra.interface import Capability
-from nemesis.admin import observations as seen
-from nemesis.admin.effects import Move, Prefer, moved
-from nemesis.admin.joining import Join
-from nemesis.admin.ordered import Ordered
-from nemesis.interface import (
+from ackproof.infra.interface import Capability
+from ackproof.nemesis.admin import observations as seen
+from ackproof.nemesis.admin.effects import Move, Prefer, moved
+from ackproof.nemesis.admin.joining import Join
+from ackproof.nemesis.admin.ordered import Ordered
+from ackproof.nemesis.interface import (
     Aim,
     Effect,
     Injection,

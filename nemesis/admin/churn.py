@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from infra.interface import Capability, Timings
-from nemesis.admin import observations as seen
-from nemesis.admin.topic_effects import CreateTopic, DeleteRecords, DeleteTopic, GrowTopic
-from nemesis.interface import (
+from ackproof.infra.interface import Capability, Timings
+from ackproof.nemesis.admin import observations as seen
+from ackproof.nemesis.admin.topic_effects import CreateTopic, DeleteRecords, DeleteTopic, GrowTopic
+from ackproof.nemesis.interface import (
     Aim,
     Effect,
     Injection,
@@ -24,7 +24,7 @@ from nemesis.interface import (
     Target,
     brokers_alone,
 )
-from nemesis.proofs.proving import noticed_ms
+from ackproof.nemesis.proofs.proving import noticed_ms
 
 _REPLICAS = 3
 _RECORDS = 100

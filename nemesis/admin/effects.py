@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
-from infra.interface import ClusterView, ViewUnavailable
-from nemesis.effects import NotBegun, Terminate
-from nemesis.interface import Cluster, Placed, Resource
-from nemesis.proofs.proving import expiry_ms, shrink_ms
+from ackproof.infra.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
+from ackproof.infra.interface import ClusterView, ViewUnavailable
+from ackproof.nemesis.effects import NotBegun, Terminate
+from ackproof.nemesis.interface import Cluster, Placed, Resource
+from ackproof.nemesis.proofs.proving import expiry_ms, shrink_ms
 
 PARTITION = "partition"
 TOPIC = "topic"

@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.interface import ClusterView, PartitionView, Process, ProcessState, Server
-from nemesis.admin.effects import await_view, holds, patience_s
-from nemesis.effects import kill
-from nemesis.interface import Cluster, Resource
+from ackproof.infra.interface import ClusterView, PartitionView, Process, ProcessState, Server
+from ackproof.nemesis.admin.effects import await_view, holds, patience_s
+from ackproof.nemesis.effects import kill
+from ackproof.nemesis.interface import Cluster, Resource
 
 BROKER = "broker"
 _UP_S = 60.0

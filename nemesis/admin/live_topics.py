@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from nemesis.admin import observations as seen
-from nemesis.admin.ordered import Ordered
-from nemesis.admin.topic_effects import DeleteBelow, GrowTopic
-from nemesis.interface import Aim, Effect, Members, Parameters, Target
+from ackproof.nemesis.admin import observations as seen
+from ackproof.nemesis.admin.ordered import Ordered
+from ackproof.nemesis.admin.topic_effects import DeleteBelow, GrowTopic
+from ackproof.nemesis.interface import Aim, Effect, Members, Parameters, Target
 
 
 class Added(Parameters):

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from infra.admin import NoAnswer, OrderRefused
-from infra.interface import ClusterView, PartitionView, ViewUnavailable
-from nemesis.admin.effects import ElectUncleanly, Move, OnPartition, Prefer, SetConfig
-from nemesis.admin.joining import Join
-from nemesis.admin.topic_effects import (
+from ackproof.infra.admin import NoAnswer, OrderRefused
+from ackproof.infra.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.nemesis.admin.effects import ElectUncleanly, Move, OnPartition, Prefer, SetConfig
+from ackproof.nemesis.admin.joining import Join
+from ackproof.nemesis.admin.topic_effects import (
     CreateTopic,
     DeleteBelow,
     DeleteRecords,
@@ -15,8 +15,16 @@ from nemesis.admin.topic_effects import (
     GrowTopic,
     led,
 )
-from nemesis.interface import Injection, Look, Observation
-from nemesis.proofs.looking import Seen, held, intended, observe, of_any_session, struck, unless
+from ackproof.nemesis.interface import Injection, Look, Observation
+from ackproof.nemesis.proofs.looking import (
+    Seen,
+    held,
+    intended,
+    observe,
+    of_any_session,
+    struck,
+    unless,
+)
 
 P = TypeVar("P", bound=OnPartition)
 

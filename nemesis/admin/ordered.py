@@ -5,9 +5,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.interface import Capability, Timings
-from nemesis.interface import Aim, Effect, Injection, Look, Members, Parameters, Plan, Target
-from nemesis.proofs.proving import noticed_ms
+from ackproof.infra.interface import Capability, Timings
+from ackproof.nemesis.interface import (
+    Aim,
+    Effect,
+    Injection,
+    Look,
+    Members,
+    Parameters,
+    Plan,
+    Target,
+)
+from ackproof.nemesis.proofs.proving import noticed_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

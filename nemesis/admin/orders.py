@@ -11,11 +11,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from infra.interface import Capability
-from nemesis.admin import observations as orders_seen
-from nemesis.admin.effects import ElectUncleanly, Prefer, Retire, SetConfig, moved
-from nemesis.admin.ordered import Ordered
-from nemesis.interface import (
+from ackproof.infra.interface import Capability
+from ackproof.nemesis.admin import observations as orders_seen
+from ackproof.nemesis.admin.effects import ElectUncleanly, Prefer, Retire, SetConfig, moved
+from ackproof.nemesis.admin.ordered import Ordered
+from ackproof.nemesis.interface import (
     Aim,
     Effect,
     Injection,
@@ -27,9 +27,9 @@ from nemesis.interface import (
     Unplannable,
     brokers_alone,
 )
-from nemesis.process import observations as processes_seen
-from nemesis.proofs import observations as seen
-from nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.process import observations as processes_seen
+from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.proofs.proving import expiry_ms
 
 MIN_ISR = "min.insync.replicas"
 

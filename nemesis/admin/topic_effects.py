@@ -5,10 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.admin import NoAnswer
-from infra.interface import ClusterView
-from nemesis.admin.effects import TOPIC, OnPartition, await_view, patience_s, take_back
-from nemesis.interface import Cluster, Resource
+from ackproof.infra.admin import NoAnswer
+from ackproof.infra.interface import ClusterView
+from ackproof.nemesis.admin.effects import TOPIC, OnPartition, await_view, patience_s, take_back
+from ackproof.nemesis.interface import Cluster, Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

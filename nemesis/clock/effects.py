@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.clocks import Clock
-from infra.interface import InfraError
-from nemesis.effects import OnServer
-from nemesis.interface import Cluster
+from ackproof.infra.clocks import Clock
+from ackproof.infra.interface import InfraError
+from ackproof.nemesis.effects import OnServer
+from ackproof.nemesis.interface import Cluster
 
 CLOCK = "clock"
 

@@ -12,11 +12,11 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from infra.interface import Capability, Timings
-from nemesis.clock import observations as clocks_seen
-from nemesis.clock.effects import SetClock
-from nemesis.clock.observations import TOLD_APART_MS
-from nemesis.interface import (
+from ackproof.infra.interface import Capability, Timings
+from ackproof.nemesis.clock import observations as clocks_seen
+from ackproof.nemesis.clock.effects import SetClock
+from ackproof.nemesis.clock.observations import TOLD_APART_MS
+from ackproof.nemesis.interface import (
     Aim,
     Effect,
     Injection,
@@ -26,10 +26,10 @@ from nemesis.interface import (
     Plan,
     Target,
 )
-from nemesis.proofs import observations as seen
-from nemesis.proofs.looking import sessions_at_stake
-from nemesis.proofs.proving import expiry_ms
-from nemesis.rhythm import Rhythm
+from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.proofs.looking import sessions_at_stake
+from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.rhythm import Rhythm
 
 _FARTHEST_MS = 12 * 3_600_000
 _LEAST_PACE = 0.1

@@ -11,11 +11,19 @@ be told apart shows nothing, either way.
 from collections import Counter
 from collections.abc import Callable
 
-from infra.clocks import Told
-from infra.interface import InfraError
-from nemesis.clock.effects import CLOCK, SetClock, clock_of
-from nemesis.interface import Injection, Look, Observation, Resource
-from nemesis.proofs.looking import Seen, held, intended, observe, of_process, struck, unless
+from ackproof.infra.clocks import Told
+from ackproof.infra.interface import InfraError
+from ackproof.nemesis.clock.effects import CLOCK, SetClock, clock_of
+from ackproof.nemesis.interface import Injection, Look, Observation, Resource
+from ackproof.nemesis.proofs.looking import (
+    Seen,
+    held,
+    intended,
+    observe,
+    of_process,
+    struck,
+    unless,
+)
 
 TOLD_APART_MS = 100
 """The least that a clock must be off for its server's answer to show it."""

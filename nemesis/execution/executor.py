@@ -17,10 +17,10 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
-from nemesis.effects import NotBegun, OnProcess, StandBy, concerns_session
-from nemesis.execution.ledger import Ledger, OpenFault
-from nemesis.interface import Cluster, Effect, Injection, Resource
-from nemesis.rhythm import Rhythm
+from ackproof.nemesis.effects import NotBegun, OnProcess, StandBy, concerns_session
+from ackproof.nemesis.execution.ledger import Ledger, OpenFault
+from ackproof.nemesis.interface import Cluster, Effect, Injection, Resource
+from ackproof.nemesis.rhythm import Rhythm
 
 logger = logging.getLogger(__name__)
 

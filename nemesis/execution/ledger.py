@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nemesis.interface import Effect, Fault, Other, Plan, Target
+from ackproof.nemesis.interface import Effect, Fault, Other, Plan, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from infra.interface import Capability, Timings
-from nemesis.interface import (
+from ackproof.infra.interface import Capability, Timings
+from ackproof.nemesis.interface import (
     Aim,
     Injection,
     Link,
@@ -19,14 +19,14 @@ from nemesis.interface import (
     Target,
     Unplannable,
 )
-from nemesis.network import grudge as shapes
-from nemesis.network import observations as seen_of_links
-from nemesis.network.effects import Cut
-from nemesis.network.grudge import Direction, Grudge
-from nemesis.network.observations import links_of
-from nemesis.network.services import Service, carrying
-from nemesis.proofs import observations as seen
-from nemesis.proofs.proving import expiry_ms, shrink_ms
+from ackproof.nemesis.network import grudge as shapes
+from ackproof.nemesis.network import observations as seen_of_links
+from ackproof.nemesis.network.effects import Cut
+from ackproof.nemesis.network.grudge import Direction, Grudge
+from ackproof.nemesis.network.observations import links_of
+from ackproof.nemesis.network.services import Service, carrying
+from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.proofs.proving import expiry_ms, shrink_ms
 
 
 class Directed(Parameters):

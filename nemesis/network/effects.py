@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.impairments import CUT, Counted, Impairment
-from nemesis.effects import LINK
-from nemesis.interface import Cluster, Link, Resource
-from nemesis.network.services import Service, nodes, ports, way
+from ackproof.infra.impairments import CUT, Counted, Impairment
+from ackproof.nemesis.effects import LINK
+from ackproof.nemesis.interface import Cluster, Link, Resource
+from ackproof.nemesis.network.services import Service, nodes, ports, way
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Literal
 
-from nemesis.interface import Link, Members, Unplannable, majority
+from ackproof.nemesis.interface import Link, Members, Unplannable, majority
 
 Grudge = frozenset[Link]
 Direction = Literal["both", "in", "out"]

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from infra.interface import Capability, Timings
-from nemesis.interface import (
+from ackproof.infra.interface import Capability, Timings
+from ackproof.nemesis.interface import (
     Aim,
     Injection,
     Link,
@@ -23,14 +23,14 @@ from nemesis.interface import (
     Plan,
     Target,
 )
-from nemesis.network import measurements as measured
-from nemesis.network import observations as seen_of_links
-from nemesis.network.cuts import OfService, at_stake, expired_and_shrunk_ms, service_of
-from nemesis.network.effects import Cut, Lose, Narrow, OnLink, Reset, Slow
-from nemesis.network.observations import links_of
-from nemesis.network.services import Service, carrying
-from nemesis.proofs import observations as seen
-from nemesis.rhythm import Rhythm
+from ackproof.nemesis.network import measurements as measured
+from ackproof.nemesis.network import observations as seen_of_links
+from ackproof.nemesis.network.cuts import OfService, at_stake, expired_and_shrunk_ms, service_of
+from ackproof.nemesis.network.effects import Cut, Lose, Narrow, OnLink, Reset, Slow
+from ackproof.nemesis.network.observations import links_of
+from ackproof.nemesis.network.services import Service, carrying
+from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.rhythm import Rhythm
 
 _BEATS_SEEN = 2
 _FLAPPING_HOLDS = 3

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import TypeVar
 
-from nemesis.interface import Cluster, Injection, Link, Look, Observation
-from nemesis.network.effects import Lose, Narrow, OnLink, Reset, Slow
-from nemesis.network.observations import WAS_ON, each, why_untried
-from nemesis.network.services import Way, nodes, way
-from nemesis.proofs.looking import Seen, intended, observe
+from ackproof.nemesis.interface import Cluster, Injection, Link, Look, Observation
+from ackproof.nemesis.network.effects import Lose, Narrow, OnLink, Reset, Slow
+from ackproof.nemesis.network.observations import WAS_ON, each, why_untried
+from ackproof.nemesis.network.services import Way, nodes, way
+from ackproof.nemesis.proofs.looking import Seen, intended, observe
 
 T = TypeVar("T", bound=OnLink)
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from infra.interface import ProcessState
-from nemesis.effects import LINK, PROCESS
-from nemesis.interface import Injection, Link, Look, Observation, Resource
-from nemesis.network.effects import OnLink
-from nemesis.network.services import Service, Way, nodes, other_way, way
-from nemesis.proofs.looking import Seen, accounted, intended, observe
+from ackproof.infra.interface import ProcessState
+from ackproof.nemesis.effects import LINK, PROCESS
+from ackproof.nemesis.interface import Injection, Link, Look, Observation, Resource
+from ackproof.nemesis.network.effects import OnLink
+from ackproof.nemesis.network.services import Service, Way, nodes, other_way, way
+from ackproof.nemesis.proofs.looking import Seen, accounted, intended, observe
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.interface import Node, Server
-from nemesis.interface import Cluster, Link, Members, Unplannable
-from nemesis.network.grudge import Grudge
+from ackproof.infra.interface import Node, Server
+from ackproof.nemesis.interface import Cluster, Link, Members, Unplannable
+from ackproof.nemesis.network.grudge import Grudge
 
 Service = Literal["broker", "zookeeper", "quorum"]
 """``broker``: at a broker's listener. ``zookeeper``: at ZooKeeper's client port. ``quorum``: at the

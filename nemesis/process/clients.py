@@ -7,10 +7,19 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from infra.interface import Capability, Timings
-from nemesis.effects import Crash, StopClient
-from nemesis.interface import Aim, Effect, Injection, Look, Members, Parameters, Plan, Target
-from nemesis.process import observations as seen
+from ackproof.infra.interface import Capability, Timings
+from ackproof.nemesis.effects import Crash, StopClient
+from ackproof.nemesis.interface import (
+    Aim,
+    Effect,
+    Injection,
+    Look,
+    Members,
+    Parameters,
+    Plan,
+    Target,
+)
+from ackproof.nemesis.process import observations as seen
 
 OUTLASTED_MS = 22_000
 """By then a client of ours that was paused has outlasted its own limits, where nobody set them

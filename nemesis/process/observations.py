@@ -3,10 +3,10 @@
 import signal
 from collections.abc import Callable
 
-from infra.interface import Process, ViewUnavailable
-from nemesis.effects import Crash, Empty, Kill, Stop, StopClient, Terminate
-from nemesis.interface import Effect, Injection, Look, Observation
-from nemesis.proofs.looking import (
+from ackproof.infra.interface import Process, ViewUnavailable
+from ackproof.nemesis.effects import Crash, Empty, Kill, Stop, StopClient, Terminate
+from ackproof.nemesis.interface import Effect, Injection, Look, Observation
+from ackproof.nemesis.proofs.looking import (
     Seen,
     in_one_of,
     in_state,

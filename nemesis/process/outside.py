@@ -3,10 +3,18 @@ they answer, and whether the cluster counts them in. Nobody tells how a process 
 
 from collections.abc import Iterator
 
-from nemesis.effects import Kill, Stop, Terminate
-from nemesis.interface import Cluster, Effect, Injection, Look, Observation
-from nemesis.proofs import observations as seen
-from nemesis.proofs.looking import Seen, observe, of_brokers, of_process, struck, targeted, unless
+from ackproof.nemesis.effects import Kill, Stop, Terminate
+from ackproof.nemesis.interface import Cluster, Effect, Injection, Look, Observation
+from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.proofs.looking import (
+    Seen,
+    observe,
+    of_brokers,
+    of_process,
+    struck,
+    targeted,
+    unless,
+)
 
 _DOWN = "was down already"
 

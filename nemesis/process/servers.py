@@ -10,9 +10,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from infra.interface import Capability, Timings
-from nemesis.effects import Empty, Kill, Stop, Terminate
-from nemesis.interface import (
+from ackproof.infra.interface import Capability, Timings
+from ackproof.nemesis.effects import Empty, Kill, Stop, Terminate
+from ackproof.nemesis.interface import (
     Aim,
     Effect,
     Injection,
@@ -23,11 +23,11 @@ from nemesis.interface import (
     Target,
     brokers_alone,
 )
-from nemesis.process import observations as processes_seen
-from nemesis.process import outside
-from nemesis.proofs import observations as seen
-from nemesis.proofs.looking import sessions_at_stake, takes_the_quorum, targeted
-from nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.process import observations as processes_seen
+from ackproof.nemesis.process import outside
+from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.proofs.looking import sessions_at_stake, takes_the_quorum, targeted
+from ackproof.nemesis.proofs.proving import expiry_ms
 
 Makes = Callable[[str], Effect]
 """An effect on a server of that name."""

@@ -11,10 +11,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from infra.interface import Capability, Timings
-from infra.scarcity import Scarce
-from nemesis.effects import StandBy
-from nemesis.interface import (
+from ackproof.infra.interface import Capability, Timings
+from ackproof.infra.scarcity import Scarce
+from ackproof.nemesis.effects import StandBy
+from ackproof.nemesis.interface import (
     Aim,
     Cluster,
     Effect,
@@ -27,9 +27,9 @@ from nemesis.interface import (
     Resource,
     Target,
 )
-from nemesis.proofs import observations as seen
-from nemesis.proofs.looking import Seen, held, observe, sessions_at_stake, struck, unless
-from nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.proofs.looking import Seen, held, observe, sessions_at_stake, struck, unless
+from ackproof.nemesis.proofs.proving import expiry_ms
 
 _KIB = 1024
 _THOUSANDTHS = 10

@@ -8,9 +8,9 @@ cut it; with ZooKeeper stopped, no registration expires.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from infra.interface import ClusterView, Process, ProcessState, ViewUnavailable
-from nemesis.effects import CLIENT, DISK, PROCESS, concerns_session
-from nemesis.interface import (
+from ackproof.infra.interface import ClusterView, Process, ProcessState, ViewUnavailable
+from ackproof.nemesis.effects import CLIENT, DISK, PROCESS, concerns_session
+from ackproof.nemesis.interface import (
     Cluster,
     Effect,
     Injection,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from infra.interface import ClusterView, ViewUnavailable
-from nemesis.interface import Injection, Look, Observation
-from nemesis.proofs.looking import (
+from ackproof.infra.interface import ClusterView, ViewUnavailable
+from ackproof.nemesis.interface import Injection, Look, Observation
+from ackproof.nemesis.proofs.looking import (
     Seen,
     in_state,
     observe,

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from infra.interface import Timings
-from nemesis.interface import Look, Observation, Proof
+from ackproof.infra.interface import Timings
+from ackproof.nemesis.interface import Look, Observation, Proof
 
 _POLL_S = 0.1
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.interface import InfraError, Server
-from infra.storage import Disk
-from nemesis.effects import OnDisk, OnProcess, StandBy, kill
-from nemesis.interface import Cluster
+from ackproof.infra.interface import InfraError, Server
+from ackproof.infra.storage import Disk
+from ackproof.nemesis.effects import OnDisk, OnProcess, StandBy, kill
+from ackproof.nemesis.interface import Cluster
 
 Tail = Literal["lost", "torn", "zeroed", "half-zeroed"]
 Failure = Literal["full", "io-error", "read-only"]

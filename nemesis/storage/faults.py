@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from infra.interface import Capability, Timings
-from nemesis.effects import Kill, StandBy
-from nemesis.interface import (
+from ackproof.infra.interface import Capability, Timings
+from ackproof.nemesis.effects import Kill, StandBy
+from ackproof.nemesis.interface import (
     Aim,
     Effect,
     Injection,
@@ -20,12 +20,12 @@ from nemesis.interface import (
     Target,
     brokers_alone,
 )
-from nemesis.process import observations as processes_seen
-from nemesis.proofs import observations as seen
-from nemesis.proofs.looking import intended, sessions_at_stake, takes_the_quorum, targeted
-from nemesis.proofs.proving import expiry_ms, noticed_ms
-from nemesis.storage import observations as disks_seen
-from nemesis.storage.effects import (
+from ackproof.nemesis.process import observations as processes_seen
+from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.proofs.looking import intended, sessions_at_stake, takes_the_quorum, targeted
+from ackproof.nemesis.proofs.proving import expiry_ms, noticed_ms
+from ackproof.nemesis.storage import observations as disks_seen
+from ackproof.nemesis.storage.effects import (
     FailDisk,
     Failure,
     FlipBit,

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from infra.interface import InfraError, Server
-from infra.storage import Disk, Witnesses
-from nemesis.effects import OnDisk
-from nemesis.interface import Injection, Look, Observation
-from nemesis.proofs.looking import Seen, intended, observe, of_disk, struck, unless
-from nemesis.storage.effects import REFUSALS, FailDisk, LosePower, Slow
+from ackproof.infra.interface import InfraError, Server
+from ackproof.infra.storage import Disk, Witnesses
+from ackproof.nemesis.effects import OnDisk
+from ackproof.nemesis.interface import Injection, Look, Observation
+from ackproof.nemesis.proofs.looking import Seen, intended, observe, of_disk, struck, unless
+from ackproof.nemesis.storage.effects import REFUSALS, FailDisk, LosePower, Slow
 
 E = TypeVar("E", bound=OnDisk)
 

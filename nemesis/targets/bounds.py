@@ -7,8 +7,8 @@ away from another nothing is, but for one broker that is certain to be in it.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nemesis.interface import Members
-from nemesis.targets.expressions import (
+from ackproof.nemesis.interface import Members
+from ackproof.nemesis.targets.expressions import (
     QUORUM,
     QUORUM_LEADER,
     ZK_LEADER,
@@ -17,7 +17,7 @@ from nemesis.targets.expressions import (
     Role,
     Set,
 )
-from nemesis.targets.resolution import COUNTS
+from ackproof.nemesis.targets.resolution import COUNTS
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from infra.wording import hint
-from nemesis.interface import Aim, Members
+from ackproof.infra.wording import hint
+from ackproof.nemesis.interface import Aim, Members
 
 ZK_LEADER = "zk-leader"
 QUORUM, QUORUM_LEADER = "quorum", "quorum-leader"

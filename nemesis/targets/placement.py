@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from infra.ensemble import CONTROLLER_IDS
-from infra.interface import ClusterView, PartitionView
-from nemesis.interface import Members
+from ackproof.infra.ensemble import CONTROLLER_IDS
+from ackproof.infra.interface import ClusterView, PartitionView
+from ackproof.nemesis.interface import Members
 
 
 def planned_view(members: Members, topics: Mapping[str, tuple[Iterable[int], int]]) -> ClusterView:

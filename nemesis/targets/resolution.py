@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from infra.interface import ClusterView, PartitionView, ViewUnavailable
-from nemesis.interface import Aim, Cluster, Link, Members, Placed, Target, majority
-from nemesis.targets.expressions import (
+from ackproof.infra.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.nemesis.interface import Aim, Cluster, Link, Members, Placed, Target, majority
+from ackproof.nemesis.targets.expressions import (
     QUORUM,
     QUORUM_LEADER,
     ZK_LEADER,

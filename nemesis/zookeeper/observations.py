@@ -1,8 +1,8 @@
 """What ZooKeeper says of registrations whose session a fault ended, or replaced by one of ours."""
 
-from infra.interface import ClusterView
-from nemesis.interface import Effect, Injection, Look
-from nemesis.proofs.looking import Seen, of_brokers, sessions_before, struck
+from ackproof.infra.interface import ClusterView
+from ackproof.nemesis.interface import Effect, Injection, Look
+from ackproof.nemesis.proofs.looking import Seen, of_brokers, sessions_before, struck
 
 
 def over(injection: Injection, kind: type[Effect]) -> Look:

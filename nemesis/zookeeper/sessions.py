@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.interface import Capability, Timings
-from nemesis.effects import OnServer
-from nemesis.interface import (
+from ackproof.infra.interface import Capability, Timings
+from ackproof.nemesis.effects import OnServer
+from ackproof.nemesis.interface import (
     Aim,
     Cluster,
     Injection,
@@ -23,10 +23,10 @@ from nemesis.interface import (
     Unplannable,
     brokers_alone,
 )
-from nemesis.proofs import observations as seen
-from nemesis.proofs.looking import struck
-from nemesis.proofs.proving import expiry_ms
-from nemesis.zookeeper import observations as sessions_seen
+from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.proofs.looking import struck
+from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.zookeeper import observations as sessions_seen
 
 SESSION = "session"
 REGISTRATION = "registration"

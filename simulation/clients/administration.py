@@ -6,33 +6,33 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.network.broker_connection import Disconnected
-from broker.types import BrokerId, Offset, TopicPartition
-from broker.wire.message import Request, Response
-from broker.wire.messages.alter_partition_reassignments import (
+from ackproof.broker.server.network.broker_connection import Disconnected
+from ackproof.broker.types import BrokerId, Offset, TopicPartition
+from ackproof.broker.wire.message import Request, Response
+from ackproof.broker.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from broker.wire.messages.create_partitions import (
+from ackproof.broker.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from broker.wire.messages.create_topics import (
+from ackproof.broker.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from broker.wire.messages.delete_records import (
+from ackproof.broker.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from broker.wire.messages.delete_topics import DeleteTopicsRequest
-from broker.wire.messages.elect_leaders import ElectLeadersRequest
-from broker.wire.messages.incremental_alter_configs import (
+from ackproof.broker.wire.messages.delete_topics import DeleteTopicsRequest
+from ackproof.broker.wire.messages.elect_leaders import ElectLeadersRequest
+from ackproof.broker.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
-from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.types import TopicPartition
-from broker.wire.message import Request, Response
-from broker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.message import Request, Response
+from ackproof.broker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from simulation.observer.history import History
 
 R = TypeVar("R", bound=Response)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.network.broker_connection import Disconnected
-from broker.types import TopicPartition
+from ackproof.broker.server.network.broker_connection import Disconnected
+from ackproof.broker.types import TopicPartition
 from simulation.clients import group_requests
 from simulation.clients.client import CALL_S, PAUSE_S, Client
 from simulation.observer.history import Commit, History

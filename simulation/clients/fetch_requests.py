@@ -3,8 +3,13 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
-from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from ackproof.broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from ackproof.broker.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
 
 AMPLE: Final = 2**20
 CONSUMER: Final = BrokerId(-1)

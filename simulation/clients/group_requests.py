@@ -4,24 +4,24 @@ only say that they are one."""
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from broker.groups.group import SUBSCRIPTION_AT
-from broker.types import Offset, TopicPartition
-from broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from broker.wire.messages.heartbeat import HeartbeatRequest
-from broker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from broker.wire.messages.offset_commit import (
+from ackproof.broker.groups.group import SUBSCRIPTION_AT
+from ackproof.broker.types import Offset, TopicPartition
+from ackproof.broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from ackproof.broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from ackproof.broker.wire.messages.heartbeat import HeartbeatRequest
+from ackproof.broker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ackproof.broker.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from broker.wire.messages.offset_delete import (
+from ackproof.broker.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from broker.wire.writer import Writer
+from ackproof.broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ackproof.broker.wire.writer import Writer
 
 SESSION_MS: Final = 3_000
 GROUP: Final = 0

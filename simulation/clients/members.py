@@ -8,16 +8,16 @@ from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.network.broker_connection import Disconnected
-from broker.types import TopicPartition
-from broker.wire.batch import parse_batches
-from broker.wire.message import Request, Response
-from broker.wire.messages.join_group import (
+from ackproof.broker.server.network.broker_connection import Disconnected
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import parse_batches
+from ackproof.broker.wire.message import Request, Response
+from ackproof.broker.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
-from broker.wire.messages.leave_group import LeaveGroupRequest
+from ackproof.broker.wire.messages.leave_group import LeaveGroupRequest
 from simulation.clients import group_requests
 from simulation.clients.client import CALL_S, PAUSE_S, Client
 from simulation.clients.group_requests import SESSION_MS, Place

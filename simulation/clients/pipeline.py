@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import cycle
 from typing import Any
 
-from broker.wire.framing import FrameBuffer
+from ackproof.broker.wire.framing import FrameBuffer
 
 RESPONSE_BYTES_MAX = 2**24
 

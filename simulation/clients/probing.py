@@ -5,7 +5,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 from simulation.clients.producers import ACKS_ALL, LOST_PRODUCER, Producer, new_producer_id
 from simulation.clients.window import Flight
 from simulation.violation import Violation

@@ -6,11 +6,15 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.types import TopicPartition
-from broker.wire.batch import RecordBatch, parse_batch
-from broker.wire.messages.init_producer_id import InitProducerIdRequest
-from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import RecordBatch, parse_batch
+from ackproof.broker.wire.messages.init_producer_id import InitProducerIdRequest
+from ackproof.broker.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from simulation.clients.batches import encoded, untimed, wall_ms
 from simulation.clients.client import PAUSE_S, PORT, Client, host_of
 from simulation.clients.window import Flight, Window

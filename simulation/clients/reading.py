@@ -5,15 +5,20 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
-from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from broker.wire.messages.list_offsets import (
+from ackproof.broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from ackproof.broker.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    PartitionData,
+)
+from ackproof.broker.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from ackproof.broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from simulation.clients.client import Client
 
 EARLIEST: Final = -2

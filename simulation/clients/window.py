@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from kio.schema.errors import ErrorCode
 
-from broker.wire.batch import RecordBatch
+from ackproof.broker.wire.batch import RecordBatch
 from simulation.observer.history import Sent
 
 Flight = tuple[Sent, RecordBatch]

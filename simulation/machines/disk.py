@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Set
 from pathlib import Path
 from random import Random
 
-from broker.log.disk.file_system import Bytes
-from broker.wire.batch import HEADER_BYTES
+from ackproof.broker.log.disk.file_system import Bytes
+from ackproof.broker.wire.batch import HEADER_BYTES
 from simulation.machines.inodes import MemoryDirectory, MemoryFile, Node
 
 PLENTY = 2**40

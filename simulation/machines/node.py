@@ -15,13 +15,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol, cast
 
-from broker.config import BrokerConfig, Listener
-from broker.log.disk.checkpoints import META_PROPERTIES
-from broker.log.disk.file_system import FileSystem
-from broker.server.app import App
-from broker.server.clock import Clock
-from broker.server.environment import Environment
-from broker.types import Millis
+from ackproof.broker.config import BrokerConfig, Listener
+from ackproof.broker.log.disk.checkpoints import META_PROPERTIES
+from ackproof.broker.log.disk.file_system import FileSystem
+from ackproof.broker.server.app import App
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.environment import Environment
+from ackproof.broker.types import Millis
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import NOBODY, Killed, Process
 from simulation.network.network import Network

@@ -12,18 +12,18 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.intent import Intent
-from broker.controller.partitions import Partitions
-from broker.controller.rules import plan
-from broker.controller.rules.election import Choice, choose
-from broker.controller.rules.plan import trusting_if_nobody_else
-from broker.log.disk.checkpoints import RECOVERY_POINTS, offsets_content
-from broker.log.disk.files import Directory
-from broker.log.manager import LogManager
-from broker.server.controller.control_fence import ControlFence
-from broker.server.replication import fetcher
-from broker.server.replication.fetcher import Fetcher
-from broker.types import NO_LEADER
+from ackproof.broker.controller.intent import Intent
+from ackproof.broker.controller.partitions import Partitions
+from ackproof.broker.controller.rules import plan
+from ackproof.broker.controller.rules.election import Choice, choose
+from ackproof.broker.controller.rules.plan import trusting_if_nobody_else
+from ackproof.broker.log.disk.checkpoints import RECOVERY_POINTS, offsets_content
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.replication import fetcher
+from ackproof.broker.server.replication.fetcher import Fetcher
+from ackproof.broker.types import NO_LEADER
 from simulation.mutations import replication
 from simulation.mutations.coordination import COORDINATION
 from simulation.mutations.relapses import RELAPSES

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from broker.coordination.coordinator import STEPS, Coordinator
-from broker.coordination.events import CreateLeader, PutIsr, RegisterBroker, SessionStarted
-from broker.coordination.hosting.reassignment import FencedReassignment
-from broker.coordination.nodes import ANY_VERSION
-from broker.coordination.queues.requests import OwnQueue
-from broker.coordination.variants import Fenced, Printed
-from broker.types import LeaderEpoch
+from ackproof.broker.coordination.coordinator import STEPS, Coordinator
+from ackproof.broker.coordination.events import CreateLeader, PutIsr, RegisterBroker, SessionStarted
+from ackproof.broker.coordination.hosting.reassignment import FencedReassignment
+from ackproof.broker.coordination.nodes import ANY_VERSION
+from ackproof.broker.coordination.queues.requests import OwnQueue
+from ackproof.broker.coordination.variants import Fenced, Printed
+from ackproof.broker.types import LeaderEpoch
 from simulation.mutations.swap import Mutation, Swap
 
 _claim = Fenced.claim

@@ -10,28 +10,28 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller import partitions
-from broker.controller.context import Context
-from broker.controller.controller import _Epoch
-from broker.controller.requests.outbox import Outbox
-from broker.controller.rules.assignment import assign_replicas
-from broker.controller.rules.plan import plan
-from broker.log import manager
-from broker.log.disk.checkpoints import read_meta_properties, write_meta_properties
-from broker.replication.events import Stopped, TruncateFully
-from broker.replication.replica import STEPS, Role
-from broker.server.admin import topics
-from broker.server.controller.runtime import ControllerRuntime
-from broker.server.controller.term import OVER
-from broker.server.groups.offsets_topic import OffsetsTopic, partition_for
-from broker.server.groups.rewrite import SLACK_FACTOR, Rewriting
-from broker.server.groups.shard import GroupShard
-from broker.server.replication.partition import Partition, Produced, refused
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.server.zk import znodes
-from broker.server.zk.controller_zk import ControllerMoved, ControllerZk
-from broker.server.zk.kafka_zk import KafkaZk, TopicExists
-from broker.types import NO_LEADER, TopicPartition
+from ackproof.broker.controller import partitions
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.controller import _Epoch
+from ackproof.broker.controller.requests.outbox import Outbox
+from ackproof.broker.controller.rules.assignment import assign_replicas
+from ackproof.broker.controller.rules.plan import plan
+from ackproof.broker.log import manager
+from ackproof.broker.log.disk.checkpoints import read_meta_properties, write_meta_properties
+from ackproof.broker.replication.events import Stopped, TruncateFully
+from ackproof.broker.replication.replica import STEPS, Role
+from ackproof.broker.server.admin import topics
+from ackproof.broker.server.controller.runtime import ControllerRuntime
+from ackproof.broker.server.controller.term import OVER
+from ackproof.broker.server.groups.offsets_topic import OffsetsTopic, partition_for
+from ackproof.broker.server.groups.rewrite import SLACK_FACTOR, Rewriting
+from ackproof.broker.server.groups.shard import GroupShard
+from ackproof.broker.server.replication.partition import Partition, Produced, refused
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk
+from ackproof.broker.server.zk.kafka_zk import KafkaZk, TopicExists
+from ackproof.broker.types import NO_LEADER, TopicPartition
 from simulation.mutations.swap import Mutation, Swap
 
 RECORDS_AT_ONCE: Final = 500

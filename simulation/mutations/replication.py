@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.replication.events import Respond
-from broker.replication.follower import Follower
-from broker.replication.isr import IsrState
-from broker.replication.leader import Leader
-from broker.replication.pending import PendingProduces
-from broker.replication.replica import Replica
+from ackproof.broker.replication.events import Respond
+from ackproof.broker.replication.follower import Follower
+from ackproof.broker.replication.isr import IsrState
+from ackproof.broker.replication.leader import Leader
+from ackproof.broker.replication.pending import PendingProduces
+from ackproof.broker.replication.replica import Replica
 from simulation.mutations.swap import Swap
 
 _check_leader = Replica.check_leader

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from weakref import WeakKeyDictionary
 
-from broker.controller.controller import Controller
-from broker.coordination.coordinator import Coordinator
-from broker.groups.groups import Groups
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.groups.groups import Groups
 from simulation.machines.node import Node
 from simulation.observer.coverage import (
     CONTROLLER_EFFECT,

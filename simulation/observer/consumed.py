@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from broker.types import TopicPartition
-from broker.wire.batch import RecordBatch
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import RecordBatch
 from simulation.observer.history import Sent
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition

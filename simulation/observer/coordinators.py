@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import (
+from ackproof.broker.groups.events import (
     Answer,
     Commit,
     Effect,
@@ -25,12 +25,12 @@ from broker.groups.events import (
     SyncAnswer,
     Tick,
 )
-from broker.groups.groups import Groups, Records
-from broker.groups.state import GroupState
-from broker.replication.replica import Role
-from broker.server.groups.shard import GroupShard
-from broker.types import TopicPartition
-from broker.wire.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from ackproof.broker.groups.groups import Groups, Records
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.groups.shard import GroupShard
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from simulation.observer.logs import groups as logs
 from simulation.violation import Violation
 

@@ -10,11 +10,11 @@ from typing import Final, get_args
 
 from rich.table import Table
 
-from broker.controller import events as controller_events
-from broker.coordination import effects as coordination_effects
-from broker.coordination import events as coordination_events
-from broker.replication import events as replication_events
-from broker.replication.replica import STEPS
+from ackproof.broker.controller import events as controller_events
+from ackproof.broker.coordination import effects as coordination_effects
+from ackproof.broker.coordination import events as coordination_events
+from ackproof.broker.replication import events as replication_events
+from ackproof.broker.replication.replica import STEPS
 from simulation.plans import actions
 
 Coverage = Counter[tuple[str, str]]

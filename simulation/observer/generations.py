@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from broker.server.groups.offsets_topic import partition_for
-from broker.server.replication import partition as server
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
+from ackproof.broker.server.groups.offsets_topic import partition_for
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
 from simulation.observer.observer import Observer
 from simulation.violation import Violation
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 from simulation.observer.coverage import CLIENT, Coverage
 from simulation.plans.actions import Order
 

@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from broker.controller.cluster import (
+from ackproof.broker.controller.cluster import (
     PartitionState,
     ReplicaAssignment,
     TopicAssignment,
 )
-from broker.server.coordination import nodes
-from broker.types import (
+from ackproof.broker.server.coordination import nodes
+from ackproof.broker.types import (
     NO_LEADER,
     BrokerId,
     ControllerEpoch,

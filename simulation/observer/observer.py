@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from weakref import WeakSet
 
-from broker.controller.cluster import PartitionState
-from broker.replication.events import (
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.replication.events import (
     Append,
     Effect,
     Event,
@@ -21,10 +21,10 @@ from broker.replication.events import (
     Stopped,
     Truncate,
 )
-from broker.server.replication import partition as server
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.server.zk import znodes
-from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer.coverage import Coverage
 from simulation.observer.following import keeping_up, parting, taking_in

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple, cast
 
-from broker.replication.events import Append
-from broker.types import TopicPartition
-from broker.wire.batch import RecordBatch
-from broker.wire.group_records import OffsetCommitKey, OffsetCommitValue, decode
-from broker.wire.records import records
+from ackproof.broker.replication.events import Append
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import RecordBatch
+from ackproof.broker.wire.group_records import OffsetCommitKey, OffsetCommitValue, decode
+from ackproof.broker.wire.records import records
 from simulation.observer.history import Commit
 from simulation.partition.promises import Promises
 

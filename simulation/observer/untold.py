@@ -6,10 +6,10 @@ committed for not committed until the next record comes. Judged when that questi
 earlier answers have been taken in by then, or passed over.
 """
 
-from broker.replication.replica import Role
-from broker.server.replication import partition as server
-from broker.server.replication.fetch_session_cache import FetchSession
-from broker.types import BrokerId, NamedPartition, TopicPartition
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.replication.fetch_session_cache import FetchSession
+from ackproof.broker.types import BrokerId, NamedPartition, TopicPartition
 from simulation.observer.observer import Observer
 from simulation.violation import Violation
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker.server.zk.znodes import BROKER_IDS, CONTROLLER
+from ackproof.broker.server.zk.znodes import BROKER_IDS, CONTROLLER
 from simulation.observer.led_tree import LedTree
 from simulation.observer.observer import Observer
 from simulation.observer.writing import announced, compared

@@ -6,9 +6,9 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.cluster import PartitionState
-from broker.replication.events import Event, Respond, Tick, WriteIsr
-from broker.replication.replica import Replica, Role
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.replication.events import Event, Respond, Tick, WriteIsr
+from ackproof.broker.replication.replica import Replica, Role
 from simulation.partition.laggards import Lag
 from simulation.partition.seat import Seat
 from simulation.partition.seats import Seats

@@ -5,8 +5,8 @@
 
 from collections.abc import Mapping
 
-from broker.controller.cluster import NEVER_READ, PartitionState
-from broker.types import NO_LEADER, BrokerId
+from ackproof.broker.controller.cluster import NEVER_READ, PartitionState
+from ackproof.broker.types import NO_LEADER, BrokerId
 
 
 def begins_anew(

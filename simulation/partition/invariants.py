@@ -39,8 +39,8 @@ later epochs is promised again.
 
 from collections.abc import Callable, Iterable
 
-from broker.controller.cluster import PartitionState
-from broker.replication.events import (
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.replication.events import (
     AdvanceLogStart,
     Append,
     Effect,
@@ -53,8 +53,8 @@ from broker.replication.events import (
     Respond,
     WriteIsr,
 )
-from broker.replication.replica import Replica, Role
-from broker.types import NO_LEADER
+from ackproof.broker.replication.replica import Replica, Role
+from ackproof.broker.types import NO_LEADER
 from simulation.partition.answers import Answers
 from simulation.partition.bounces import awaited, begins_anew
 from simulation.partition.seat import NODE_IS_FINE, Seat

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from broker.replication.events import FollowerFetch
-from broker.replication.replica import Replica
-from broker.types import BrokerId
+from ackproof.broker.replication.events import FollowerFetch
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.types import BrokerId
 
 NEVER: Final = -(2**62)
 """Longer ago than any lag."""

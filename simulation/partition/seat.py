@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.controller.cluster import NEVER_READ
-from broker.replication.events import Produce, WriteIsr
+from ackproof.broker.controller.cluster import NEVER_READ
+from ackproof.broker.replication.events import Produce, WriteIsr
 from simulation.partition.laggards import Laggards
 from simulation.partition.shadow import Shadow
 

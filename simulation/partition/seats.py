@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from broker.controller.cluster import PartitionState
+from ackproof.broker.controller.cluster import PartitionState
 from simulation.partition.promises import Promises
 from simulation.partition.seat import NODE_IS_FINE, Seat
 from simulation.partition.shadow import Shadow

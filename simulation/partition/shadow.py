@@ -5,8 +5,14 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import NamedTuple, cast
 
-from broker.replication.events import AdvanceLogStart, Append, Effect, Truncate, TruncateFully
-from broker.wire.batch import RecordBatch
+from ackproof.broker.replication.events import (
+    AdvanceLogStart,
+    Append,
+    Effect,
+    Truncate,
+    TruncateFully,
+)
+from ackproof.broker.wire.batch import RecordBatch
 
 
 class Extent(NamedTuple):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from broker.controller.cluster import TopicAssignment
+from ackproof.broker.controller.cluster import TopicAssignment
 from simulation.partition.invariants import Partition
 
 

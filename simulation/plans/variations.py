@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from broker.replication.replica_selector import RACK_AWARE
+from ackproof.broker.replication.replica_selector import RACK_AWARE
 from simulation.plans.actions import (
     AlterTopic,
     CommitALot,

@@ -13,11 +13,11 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, Final
 
-from broker.config import TopicConfig
-from broker.log.config import MAX_LONG, LogConfig
-from broker.server.replication import partition as server
-from broker.types import TopicPartition
-from broker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ackproof.broker.config import TopicConfig
+from ackproof.broker.log.config import MAX_LONG, LogConfig
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.metadata import MetadataRequest, MetadataResponse
 from simulation.clients.client import Client
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition

@@ -8,12 +8,12 @@ so what is held is looked at.
 from collections.abc import Iterator
 from typing import Final
 
-from broker.server.app import App
-from broker.server.controller.by_controller import ByController
-from broker.server.coordination.by_leaders import ByLeaders
-from broker.server.coordination.led_topics import LedTopics
-from broker.server.network.connections import PIPELINE, Connections, Later
-from broker.server.zk.session import REQUESTS_IN_FLIGHT_MAX
+from ackproof.broker.server.app import App
+from ackproof.broker.server.controller.by_controller import ByController
+from ackproof.broker.server.coordination.by_leaders import ByLeaders
+from ackproof.broker.server.coordination.led_topics import LedTopics
+from ackproof.broker.server.network.connections import PIPELINE, Connections, Later
+from ackproof.broker.server.zk.session import REQUESTS_IN_FLIGHT_MAX
 from simulation.observer.observer import Observer
 from simulation.verdict import patience
 from simulation.verdict.settling import Cluster

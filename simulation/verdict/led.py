@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from broker.server.replication import partition as server
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
 from simulation.observer.observer import Observer
 
 Hosted = Callable[[int, TopicPartition], server.Partition | None]

@@ -7,7 +7,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 from simulation.observer.history import Sent
 from simulation.partition.shadow import Extent
 from simulation.violation import Violation

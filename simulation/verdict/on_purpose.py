@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
 from simulation.clients.group_requests import Place

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
 from simulation.observer.history import History
 from simulation.observer.observer import Observer
 from simulation.plans.actions import AlterTopic, CreateTopic, DeleteTopic

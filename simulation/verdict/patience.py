@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from broker.server.network.broker_connection import Disconnected
+from ackproof.broker.server.network.broker_connection import Disconnected
 from simulation.clients.administration import Administrator
 from simulation.clients.client import PAUSE_S
 from simulation.plans.actions import Order

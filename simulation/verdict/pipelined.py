@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.wire.codec import read_response, write_request
-from broker.wire.messages.api_versions import ApiVersionsRequest
-from broker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ackproof.broker.wire.codec import read_response, write_request
+from ackproof.broker.wire.messages.api_versions import ApiVersionsRequest
+from ackproof.broker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from simulation.clients.batches import encoded
 from simulation.clients.client import PORT, Client, host_of
 from simulation.clients.fetch_requests import AMPLE, Limits, fetch_request

@@ -6,11 +6,11 @@ moved.
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from broker.controller.context import Context
-from broker.replication.replica import Role
-from broker.server.app import App
-from broker.server.replication import partition as server
-from broker.types import TopicPartition
+from ackproof.broker.controller.context import Context
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.app import App
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.types import TopicPartition
 from simulation.observer.history import History
 from simulation.observer.observer import Observer
 from simulation.partition.invariants import Partition

@@ -9,11 +9,11 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.groups.offsets_topic import partition_for
-from broker.server.network.broker_connection import Disconnected
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
-from broker.wire.batch import CorruptBatch, parse_batches
+from ackproof.broker.server.groups.offsets_topic import partition_for
+from ackproof.broker.server.network.broker_connection import Disconnected
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import CorruptBatch, parse_batches
 from simulation.clients.client import PAUSE_S
 from simulation.clients.group_requests import find_coordinator
 from simulation.clients.probing import Probing

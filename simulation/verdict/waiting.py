@@ -4,7 +4,7 @@ A request that is waited for by nobody any more, and answered never, is memory f
 client has waited for its own timeout.
 """
 
-from broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from simulation.observer.observer import Observer
 from simulation.verdict.led import Hosted
 from simulation.violation import Violation

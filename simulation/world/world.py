@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from broker.controller.context import Context
-from broker.server.app import App
-from broker.server.replication import partition as server
-from broker.server.zk import znodes
-from broker.types import TopicPartition
+from ackproof.broker.controller.context import Context
+from ackproof.broker.server.app import App
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.types import TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
 from simulation.clients.committing import Committer

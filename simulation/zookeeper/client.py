@@ -32,7 +32,7 @@ from kazoo.protocol.states import (
 )
 from kazoo.retry import KazooRetry
 
-from broker.server.zk.session import RECONNECT_DELAY_S_MAX, ClientFactory
+from ackproof.broker.server.zk.session import RECONNECT_DELAY_S_MAX, ClientFactory
 from simulation.zookeeper.ensemble import ZooKeeper
 from simulation.zookeeper.server import Connection
 

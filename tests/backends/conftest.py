@@ -18,11 +18,11 @@ from patience import PATIENCE_S
 from places import places
 from ssh_hosts import SshHosts, ssh_hosts
 
-from infra import cleanup
-from infra.docker import cleanup as containers
-from infra.registry import Registry
-from infra.ssh.cleanup import clean as clean_hosts
-from infra.ssh.inventory import load
+from ackproof.infra import cleanup
+from ackproof.infra.docker import cleanup as containers
+from ackproof.infra.registry import Registry
+from ackproof.infra.ssh.cleanup import clean as clean_hosts
+from ackproof.infra.ssh.inventory import load
 
 HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"

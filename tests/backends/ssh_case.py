@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cases import case_named
 
-from infra.ssh.backend import SshBackend
-from infra.ssh.inventory import load
+from ackproof.infra.ssh.backend import SshBackend
+from ackproof.infra.ssh.inventory import load
 
 warnings.simplefilter("error")
 scratch = Path(sys.argv[2])

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from infra.interface import InfraError
-from infra.nodes import Nodes
-from infra.ssh.once import once
-from infra.together import SeveralFailed, on_all
+from ackproof.infra.interface import InfraError
+from ackproof.infra.nodes import Nodes
+from ackproof.infra.ssh.once import once
+from ackproof.infra.together import SeveralFailed, on_all
 
 WAIT_S = 120
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from checkers.arrays import NONE
-from checkers.autopsy.attribution import UNTOLD, Group, Lost, groups
-from checkers.autopsy.explaining import Around, story
-from checkers.autopsy.scene import FaultSeen, Reign, Scene
-from checkers.cluster.faults import FOREVER
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.autopsy.attribution import UNTOLD, Group, Lost, groups
+from ackproof.checkers.autopsy.explaining import Around, story
+from ackproof.checkers.autopsy.scene import FaultSeen, Reign, Scene
+from ackproof.checkers.cluster.faults import FOREVER
 
 
 def lost(

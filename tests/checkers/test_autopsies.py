@@ -14,17 +14,17 @@ from made_losses import World, cut_for_one_that_never_heard, lose
 from pyspark.sql import SparkSession
 from raw_logs import batches, write_replicas
 
-from broker.replication.config import ReplicaConfig
-from broker.replication.events import EpochEndOffset, LeaderAndIsr
-from broker.replication.replica import LogState, Replica
-from broker.server.replication.state_change_log import truncated
-from broker.types import TopicPartition
-from checkers.autopsy.causes import MORE, TOLD_MAX, told
-from checkers.autopsy.kinds import Kind
-from checkers.check import check
-from checkers.timeline.cuts import Cut, cuts_of
-from checkers.timeline.words import Word
-from checkers.verdict import Cause
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.events import EpochEndOffset, LeaderAndIsr
+from ackproof.broker.replication.replica import LogState, Replica
+from ackproof.broker.server.replication.state_change_log import truncated
+from ackproof.broker.types import TopicPartition
+from ackproof.checkers.autopsy.causes import MORE, TOLD_MAX, told
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.check import check
+from ackproof.checkers.timeline.cuts import Cut, cuts_of
+from ackproof.checkers.timeline.words import Word
+from ackproof.checkers.verdict import Cause
 
 
 def only(world: World) -> Cause:

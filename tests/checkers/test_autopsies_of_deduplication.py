@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from made_histories import at, connection, entry, indexed, state
 from made_losses import World, deduplicate, lose
 
-from checkers.autopsy.attribution import Lost
-from checkers.autopsy.deduplication import deduplicated
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.performing import Autopsies, perform
-from checkers.autopsy.scene import Scene
-from checkers.partition.indexes import PartitionHistory
-from checkers.promises.terms import ALL_PROMISED
-from checkers.verdict import Cause
+from ackproof.checkers.autopsy.attribution import Lost
+from ackproof.checkers.autopsy.deduplication import deduplicated
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.performing import Autopsies, perform
+from ackproof.checkers.autopsy.scene import Scene
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.promises.terms import ALL_PROMISED
+from ackproof.checkers.verdict import Cause
 
 ANY_MACHINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 

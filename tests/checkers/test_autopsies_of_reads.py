@@ -13,12 +13,12 @@ from made_consumers import Seen as Shown
 from made_histories import at, indexed, state
 from made_losses import Planted, World, cut_for_one_that_never_heard, lose
 
-from checkers.autopsy.causes import held_responsible
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.performing import Autopsies, perform_shown
-from checkers.reads.anomalies import INCONSISTENT, VANISHED, Promises
-from checkers.reads.looking import looked_at
-from checkers.verdict import Cause
+from ackproof.checkers.autopsy.causes import held_responsible
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.performing import Autopsies, perform_shown
+from ackproof.checkers.reads.anomalies import INCONSISTENT, VANISHED, Promises
+from ackproof.checkers.reads.looking import looked_at
+from ackproof.checkers.verdict import Cause
 
 ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 OF_ALL = (

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.partings import Partings
-from checkers.autopsy.scene import FaultSeen, Reign, Scene
-from checkers.replicas.comparison import Difference, Side
-from checkers.replicas.comparison import Kind as How
-from checkers.replicas.divergence import Parting
-from checkers.timeline.cuts import Cut
-from checkers.verdict import Cause
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.partings import Partings
+from ackproof.checkers.autopsy.scene import FaultSeen, Reign, Scene
+from ackproof.checkers.replicas.comparison import Difference, Side
+from ackproof.checkers.replicas.comparison import Kind as How
+from ackproof.checkers.replicas.divergence import Parting
+from ackproof.checkers.timeline.cuts import Cut
+from ackproof.checkers.verdict import Cause
 
 ANY_MACHINE = settings(deadline=None, max_examples=60)
 WHOLE = Side(3, 0xAB, intact=True)

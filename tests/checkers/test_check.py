@@ -36,11 +36,11 @@ from made_histories import (
 from pyspark.sql import SparkSession
 from reference_checker import findings
 
-from checkers.catalogue import CATALOGUE
-from checkers.check import check, evidence
-from checkers.reconciling.items import work_items
-from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
-from history.manifest import FILE
+from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.check import check, evidence
+from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
+from ackproof.history.manifest import FILE
 
 pytestmark = pytest.mark.spark
 
@@ -195,7 +195,7 @@ def test_checking_twice_gives_the_same(tmp_path: Path, spark: SparkSession) -> N
 # the sends to u-0 is killed, as by a kernel that is out of memory.
 KILLER = """
 import os, signal
-from checkers.partition import columns
+from ackproof.checkers.partition import columns
 read_file = columns.read_file
 
 def killed_at(table, path, names, row_group=None):
@@ -207,7 +207,7 @@ columns.read_file = killed_at
 """
 CHECK = """
 import pathlib, pickle, sys
-from checkers.check import check
+from ackproof.checkers.check import check
 result = check(pathlib.Path(sys.argv[1]))
 pathlib.Path(sys.argv[2]).write_bytes(pickle.dumps(result))
 """

@@ -10,8 +10,8 @@ from checked_in_process import checked
 from made_histories import history_of, write_campaign, write_digests
 from raw_logs import batches, write_replicas
 
-from checkers.evidence.collected_files import TOLD_MAX
-from checkers.verdict import CampaignResult
+from ackproof.checkers.evidence.collected_files import TOLD_MAX
+from ackproof.checkers.verdict import CampaignResult
 
 LOG = batches(2, 1)
 LEADER_EPOCH_AT = 12

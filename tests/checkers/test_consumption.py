@@ -21,9 +21,9 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.verdict import CampaignResult, ClientCounts, GroupCounts
-from history.schema import CONSUMPTION
-from history.writer import TableWriter
+from ackproof.checkers.verdict import CampaignResult, ClientCounts, GroupCounts
+from ackproof.history.schema import CONSUMPTION
+from ackproof.history.writer import TableWriter
 
 ALL_OF_IT = tuple(seen(1 + e.offset // 2, e.offset, e.producer, e.sequence) for e in WELL.log)
 READER = MadeConsumer(polls=ALL_OF_IT, assigned=[given(0, at(0), 0)])

@@ -26,7 +26,7 @@ from made_histories import (
 )
 from raw_logs import batches, write_replicas
 
-from checkers.verdict import CampaignResult
+from ackproof.checkers.verdict import CampaignResult
 
 READ_FROM = 50
 LOG = batches(2, 1)

@@ -10,7 +10,7 @@ from checked_cells import INCONCLUSIVE, PASS, told, two_cells
 from checked_in_process import checked
 from made_histories import FINISHED, write_campaign
 
-from history.manifest import FILE
+from ackproof.history.manifest import FILE
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "the run 1 2 times": lambda plan: plan["runs"].append(plan["runs"][0]),

@@ -23,10 +23,10 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.verdict import Verdict
-from history.cell import Value
-from history.manifest import FILE
-from history.writer import TableWriter
+from ackproof.checkers.verdict import Verdict
+from ackproof.history.cell import Value
+from ackproof.history.manifest import FILE
+from ackproof.history.writer import TableWriter
 
 
 def test_a_whole_history_passes_and_says_what_it_rests_on(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from checked_in_process import checked
 from made_consumers import MadeConsumer
 from made_histories import a_fault, cell, write_campaign
 
-from checkers.verdict import CampaignResult, Guarantee
+from ackproof.checkers.verdict import CampaignResult, Guarantee
 
 OF_NAMED_ACKS = ("acked-offset-kept", "acks-in-order", "committed-stays", "deposed-leaders-stop")
 

@@ -22,7 +22,7 @@ from made_histories import (
     write_campaign,
 )
 
-from history.sessions import NO_BROKERS, session_number
+from ackproof.history.sessions import NO_BROKERS, session_number
 
 SECOND = session_number(1, 1)
 ENDED = {

@@ -24,8 +24,8 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.verdict import Verdict
-from history.manifest import PlannedFault
+from ackproof.checkers.verdict import Verdict
+from ackproof.history.manifest import PlannedFault
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from checked_cells import FAIL, INCONCLUSIVE, PASS, WELL, run, told, two_cells, 
 from checked_in_process import checked
 from made_histories import history_of, losing, write_campaign
 
-from history import reader
-from history.errors import DamagedFiles
+from ackproof.history import reader
+from ackproof.history.errors import DamagedFiles
 
 FLIPS = 40
 

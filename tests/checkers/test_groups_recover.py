@@ -27,8 +27,8 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.verdict import CampaignResult, Guarantee
-from history.sessions import SHOWN_NOTHING
+from ackproof.checkers.verdict import CampaignResult, Guarantee
+from ackproof.history.sessions import SHOWN_NOTHING
 
 GROUP = "t-g"
 PEACE = 65

@@ -10,12 +10,19 @@ from hypothesis import strategies as st
 from made_histories import ACKS_0, ACKS_1, ALL, UNCLEAN, cell
 from made_results import cell_result
 
-from checkers.catalogue import CHECKERS
-from checkers.judging.facts import Facts, Readers
-from checkers.judging.guarantees import NO_LOSS, campaign_verdict, judged, verdict
-from checkers.judging.liveness import Living
-from checkers.promises.standing import COORDINATED, READABLE, Standing, examined, looked, name
-from checkers.reads.anomalies import (
+from ackproof.checkers.catalogue import CHECKERS
+from ackproof.checkers.judging.facts import Facts, Readers
+from ackproof.checkers.judging.guarantees import NO_LOSS, campaign_verdict, judged, verdict
+from ackproof.checkers.judging.liveness import Living
+from ackproof.checkers.promises.standing import (
+    COORDINATED,
+    READABLE,
+    Standing,
+    examined,
+    looked,
+    name,
+)
+from ackproof.checkers.reads.anomalies import (
     COMMIT_LOST,
     COMMIT_REGRESSED,
     INCONSISTENT,
@@ -25,8 +32,8 @@ from checkers.reads.anomalies import (
     UNSEEN,
     VANISHED,
 )
-from checkers.replicas.divergence import DIVERGENT
-from checkers.verdict import Guarantee, Verdict
+from ackproof.checkers.replicas.divergence import DIVERGENT
+from ackproof.checkers.verdict import Guarantee, Verdict
 
 SHOWN = (VANISHED, INCONSISTENT, SKIPPED, NONMONOTONIC, UNSEEN)
 SHOWN += (COMMIT_LOST, COMMIT_REGRESSED, SKIPPED_BY_COMMIT)

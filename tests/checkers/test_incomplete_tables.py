@@ -39,12 +39,12 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.cluster.faults import TAKE_NOTHING
-from checkers.verdict import Verdict
-from history.manifest import PlannedFault
-from history.schema import TABLES
-from history.writer import TableWriter
-from nemesis import FAULTS
+from ackproof.checkers.cluster.faults import TAKE_NOTHING
+from ackproof.checkers.verdict import Verdict
+from ackproof.history.manifest import PlannedFault
+from ackproof.history.schema import TABLES
+from ackproof.history.writer import TableWriter
+from ackproof.nemesis import FAULTS
 
 WELL = kept(BEFORE, DURING, AFTER, 100)
 STAYS = [state(-5, 1, 0, (1, 2, 3))]

@@ -24,13 +24,13 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.verdict import CampaignResult
-from history import names, reader
-from history.errors import DamagedFiles
-from history.names import PARTITIONED
-from history.schema import CONSUMPTION, TABLES, decoded
-from history.validation import TIMES, WORDS
-from history.writer import TableWriter
+from ackproof.checkers.verdict import CampaignResult
+from ackproof.history import names, reader
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.names import PARTITIONED
+from ackproof.history.schema import CONSUMPTION, TABLES, decoded
+from ackproof.history.validation import TIMES, WORDS
+from ackproof.history.writer import TableWriter
 
 LOST = losing(WELL, 1)
 

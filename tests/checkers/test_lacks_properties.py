@@ -28,10 +28,10 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.evidence.gaps import UNJUDGED
-from checkers.verdict import CampaignResult, Verdict
-from history.cell import Cell
-from history.manifest import FILE
+from ackproof.checkers.evidence.gaps import UNJUDGED
+from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import FILE
 
 EXAMPLES = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -18,7 +18,7 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.verdict import Verdict
+from ackproof.checkers.verdict import Verdict
 
 
 def test_a_cluster_that_never_recovers_fails(tmp_path: Path) -> None:

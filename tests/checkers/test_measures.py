@@ -25,9 +25,9 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.measures import outages
-from checkers.verdict import Failover, Outages, Unavailable, Verdict, ZooKeeperWork
-from history.manifest import PlannedFailover
+from ackproof.checkers.measures import outages
+from ackproof.checkers.verdict import Failover, Outages, Unavailable, Verdict, ZooKeeperWork
+from ackproof.history.manifest import PlannedFailover
 
 T = ("t", 0)
 

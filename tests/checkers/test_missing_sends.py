@@ -23,9 +23,9 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.partition.sequences import Numbers, all_together, missing
-from checkers.verdict import CampaignResult
-from history.sessions import session_number
+from ackproof.checkers.partition.sequences import Numbers, all_together, missing
+from ackproof.checkers.verdict import CampaignResult
+from ackproof.history.sessions import session_number
 
 PARTITIONS = 3
 RECORDS = 600

@@ -8,8 +8,8 @@ from checked_cells import PASS, run
 from checked_in_process import checked
 from made_histories import write_campaign
 
-from checkers.timeline.cuts import cuts_of
-from checkers.timeline.words import orders_of, words_of
+from ackproof.checkers.timeline.cuts import cuts_of
+from ackproof.checkers.timeline.words import orders_of, words_of
 
 SOUND = {
     "event": "completed",

@@ -29,8 +29,8 @@ from patience import PATIENCE_S
 from pyspark.sql import SparkSession
 from s3_store import SECRET, Store, store
 
-from checkers.check import check
-from infra.waiting import wait_until
+from ackproof.checkers.check import check
+from ackproof.infra.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -40,18 +40,18 @@ WELL = kept(BEFORE, DURING, AFTER)
 
 CHECK = """
 import sys
-from checkers.check import check
-from history.storage import located
+from ackproof.checkers.check import check
+from ackproof.history.storage import located
 result = check(located(sys.argv[1]), master=sys.argv[2])
 print(result.verdict.value)
 """
 IN_SLICES = """
 import pathlib, sys
-from checkers.check import evidence
-from checkers.reconciling.items import work_items
-from checkers.spark.session import session
-from checkers.spark.jobs import reconcile_all
-from history.storage import located
+from ackproof.checkers.check import evidence
+from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.spark.session import session
+from ackproof.checkers.spark.jobs import reconcile_all
+from ackproof.history.storage import located
 directory = located(sys.argv[1])
 (run,), _ = evidence(directory)
 with session(pathlib.Path(sys.argv[3]), master=sys.argv[2]) as spark:
@@ -61,9 +61,9 @@ print([found.counts["lost"] for _, found in sorted(totals.partitions.items())])
 """
 WHERE = """
 import pathlib, sys
-from checkers.spark.session import session
+from ackproof.checkers.spark.session import session
 def where(_):
-    import checkers
+    from ackproof import checkers
     return checkers.__file__
 with session(pathlib.Path(sys.argv[1]), master=sys.argv[2]) as spark:
     print(spark.sparkContext.parallelize([0], 1).map(where).first())

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_histories import Made, Send, at, indexed, send
 
-from checkers.cluster.reach import NO_FAULTS, FaultWindows
-from checkers.measures.outages import (
+from ackproof.checkers.cluster.reach import NO_FAULTS, FaultWindows
+from ackproof.checkers.measures.outages import (
     OUTAGE_MIN_NS,
     Outage,
     asked,

@@ -3,14 +3,14 @@ unknown, and nothing else."""
 
 import pytest
 
-from checkers.cluster.faults import FOREVER
-from checkers.cluster.observed import UNKNOWN, Observed, State
-from checkers.evidence import outside
-from checkers.judging.liveness import Living
-from checkers.promises.surroundings import Surroundings
-from checkers.promises.terms import ALL_PROMISED, terms
-from history.cell import Cell
-from history.manifest import PlannedRun
+from ackproof.checkers.cluster.faults import FOREVER
+from ackproof.checkers.cluster.observed import UNKNOWN, Observed, State
+from ackproof.checkers.evidence import outside
+from ackproof.checkers.judging.liveness import Living
+from ackproof.checkers.promises.surroundings import Surroundings
+from ackproof.checkers.promises.terms import ALL_PROMISED, terms
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedRun
 
 PARTITION = ("t", 0)
 SECOND_NS = 1_000_000_000

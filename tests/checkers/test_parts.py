@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_histories import Made, entry, indexed, send
 
-from checkers.arrays import Array
-from checkers.partition.indexes import PartitionHistory
-from checkers.reconciling.parts import parts
-from checkers.rules.loss import lost
-from checkers.rules.order import duplicated
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.reconciling.parts import parts
+from ackproof.checkers.rules.loss import lost
+from ackproof.checkers.rules.order import duplicated
 
 Records = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=12, unique=True)
 

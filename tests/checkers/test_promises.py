@@ -33,12 +33,12 @@ from made_histories import (
     write_campaign,
 )
 
-import nemesis.clock.faults
-from checkers.cluster.faults import CLOCKS, ORDERS
-from checkers.promises.surroundings import DISKS_THAT_SERVE
-from checkers.promises.terms import PAUSE_CLIENT
-from checkers.verdict import CampaignResult, Guarantee, Verdict
-from nemesis import FAULTS
+from ackproof.checkers.cluster.faults import CLOCKS, ORDERS
+from ackproof.checkers.promises.surroundings import DISKS_THAT_SERVE
+from ackproof.checkers.promises.terms import PAUSE_CLIENT
+from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.clock.faults import CLOCKS as CLOCK_FAULTS
 
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
 
@@ -720,7 +720,7 @@ def test_client_that_is_cut_off_records_acks_until_it_gives_up(
 
 def test_faults_that_leave_servers_alone_are_those_of_the_catalogue() -> None:
     assert {name for name, one in FAULTS.items() if not one.aim.befalls_servers} == ORDERS
-    assert {one.name for one in nemesis.clock.faults.CLOCKS} == CLOCKS
+    assert {one.name for one in CLOCK_FAULTS} == CLOCKS
     assert FAULTS.keys() >= {PAUSE_CLIENT, *DISKS_THAT_SERVE}
 
 

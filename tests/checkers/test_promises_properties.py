@@ -18,11 +18,11 @@ from reference_checker import (
     led_by_one,
 )
 
-from checkers.cluster.faults import FaultFacts
-from checkers.cluster.observed import OBSERVATION_LAG_NS, Observed, Span, State
-from checkers.promises.surroundings import Surroundings
-from checkers.promises.terms import Terms, terms
-from history.cell import Cell, Value
+from ackproof.checkers.cluster.faults import FaultFacts
+from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS, Observed, Span, State
+from ackproof.checkers.promises.surroundings import Surroundings
+from ackproof.checkers.promises.terms import Terms, terms
+from ackproof.history.cell import Cell, Value
 
 ANY_MACHINE = settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -19,9 +19,9 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.check import evidence
-from checkers.cluster.reach import NO_FAULTS, FaultWindows
-from checkers.reconciling.items import work_items
+from ackproof.checkers.check import evidence
+from ackproof.checkers.cluster.reach import NO_FAULTS, FaultWindows
+from ackproof.checkers.reconciling.items import work_items
 
 
 def blamed(directory: Path, moment: float, **changes: Any) -> str | None:

@@ -27,10 +27,10 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.check import evidence
-from checkers.reads import claims
-from checkers.reconciling.items import work_items
-from checkers.verdict import CampaignResult, Guarantee, Verdict
+from ackproof.checkers.check import evidence
+from ackproof.checkers.reads import claims
+from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 
 GROUPS = {"t-g": "at-least-once"}
 SHOWN = tuple(seen(1 + n, e.offset, e.producer, e.sequence, at(50)) for n, e in enumerate(WELL.log))

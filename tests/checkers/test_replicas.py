@@ -43,12 +43,12 @@ from made_histories import (
 from pyspark.sql import SparkSession
 from raw_logs import MadeBatch, batches, write_log, write_replicas
 
-from checkers.check import check
-from checkers.raw_logs.records import Content, contents
-from checkers.raw_logs.segments import RawLog
-from checkers.replicas.comparison import differences
-from checkers.verdict import CampaignResult, Guarantee
-from history.manifest import PlannedFault
+from ackproof.checkers.check import check
+from ackproof.checkers.raw_logs.records import Content, contents
+from ackproof.checkers.raw_logs.segments import RawLog
+from ackproof.checkers.replicas.comparison import differences
+from ackproof.checkers.verdict import CampaignResult, Guarantee
+from ackproof.history.manifest import PlannedFault
 
 LOG = batches(2, 1)
 """Of the three records of the made run."""

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_logs import MadeBatch, end_of, write_log
 
-from checkers.raw_logs.segments import OtherFormat, RawLog
-from checkers.replicas.comparison import Difference, Kind, differences
-from checkers.replicas.divergence import Divergence
+from ackproof.checkers.raw_logs.segments import OtherFormat, RawLog
+from ackproof.checkers.replicas.comparison import Difference, Kind, differences
+from ackproof.checkers.replicas.divergence import Divergence
 
 EXAMPLES = settings(
     deadline=None,

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_histories import Made, entry, indexed, send
 
-from checkers.arrays import NONE
-from checkers.rules.words import names, standing_at
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.rules.words import names, standing_at
 
 RECORDS = st.tuples(st.integers(0, 2), st.integers(-3, 5)) | st.just((None, None))
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from made_histories import Entry, Made, Send, entry, indexed, send
 
-from checkers.catalogue import CATALOGUE, CHECKERS, CONSUMPTION
-from checkers.cluster.reach import FaultWindows
-from checkers.raw_logs.sessions import Written
-from checkers.replicas.divergence import DIVERGENT
-from checkers.rules.order import duplicated
-from checkers.rules.rows import ROWS
-from checkers.transactions.anomalies import SUMMARIES
+from ackproof.checkers.catalogue import CATALOGUE, CHECKERS, CONSUMPTION
+from ackproof.checkers.cluster.reach import FaultWindows
+from ackproof.checkers.raw_logs.sessions import Written
+from ackproof.checkers.replicas.divergence import DIVERGENT
+from ackproof.checkers.rules.order import duplicated
+from ackproof.checkers.rules.rows import ROWS
+from ackproof.checkers.transactions.anomalies import SUMMARIES
 
 SENT_TWO_ACKED = [
     send("invoke", 1, 0, 10),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from made_histories import Entry, Made, Send, entry, indexed, send
 from reference_checker import Finding, findings
 
-from checkers.catalogue import CHECKERS
+from ackproof.checkers.catalogue import CHECKERS
 
 ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """However slow it is."""

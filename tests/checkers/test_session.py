@@ -10,20 +10,20 @@ import pytest
 from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 from pyspark.sql import SparkSession
 
-from checkers.spark.session import CLASSES, KEPT_MEMORY
+from ackproof.checkers.spark.session import CLASSES, KEPT_MEMORY
 
 ALONE = """
 import pathlib, sys, psutil
-from checkers.check import check
+from ackproof.checkers.check import check
 print(check(pathlib.Path(sys.argv[1])).verdict.value)
 print([child.name() for child in psutil.Process().children(recursive=True)])
 """
 
 WITHOUT = """
 import pathlib, sys
-import checkers.spark.session
-checkers.spark.session.CLASSES = pathlib.Path(sys.argv[1])
-with checkers.spark.session.session(pathlib.Path(sys.argv[2])) as spark:
+from ackproof.checkers.spark import session
+session.CLASSES = pathlib.Path(sys.argv[1])
+with session.session(pathlib.Path(sys.argv[2])) as spark:
     print(spark.range(10).count())
 """
 
@@ -68,7 +68,7 @@ def test_workers_keep_the_memory_that_they_free(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_sessions_share_their_classes(spark: SparkSession) -> None:
-    assert CLASSES.is_file(), "python -m checkers.spark.class_data"
+    assert CLASSES.is_file(), "python -m ackproof.checkers.spark.class_data"
     assert str(CLASSES) in Path(f"/proc/{_jvm(spark)}/maps").read_text()
 
 

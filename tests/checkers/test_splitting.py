@@ -34,22 +34,22 @@ from made_histories import (
 )
 from pyspark.sql import SparkSession
 
-from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
-from checkers.catalogue import CHECKERS
-from checkers.check import evidence
-from checkers.evidence.final_read import FinalRead
-from checkers.evidence.times import ANY
-from checkers.reconciling.items import work_items
-from checkers.reconciling.partition_totals import PartitionTotals
-from checkers.reconciling.task import rows_of
-from checkers.reconciling.work_item import WorkItem
-from checkers.spark.jobs import reconcile_all
-from checkers.splitting.giants import reconcile_giant
-from checkers.splitting.judging import split_of
-from checkers.splitting.ranges import SLICE_ROWS
-from checkers.splitting.slices import RARE_MAX
-from checkers.timeline.known import Thin, Timeline, Told
-from history.schema import LOG, SENDS
+from ackproof.checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
+from ackproof.checkers.catalogue import CHECKERS
+from ackproof.checkers.check import evidence
+from ackproof.checkers.evidence.final_read import FinalRead
+from ackproof.checkers.evidence.times import ANY
+from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.reconciling.partition_totals import PartitionTotals
+from ackproof.checkers.reconciling.task import rows_of
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.spark.jobs import reconcile_all
+from ackproof.checkers.splitting.giants import reconcile_giant
+from ackproof.checkers.splitting.judging import split_of
+from ackproof.checkers.splitting.ranges import SLICE_ROWS
+from ackproof.checkers.splitting.slices import RARE_MAX
+from ackproof.checkers.timeline.known import Thin, Timeline, Told
+from ackproof.history.schema import LOG, SENDS
 
 SLOW = settings(
     deadline=None,
@@ -364,7 +364,7 @@ def test_spark_gives_of_slices_what_it_gives_of_the_whole(
 # As in test_check: whoever judges a slice of u-0 is killed, as by a kernel that is out of memory.
 KILLER = """
 import os, signal
-from checkers.splitting import judging
+from ackproof.checkers.splitting import judging
 with_witnesses = judging.with_witnesses
 
 def killed_at(task):
@@ -376,8 +376,8 @@ judging.with_witnesses = killed_at
 """
 RECONCILE = """
 import pathlib, pickle, sys
-from checkers.spark.session import session
-from checkers.spark.jobs import reconcile_all
+from ackproof.checkers.spark.session import session
+from ackproof.checkers.spark.jobs import reconcile_all
 items, rows = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes()), pathlib.Path(sys.argv[2])
 with session(rows / "spark") as spark:
     totals = reconcile_all(spark, items, rows, slice_rows=1)

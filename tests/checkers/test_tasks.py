@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_histories import AFTER, BEFORE, DURING, MadeRun, cell, kept, losing, write_campaign
 
-from checkers.check import evidence
-from checkers.reconciling.groups import ITEM_BYTES, grouped
-from checkers.reconciling.items import work_items
-from checkers.reconciling.task import ROWS_AT_ONCE, Task, carry_out, rows_of, written
-from checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.check import evidence
+from ackproof.checkers.reconciling.groups import ITEM_BYTES, grouped
+from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.reconciling.task import ROWS_AT_ONCE, Task, carry_out, rows_of, written
+from ackproof.checkers.reconciling.work_item import WorkItem
 
 WELL = kept(BEFORE, DURING, AFTER)
 ANYWHERE = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

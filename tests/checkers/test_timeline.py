@@ -28,9 +28,9 @@ from made_histories import (
 )
 from pyspark.sql import SparkSession
 
-from checkers.check import check
-from checkers.verdict import CampaignResult, Guarantee
-from history.cell import Value
+from ackproof.checkers.check import check
+from ackproof.checkers.verdict import CampaignResult, Guarantee
+from ackproof.history.cell import Value
 
 NOT_IDEMPOTENT: Mapping[str, Value] = {**ALL, "enable.idempotence": False}
 ONE_IN_FLIGHT: Mapping[str, Value] = {

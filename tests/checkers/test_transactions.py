@@ -9,19 +9,19 @@ import pyarrow.parquet as pq
 import pytest
 from made_histories import T0, state
 
-from checkers.evidence.run import RunEvidence, gather
-from checkers.judging.facts import Facts
-from checkers.judging.guarantees import judged
-from checkers.transactions.counted import LOOKED
-from checkers.transactions.cycles import cycles
-from checkers.transactions.looking import CellTransactions, look_at
-from history.cell import Cell
-from history.manifest import PlannedCell, PlannedRun
-from history.schema import TABLES
-from history.transactional import TRANSFORMERS
-from history.writer import PartitionedWriter, TableWriter
-from workloads.interface import Load, Transactions
-from workloads.transactions.workload import Transactions as Workload
+from ackproof.checkers.evidence.run import RunEvidence, gather
+from ackproof.checkers.judging.facts import Facts
+from ackproof.checkers.judging.guarantees import judged
+from ackproof.checkers.transactions.counted import LOOKED
+from ackproof.checkers.transactions.cycles import cycles
+from ackproof.checkers.transactions.looking import CellTransactions, look_at
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedCell, PlannedRun
+from ackproof.history.schema import TABLES
+from ackproof.history.transactional import TRANSFORMERS
+from ackproof.history.writer import PartitionedWriter, TableWriter
+from ackproof.workloads.interface import Load, Transactions
+from ackproof.workloads.transactions.workload import Transactions as Workload
 
 TOPIC, PARTITIONS = "t", 2
 LOAD = Load(

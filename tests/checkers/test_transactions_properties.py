@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from transactional_worlds import READER, InputRow, LogRow, SentRow, ShownRow, World, sound
 
-from checkers.arrays import NONE
-from checkers.partition.indexes import Fate
-from checkers.transactions.anomalies import G0, SUMMARIES, Offence
-from checkers.transactions.catalogue import RULES
-from checkers.transactions.outcomes import Outcome, Transaction, transactions_of
-from history.transactional import TRANSFORMERS
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.partition.indexes import Fate
+from ackproof.checkers.transactions.anomalies import G0, SUMMARIES, Offence
+from ackproof.checkers.transactions.catalogue import RULES
+from ackproof.checkers.transactions.outcomes import Outcome, Transaction, transactions_of
+from ackproof.history.transactional import TRANSFORMERS
 
 ANY_MACHINE = settings(
     deadline=None,

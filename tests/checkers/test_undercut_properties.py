@@ -7,8 +7,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from made_histories import Made, indexed, send
 
-from checkers.rules.acks import watermark_regressed
-from checkers.timeline.known import Timeline
+from ackproof.checkers.rules.acks import watermark_regressed
+from ackproof.checkers.timeline.known import Timeline
 
 
 class Ack(NamedTuple):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.replication.roles import Origin
-from broker.server.replication.state_change_log import StateChangeLog
-from broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
-from checkers.timeline.words import Word, orders_of, words_of
+from ackproof.broker.server.replication.roles import Origin
+from ackproof.broker.server.replication.state_change_log import StateChangeLog
+from ackproof.broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
+from ackproof.checkers.timeline.words import Word, orders_of, words_of
 
 T = ("a-topic", 3)
 

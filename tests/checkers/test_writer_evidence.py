@@ -22,10 +22,10 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers.evidence.gaps import UNJUDGED
-from history.manifest import FILE, PlannedFault
-from history.schema import TABLES
-from history.writer import TableWriter
+from ackproof.checkers.evidence.gaps import UNJUDGED
+from ackproof.history.manifest import FILE, PlannedFault
+from ackproof.history.schema import TABLES
+from ackproof.history.writer import TableWriter
 
 
 def two_producers() -> MadeRun:

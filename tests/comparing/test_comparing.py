@@ -15,13 +15,13 @@ from click.testing import CliRunner
 from made_results import cell_result, guarantee
 from rich.console import Console
 
-from checkers.verdict import CampaignResult, RunResult, Unavailable, Verdict
-from harness.cli import cli
-from harness.comparing.differences import CellDifference, Differences, as_document, compare
-from harness.comparing.shown import print_differences
-from harness.report import verdict
-from harness.report.opportunities import Opportunity
-from history.schema import SENDS
+from ackproof.checkers.verdict import CampaignResult, RunResult, Unavailable, Verdict
+from ackproof.harness.cli import cli
+from ackproof.harness.comparing.differences import CellDifference, Differences, as_document, compare
+from ackproof.harness.comparing.shown import print_differences
+from ackproof.harness.report import verdict
+from ackproof.harness.report.opportunities import Opportunity
+from ackproof.history.schema import SENDS
 
 T0 = 1_942_453_020_000_000_000
 MS = 1_000_000

@@ -7,16 +7,16 @@ import pytest
 from click.testing import CliRunner
 from made_results import cell_result, guarantee
 
-from checkers.verdict import CampaignResult, RunResult, Verdict
-from harness.cli import cli
-from harness.comparing import sends
-from harness.exit_status import ExitStatus
-from harness.report import verdict
-from harness.report.figures import timeline
-from harness.report.rows import rows
-from harness.report.timeline import Timeline
-from history.errors import HistoryError
-from history.writer import TableWriter
+from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
+from ackproof.harness.cli import cli
+from ackproof.harness.comparing import sends
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.report import verdict
+from ackproof.harness.report.figures import timeline
+from ackproof.harness.report.rows import rows
+from ackproof.harness.report.timeline import Timeline
+from ackproof.history.errors import HistoryError
+from ackproof.history.writer import TableWriter
 
 T0 = 1_900_000_000_000_000_000
 DAY_NS = 86_400 * 1_000_000_000

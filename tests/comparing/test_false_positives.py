@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkers.verdict import Verdict
-from harness.comparing.differences import lines
-from harness.comparing.measures import measures
-from harness.comparing.sends import BINS, Sends
-from harness.comparing.sides import Pooled, Side
-from harness.report import chance
-from harness.report.cell_document import CellDocument
-from harness.report.document import VerdictDocument
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.comparing.differences import lines
+from ackproof.harness.comparing.measures import measures
+from ackproof.harness.comparing.sends import BINS, Sends
+from ackproof.harness.comparing.sides import Pooled, Side
+from ackproof.harness.report import chance
+from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.document import VerdictDocument
 
 HISTORIES = 30
 ACKED = 1000

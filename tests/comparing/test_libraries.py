@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from made_results import cell_result
 
-from checkers.verdict import CampaignResult, RunResult, Verdict
-from harness.comparing import libraries, sides
-from harness.report import verdict
-from history.schema import SendType
-from history.writer import PartitionedWriter, TableWriter
+from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
+from ackproof.harness.comparing import libraries, sides
+from ackproof.harness.report import verdict
+from ackproof.history.schema import SendType
+from ackproof.history.writer import PartitionedWriter, TableWriter
 
 S = 1_000_000_000
 KILLED, PAUSED = 10, 20

@@ -4,9 +4,9 @@ import pytest
 from controller_world import World
 from kio.schema.errors import ErrorCode
 
-from broker.controller import events
-from broker.controller.cluster import ReplicaAssignment
-from broker.types import NO_LEADER, TopicPartition
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import ReplicaAssignment
+from ackproof.broker.types import NO_LEADER, TopicPartition
 
 TP = TopicPartition("orders", 0)
 TOKEN = 7

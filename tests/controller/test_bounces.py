@@ -8,14 +8,14 @@ import pytest
 from controller_cluster import cluster, run, until
 from controller_world import World
 
-from broker.config import BrokerConfig
-from broker.controller import events
-from broker.controller.cluster import ReplicaAssignment
-from broker.server.controller.runtime import ControllerRuntime
-from broker.server.zk import znodes
-from broker.types import NO_LEADER, TopicPartition
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from broker.wire.messages.update_metadata import UpdateMetadataRequest
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import ReplicaAssignment
+from ackproof.broker.server.controller.runtime import ControllerRuntime
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.types import NO_LEADER, TopicPartition
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 TP = TopicPartition("orders", 0)
 

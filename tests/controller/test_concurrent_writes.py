@@ -4,11 +4,11 @@ import pytest
 from controller_cluster import run
 from zookeeper_clients import connected
 
-from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.server.zk.config_zk import ConfigZk, of_topic
-from broker.server.zk.controller_zk import ControllerZk
-from broker.server.zk.kafka_zk import KafkaZk, TopicExists
-from broker.types import BrokerId
+from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
+from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
+from ackproof.broker.server.zk.controller_zk import ControllerZk
+from ackproof.broker.server.zk.kafka_zk import KafkaZk, TopicExists
+from ackproof.broker.types import BrokerId
 
 pytestmark = pytest.mark.integration
 

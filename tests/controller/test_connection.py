@@ -7,9 +7,9 @@ import pytest
 from frames import read_frame, read_request
 from kio.schema.errors import ErrorCode
 
-from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.wire.codec import write_response
-from broker.wire.messages.controlled_shutdown import (
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
+from ackproof.broker.wire.codec import write_response
+from ackproof.broker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )

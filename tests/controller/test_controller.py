@@ -4,13 +4,13 @@ import pytest
 from controller_world import World
 from kio.schema.errors import ErrorCode
 
-from broker.controller import events
-from broker.controller.cluster import ReplicaAssignment
-from broker.types import TopicPartition
-from broker.wire.interbroker import LEADER_AND_ISR_FULL
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from broker.wire.messages.stop_replica import StopReplicaRequest
-from broker.wire.messages.update_metadata import UpdateMetadataRequest
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import ReplicaAssignment
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.interbroker import LEADER_AND_ISR_FULL
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 TP = TopicPartition("orders", 0)
 

@@ -11,9 +11,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from broker.controller import events
-from broker.controller.rules.plan import plan
-from broker.types import NO_LEADER, TopicPartition
+from ackproof.broker.controller import events
+from ackproof.broker.controller.rules.plan import plan
+from ackproof.broker.types import NO_LEADER, TopicPartition
 
 BROKERS = range(1, 5)
 TOPICS = ["clean", "unclean"]

@@ -9,15 +9,15 @@ from controller_cluster import SHORT_SESSION_MS, cluster, run, until
 from kio.schema.errors import ErrorCode
 from processes import free_port
 
-from broker.controller.cluster import BrokerInfo, Endpoint, ReplicaAssignment
-from broker.controller.events import StateWrite
-from broker.server.zk import registrations, znodes
-from broker.server.zk.config_zk import ConfigZk, of_topic
-from broker.server.zk.controller_zk import ControllerMoved, ControllerZk
-from broker.server.zk.session import SessionExpired
-from broker.types import NO_LEADER, TopicPartition, ZkVersion
-from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ackproof.broker.controller.cluster import BrokerInfo, Endpoint, ReplicaAssignment
+from ackproof.broker.controller.events import StateWrite
+from ackproof.broker.server.zk import registrations, znodes
+from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
+from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk
+from ackproof.broker.server.zk.session import SessionExpired
+from ackproof.broker.types import NO_LEADER, TopicPartition, ZkVersion
+from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
 pytestmark = pytest.mark.integration
 
@@ -91,7 +91,7 @@ def test_topic_is_created_and_survives_its_leader(zookeeper, admin, caplog):
 
 def test_returning_broker_gets_its_partition_back(zookeeper, caplog):
     """The controller logs its failure and its startup as *Failover* prints it."""
-    caplog.set_level(logging.INFO, logger="broker.server.controller.broker_changes")
+    caplog.set_level(logging.INFO, logger="ackproof.broker.server.controller.broker_changes")
 
     async def main():
         async with cluster(zookeeper, 1, 2) as made:
@@ -115,7 +115,7 @@ def test_returning_broker_gets_its_partition_back(zookeeper, caplog):
 
 
 def test_expired_controller_resigns_and_writes_nothing_more(zookeeper, way, caplog):
-    caplog.set_level(logging.INFO, logger="broker.server.controller.runtime")
+    caplog.set_level(logging.INFO, logger="ackproof.broker.server.controller.runtime")
 
     async def main():
         async with cluster(zookeeper) as made:

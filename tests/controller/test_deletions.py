@@ -7,10 +7,10 @@ from controller_cluster import run
 from partition_writes import TP, write
 from zookeeper_clients import connected
 
-from broker.server.zk import znodes
-from broker.server.zk.controller_zk import ControllerZk
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.types import BrokerId
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.controller_zk import ControllerZk
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.types import BrokerId
 
 pytestmark = pytest.mark.integration
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.controller.cluster import PartitionState
-from broker.controller.rules.assignment import (
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.controller.rules.assignment import (
     InvalidReplicationFactor,
     alternating,
     assign_more,
     assign_replicas,
 )
-from broker.controller.rules.election import Choice, choose, first_leader
-from broker.server.admin.java_hash import java_hash
-from broker.types import NO_LEADER, ControllerEpoch, LeaderEpoch, ZkVersion
+from ackproof.broker.controller.rules.election import Choice, choose, first_leader
+from ackproof.broker.server.admin.java_hash import java_hash
+from ackproof.broker.types import NO_LEADER, ControllerEpoch, LeaderEpoch, ZkVersion
 
 
 def state(leader, *isr):

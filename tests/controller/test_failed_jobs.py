@@ -8,10 +8,10 @@ import pytest
 from controller_cluster import cluster, run, until
 from controller_world import World
 
-from broker.controller import events
-from broker.controller.phases.partition_state import IllegalTransition
-from broker.types import TopicPartition
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ackproof.broker.controller import events
+from ackproof.broker.controller.phases.partition_state import IllegalTransition
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
 GOOD, BAD = TopicPartition("good", 0), TopicPartition("bad", 0)
 

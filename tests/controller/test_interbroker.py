@@ -2,15 +2,15 @@
 
 import uuid
 
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-from broker.wire.interbroker import LEADER_AND_ISR_FULL
-from broker.wire.messages.leader_and_isr import (
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+from ackproof.broker.wire.interbroker import LEADER_AND_ISR_FULL
+from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
-from broker.wire.writer import FlexibleWriter
+from ackproof.broker.wire.writer import FlexibleWriter
 
 
 def test_leader_and_isr_bytes_are_kafkas():

@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
-from broker.coordination.administration.admin import Admin
-from broker.coordination.nodes import (
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.coordination.administration.admin import Admin
+from ackproof.broker.coordination.nodes import (
     ABSENT,
     ANY_VERSION,
     Change,
@@ -18,7 +18,7 @@ from broker.coordination.nodes import (
     Node,
     StateChangeRequest,
 )
-from broker.coordination.ops import (
+from ackproof.broker.coordination.ops import (
     Check,
     CreateLeader,
     CreateTopic,
@@ -33,16 +33,16 @@ from broker.coordination.ops import (
     Result,
     TakeTopic,
 )
-from broker.server.coordination import tree
-from broker.server.coordination.commands import Commands
-from broker.server.coordination.nodes import queue
-from broker.server.coordination.orders import Orders
-from broker.server.coordination.reading import Reader
-from broker.server.coordination.writing import Writer
-from broker.server.zk import znodes
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import SessionNumber
-from broker.types import BrokerId, LeaderEpoch, TopicPartition
+from ackproof.broker.server.coordination import tree
+from ackproof.broker.server.coordination.commands import Commands
+from ackproof.broker.server.coordination.nodes import queue
+from ackproof.broker.server.coordination.orders import Orders
+from ackproof.broker.server.coordination.reading import Reader
+from ackproof.broker.server.coordination.writing import Writer
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import SessionNumber
+from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
 
 pytestmark = pytest.mark.integration
 

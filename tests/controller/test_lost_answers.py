@@ -11,17 +11,17 @@ from controller_cluster import run
 from kazoo.exceptions import KazooException
 from zookeeper_clients import connected
 
-from broker.config import BrokerConfig
-from broker.controller.events import StateWrite
-from broker.server.controller.control_fence import ControlFence
-from broker.server.controller.registration import Registration
-from broker.server.zk import znodes
-from broker.server.zk.config_zk import ConfigZk, of_topic
-from broker.server.zk.controller_zk import ControllerMoved, ControllerZk
-from broker.server.zk.isr_write import IsrWriteOutcome
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import SessionExpired
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.controller.events import StateWrite
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.controller.registration import Registration
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
+from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk
+from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import SessionExpired
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 pytestmark = pytest.mark.integration
 

@@ -8,12 +8,12 @@ import pytest
 from controller_cluster import SESSION_MS, cluster, run, until
 from kazoo.exceptions import NodeExistsError
 
-from broker.config import BrokerConfig
-from broker.server.admin.config_changes import ConfigChanges
-from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.zk.config_zk import ConfigZk, of_topic
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.server.admin.config_changes import ConfigChanges
+from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.types import BrokerId, TopicPartition
 
 pytestmark = pytest.mark.integration
 

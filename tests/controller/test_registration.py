@@ -8,11 +8,11 @@ import pytest
 from controller_cluster import run, until
 from memory_zookeeper import MemoryZookeeper
 
-from broker.config import BrokerConfig
-from broker.server.controller.control_fence import ControlFence
-from broker.server.controller.registration import Registration
-from broker.server.zk import znodes
-from broker.server.zk.kafka_zk import BrokerIdInUse
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.controller.registration import Registration
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.kafka_zk import BrokerIdInUse
 
 PATH = znodes.broker_id(1)
 

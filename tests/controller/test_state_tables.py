@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 
-from broker.controller.phases import partition_state, replica_state
-from broker.controller.phases.partition_state import (
+from ackproof.broker.controller.phases import partition_state, replica_state
+from ackproof.broker.controller.phases.partition_state import (
     IllegalTransition,
     PartitionPhase,
     PartitionPhases,
 )
-from broker.controller.phases.replica_state import ReplicaPhase, ReplicaPhases
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.phases.replica_state import ReplicaPhase, ReplicaPhases
+from ackproof.broker.types import BrokerId, TopicPartition
 
 TP = TopicPartition("orders", 0)
 BROKER = BrokerId(1)

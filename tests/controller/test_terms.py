@@ -8,12 +8,12 @@ from kio.schema.errors import ErrorCode
 from listening_broker import ListeningBroker
 from memory_zookeeper import MemoryZookeeper
 
-from broker.controller.events import RebalanceLeaders
-from broker.server.zk import znodes
-from broker.server.zk.config_zk import ConfigZk, of_topic
-from broker.server.zk.session import ZkClosed
-from broker.types import NO_LEADER, TopicPartition
-from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from ackproof.broker.controller.events import RebalanceLeaders
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
+from ackproof.broker.server.zk.session import ZkClosed
+from ackproof.broker.types import NO_LEADER, TopicPartition
+from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 TP = TopicPartition("orders", 0)
 

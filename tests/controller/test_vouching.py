@@ -7,12 +7,12 @@ import pytest
 from controller_cluster import run, until
 from memory_zookeeper import MemoryZookeeper
 
-from broker.controller.cluster import BrokerInfo, Endpoint
-from broker.controller.events import StateWrite
-from broker.server.zk import znodes
-from broker.server.zk.controller_zk import ControllerZk
-from broker.server.zk.isr_write import IsrWriteOutcome
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
+from ackproof.broker.controller.events import StateWrite
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.controller_zk import ControllerZk
+from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 TP = TopicPartition("orders", 0)
 PATH = znodes.partition_state(TP)

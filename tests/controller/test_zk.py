@@ -9,12 +9,12 @@ from controller_cluster import DEADLINE_S, SESSION_MS, SHORT_SESSION_MS, run
 from kazoo.client import KazooClient
 from zookeeper_clients import connected
 
-from broker.controller.cluster import BrokerInfo, Endpoint
-from broker.server.zk.config_zk import ConfigZk, of_topic
-from broker.server.zk.isr_write import IsrWriteOutcome
-from broker.server.zk.kafka_zk import BrokerIdInUse, KafkaZk, TopicExists
-from broker.server.zk.session import SessionExpired, ZkConnectionTimeout
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
+from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
+from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
+from ackproof.broker.server.zk.kafka_zk import BrokerIdInUse, KafkaZk, TopicExists
+from ackproof.broker.server.zk.session import SessionExpired, ZkConnectionTimeout
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 pytestmark = pytest.mark.integration
 

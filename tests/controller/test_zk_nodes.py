@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.controller.cluster import BrokerInfo, Endpoint, PartitionState, ReplicaAssignment
-from broker.server.topic_names import is_legal
-from broker.server.zk import registrations, znodes
-from broker.server.zk.znodes import MalformedNode
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.cluster import (
+    BrokerInfo,
+    Endpoint,
+    PartitionState,
+    ReplicaAssignment,
+)
+from ackproof.broker.server.topic_names import is_legal
+from ackproof.broker.server.zk import registrations, znodes
+from ackproof.broker.server.zk.znodes import MalformedNode
+from ackproof.broker.types import BrokerId, TopicPartition
 
 TP = TopicPartition("orders", 0)
 PATH = "/isr_change_notification/isr_change_0000000000"

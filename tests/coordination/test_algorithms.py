@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 from coordination_world import KEEP_IN_SYNC, ONE, PREFERRED_WAIT, THREE, TWO, T
 
-from broker.coordination.coordinator import STEPS, Coordinator
-from broker.coordination.events import (
+from ackproof.broker.coordination.coordinator import STEPS, Coordinator
+from ackproof.broker.coordination.events import (
     AssignmentsRead,
     Assume,
     BrokersRead,
@@ -42,7 +42,7 @@ from broker.coordination.events import (
     Write,
     Written,
 )
-from broker.coordination.nodes import (
+from ackproof.broker.coordination.nodes import (
     ABSENT,
     ANY_VERSION,
     Assigned,
@@ -55,10 +55,10 @@ from broker.coordination.nodes import (
     QueuedRequest,
     StateChangeRequest,
 )
-from broker.coordination.queues.queue import superfluous
-from broker.coordination.settings import Settings
-from broker.replication.events import Resigned
-from broker.types import BrokerId
+from ackproof.broker.coordination.queues.queue import superfluous
+from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.replication.events import Resigned
+from ackproof.broker.types import BrokerId
 
 ISR = Node(Kind.ISR, T)
 

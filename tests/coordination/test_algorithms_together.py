@@ -15,12 +15,20 @@ from coordination_world import (
     World,
 )
 
-from broker.coordination.administration.admin import Outcome
-from broker.coordination.events import Delete, Effect, Fault, PutAssigned, Refused, Tell, Write
-from broker.coordination.nodes import Change, PartitionView, StateChangeRequest
-from broker.replication.events import StartServing
-from broker.replication.replica import Role
-from broker.types import BrokerId
+from ackproof.broker.coordination.administration.admin import Outcome
+from ackproof.broker.coordination.events import (
+    Delete,
+    Effect,
+    Fault,
+    PutAssigned,
+    Refused,
+    Tell,
+    Write,
+)
+from ackproof.broker.coordination.nodes import Change, PartitionView, StateChangeRequest
+from ackproof.broker.replication.events import StartServing
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.types import BrokerId
 
 FOUR = BrokerId(4)
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from coordination_world import ONE, PREFERRED_WAIT, SETTLED, THREE, TWO, T, Violation, World
 
-from broker.coordination.events import Effect, Enqueue, PutIsr, Write
-from broker.coordination.variants import Fenced, Variant
-from broker.replication.config import Truncation
-from broker.types import BrokerId
+from ackproof.broker.coordination.events import Effect, Enqueue, PutIsr, Write
+from ackproof.broker.coordination.variants import Fenced, Variant
+from ackproof.broker.replication.config import Truncation
+from ackproof.broker.types import BrokerId
 
 Story = Callable[[World], None]
 

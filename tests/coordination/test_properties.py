@@ -7,11 +7,11 @@ import pytest
 from coordination_chaos import Chaos
 from coordination_world import Violation, World
 
-from broker.coordination.events import Op, PutIsr
-from broker.coordination.nodes import ANY_VERSION, PartitionView
-from broker.coordination.variants import Fenced, Isr, Printed, Variant
-from broker.replication.config import Truncation
-from broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.coordination.events import Op, PutIsr
+from ackproof.broker.coordination.nodes import ANY_VERSION, PartitionView
+from ackproof.broker.coordination.variants import Fenced, Isr, Printed, Variant
+from ackproof.broker.replication.config import Truncation
+from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 
 pytestmark = pytest.mark.simulation
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.coordination.administration.admin import Admin, Outcome
-from broker.coordination.administration.admin_steps import (
+from ackproof.broker.coordination.administration.admin import Admin, Outcome
+from ackproof.broker.coordination.administration.admin_steps import (
     AdminWrite,
     AdminWritten,
     AwaitChange,
@@ -16,9 +16,9 @@ from broker.coordination.administration.admin_steps import (
     TopicNodes,
     Waited,
 )
-from broker.coordination.events import DeleteTopic, Result
-from broker.coordination.nodes import Assigned, PartitionView
-from broker.types import BrokerId, TopicPartition, ZkVersion
+from ackproof.broker.coordination.events import DeleteTopic, Result
+from ackproof.broker.coordination.nodes import Assigned, PartitionView
+from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 
 TP = TopicPartition("t", 0)
 VIEW = PartitionView(

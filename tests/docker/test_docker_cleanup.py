@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from containers import owned_things
 
-from infra.docker.backend import DockerBackend
-from infra.interface import Command
+from ackproof.infra.docker.backend import DockerBackend
+from ackproof.infra.interface import Command
 
 pytestmark = pytest.mark.docker
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from infra.docker.backend import DockerBackend
+from ackproof.infra.docker.backend import DockerBackend
 backend = DockerBackend(Path(sys.argv[1]))
 for name in "abcd":
     backend.node(name)
@@ -29,7 +29,7 @@ AT_ONCE = 3
 
 def clean(directory: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "harness", "clean", "--all"],
+        [sys.executable, "-m", "ackproof.harness", "clean", "--all"],
         env={**os.environ, "ACKPROOF_STATE_DIRECTORY": str(directory / "state")},
         cwd=directory,
         stdout=subprocess.PIPE,

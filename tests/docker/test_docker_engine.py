@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.docker.backend import DockerBackend
-from infra.docker.engine import OWNER, connected, owned, owner, refusal, unavailable
-from infra.identity import ProcessIdentity
-from infra.interface import InfraError
+from ackproof.infra.docker.backend import DockerBackend
+from ackproof.infra.docker.engine import OWNER, connected, owned, owner, refusal, unavailable
+from ackproof.infra.identity import ProcessIdentity
+from ackproof.infra.interface import InfraError
 
 CAMPAIGN = Path(__file__).parents[2] / "campaigns" / "quick.yaml"
 OURS = {"OSType": "linux", "KernelVersion": os.uname().release, "SecurityOptions": ["name=seccomp"]}
@@ -59,7 +59,7 @@ def test_an_engine_elsewhere_is_refused(
 @as_root
 def test_a_campaign_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     refused = subprocess.run(
-        [sys.executable, "-m", "harness", "run", CAMPAIGN, "--backend", "docker"],
+        [sys.executable, "-m", "ackproof.harness", "run", CAMPAIGN, "--backend", "docker"],
         env={**os.environ, "DOCKER_HOST": "tcp://192.0.2.1:2375"},
         cwd=tmp_path,
         capture_output=True,
@@ -74,7 +74,7 @@ def test_a_campaign_is_refused_before_anything_is_made(tmp_path: Path) -> None:
 
 
 def test_without_root_it_says_so() -> None:
-    code = "from infra.docker.engine import unavailable; print(unavailable())"
+    code = "from ackproof.infra.docker.engine import unavailable; print(unavailable())"
     other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     command = [sys.executable, "-c", code]
     said = subprocess.run(

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from containers import owned_things
 
-from infra.artifacts import Artifact, program
-from infra.docker.backend import DockerBackend
-from infra.docker.engine import IMAGE, connected
-from infra.docker.image import BASE, PROJECT, ensure_image, sources
-from infra.interface import Command, InfraError
-from infra.software import zookeeper_jars
+from ackproof.infra.artifacts import Artifact, program
+from ackproof.infra.docker.backend import DockerBackend
+from ackproof.infra.docker.engine import IMAGE, connected
+from ackproof.infra.docker.image import BASE, PROJECT, ensure_image, sources
+from ackproof.infra.interface import Command, InfraError
+from ackproof.infra.software import zookeeper_jars
 
 DOCKERFILE = PROJECT / "infra" / "docker" / "Dockerfile"
 

@@ -11,10 +11,10 @@ import docker
 import pytest
 from containers import owned_things
 
-from infra.docker.cleanup import clean
-from infra.docker.engine import connected
-from infra.systems.kafka.images import taken
-from infra.systems.names import parse
+from ackproof.infra.docker.cleanup import clean
+from ackproof.infra.docker.engine import connected
+from ackproof.infra.systems.kafka.images import taken
+from ackproof.infra.systems.names import parse
 
 pytestmark = pytest.mark.docker
 
@@ -122,7 +122,7 @@ def test_an_image_that_is_not_there_is_not_pulled() -> None:
 
 KILLED = """
 import os
-from infra.docker.engine import connected, owned
+from ackproof.infra.docker.engine import connected, owned
 with connected() as client:
     print(client.containers.create("ackproof-test-kafka:1.0", ["never"], labels=owned()).name)
 os.kill(os.getpid(), 9)

@@ -10,11 +10,11 @@ import pytest
 from docker.models.containers import Container
 from patience import PATIENCE_S
 
-from infra.docker.engine import IMAGE, connected
-from infra.interface import InfraError
-from infra.systems.external.described import Action, Handle
-from infra.systems.external.hands import lay
-from infra.waiting import wait_until
+from ackproof.infra.docker.engine import IMAGE, connected
+from ackproof.infra.interface import InfraError
+from ackproof.infra.systems.external.described import Action, Handle
+from ackproof.infra.systems.external.hands import lay
+from ackproof.infra.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from patience import PATIENCE_S
 
-from infra.waiting import wait_until
+from ackproof.infra.waiting import wait_until
 
 PROJECT = Path(__file__).parent.parent.parent
 
@@ -33,7 +33,7 @@ faults:
   - {fault: isolate, target: "leader(acks-1-minisr-2, any)", hold: 7s}
 """
 
-COMMAND = (sys.executable, "-m", "harness")
+COMMAND = (sys.executable, "-m", "ackproof.harness")
 NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 NO_ROOMS = {"results", "tests", "docs"}
 """Of the project itself: a room may have a room of that name."""
@@ -129,7 +129,7 @@ def patched(tmp_path: Path) -> Callable[[str, str, str], Path]:
 
     def patch(file: str, line: str, instead: str) -> Path:
         copy = tmp_path / "patched"
-        shutil.copytree(PROJECT, copy, ignore=_no_sources)
+        shutil.copytree(PROJECT, copy, symlinks=True, ignore=_no_sources)
         text = (copy / file).read_text(encoding="utf-8")
         assert text.count(line) == 1, f"{file} has another way of saying this by now"
         (copy / file).write_text(text.replace(line, instead), encoding="utf-8")

@@ -128,7 +128,7 @@ def test_asked_twice_it_ends_at_once(ackproof) -> None:
 def test_ctrl_c_in_a_night(ackproof) -> None:
     """The campaign under way is healed, checked and cleaned up after; no other one begins."""
     seeds = ("--seed", "1", "--seed", "2")
-    night = ackproof.start("small.yaml", *seeds, module="harness.nightly")
+    night = ackproof.start("small.yaml", *seeds, module="ackproof.harness.nightly")
     ackproof.wait_for_output("isolate#1 verified")
     os.killpg(night.pid, signal.SIGINT)
     assert night.wait(PATIENCE_S) == 3
@@ -171,7 +171,7 @@ def test_a_broker_that_dies_after_the_last_fault_is_healed(ackproof) -> None:
     ackproof.vary({"limits": {"recover": "8s"}})
     harness = ackproof.start("run", "small.yaml", "--out", "results")
     ackproof.wait_for_output("  recover")
-    brokers = [one for one in family(harness) if one.cmdline()[2:4] == ["-m", "broker"]]
+    brokers = [one for one in family(harness) if one.cmdline()[2:4] == ["-m", "ackproof.broker"]]
     assert len(brokers) == 3
     brokers[0].kill()
     assert harness.wait(PATIENCE_S) == 1
@@ -204,7 +204,16 @@ def test_standing_cluster(ackproof) -> None:
 def test_several_seeds_go_on_after_a_failure(ackproof) -> None:
     (ackproof.directory / "bad.yaml").write_text("name: bad\n")
     night = subprocess.run(
-        [sys.executable, "-m", "harness.nightly", "bad.yaml", "--seed", "1", "--seed", "2"],
+        [
+            sys.executable,
+            "-m",
+            "ackproof.harness.nightly",
+            "bad.yaml",
+            "--seed",
+            "1",
+            "--seed",
+            "2",
+        ],
         cwd=ackproof.directory,
         env=ackproof.environ,
         capture_output=True,

@@ -6,7 +6,7 @@ import json
 import pyarrow.compute as pc
 import pytest
 
-from history import reader
+from ackproof.history import reader
 
 pytestmark = pytest.mark.e2e
 

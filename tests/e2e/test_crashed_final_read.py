@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from history.reader import read
+from ackproof.history.reader import read
 
 READER = "workloads/reading_back/final_read.py"
 TAKES = "        key = (message.topic(), message.partition())\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from checkers.raw_logs.segments import RawLog
-from infra.systems import prepare
+from ackproof.checkers.raw_logs.segments import RawLog
+from ackproof.infra.systems import prepare
 
 pytestmark = [pytest.mark.libraries, pytest.mark.e2e]
 

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from containers import owned_things
 
-from infra import systems
-from infra.docker.engine import connected
-from infra.systems.metadata_quorum import MetadataQuorum, quorum_of
-from infra.systems.names import pinned
+from ackproof.infra import systems
+from ackproof.infra.docker.engine import connected
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum, quorum_of
+from ackproof.infra.systems.names import pinned
 
 pytestmark = [pytest.mark.kafka, pytest.mark.docker, pytest.mark.e2e]
 

@@ -10,8 +10,8 @@ import pytest
 from containers import owned_things
 from ssh_hosts import SshHosts, ssh_hosts
 
-from infra.systems import prepare
-from infra.systems.kafka import releases
+from ackproof.infra.systems import prepare
+from ackproof.infra.systems.kafka import releases
 
 pytestmark = [pytest.mark.kafka, pytest.mark.e2e]
 

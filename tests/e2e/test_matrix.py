@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from infra.systems import prepare
-from infra.systems.kafka import releases
+from ackproof.infra.systems import prepare
+from ackproof.infra.systems.kafka import releases
 
 pytestmark = [pytest.mark.kafka, pytest.mark.e2e]
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from infra.systems import prepare
+from ackproof.infra.systems import prepare
 
 pytestmark = [pytest.mark.kafka, pytest.mark.e2e]
 

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from checked_in_process import checked
 
-from checkers.reads import commits, shown
-from history import reader
-from history.names import Stem
-from history.schema import TABLES, decoded
-from history.storage import digest
+from ackproof.checkers.reads import commits, shown
+from ackproof.history import reader
+from ackproof.history.names import Stem
+from ackproof.history.schema import TABLES, decoded
+from ackproof.history.storage import digest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from history import manifest, reader
-from infra.systems import prepare
-from infra.systems.kafka import releases
+from ackproof.history import manifest, reader
+from ackproof.infra.systems import prepare
+from ackproof.infra.systems.kafka import releases
 
 pytestmark = [pytest.mark.kafka, pytest.mark.e2e]
 

@@ -10,7 +10,7 @@ from patience import PATIENCE_S, TEST_S
 from secured_kafka import SECRETS, secured_kafka
 from told_secrets import in_files, watching
 
-from infra.waiting import wait_until
+from ackproof.infra.waiting import wait_until
 
 pytestmark = [
     *(pytest.mark.kafka, pytest.mark.e2e, pytest.mark.integration),
@@ -72,7 +72,7 @@ def test_a_secured_kafka_gets_its_verdict_and_no_secret_is_seen(yours, on_yours)
     assert [fault["proven"] for fault in document["faults"]] == [True] * len(FAULTS)
     assert (yours.topics(), yours.groups()) == before
 
-    assert any("workloads.produce" in program for program in watch.programs)
+    assert any("ackproof.workloads.produce" in program for program in watch.programs)
     assert watch.arguments == set()
     assert watch.environments == {PASSWORD}, "what is in a file is in no environment"
     (on_yours.directory / "passphrase").unlink()

@@ -8,10 +8,10 @@ from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSu
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
-from broker.groups.events import Protocol
-from broker.groups.state import GroupState
-from broker.types import TopicPartition
-from broker.wire.group_records import encode
+from ackproof.broker.groups.events import Protocol
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.group_records import encode
 
 
 def consumer(*topics):

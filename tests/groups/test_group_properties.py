@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from kio.schema.errors import ErrorCode
 
-from broker.groups.config import GroupConfig
-from broker.groups.events import JoinAnswer, Protocol, SyncAnswer
-from broker.groups.state import GroupState
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import JoinAnswer, Protocol, SyncAnswer
+from ackproof.broker.groups.state import GroupState
 
 INSTANCES = st.sampled_from([None, None, "a", "b"])
 PROTOCOLS = st.sampled_from(

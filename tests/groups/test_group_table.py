@@ -6,11 +6,11 @@ import pytest
 from group_world import TP, World
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import Event, Leaving, Moment, Request, refusal
-from broker.groups.group import Group
-from broker.groups.state import BEFORE, GroupState
-from broker.groups.table import STEPS, step
-from broker.types import Millis
+from ackproof.broker.groups.events import Event, Leaving, Moment, Request, refusal
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.state import BEFORE, GroupState
+from ackproof.broker.groups.table import STEPS, step
+from ackproof.broker.types import Millis
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = (
     GroupState.EMPTY,

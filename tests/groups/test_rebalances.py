@@ -4,9 +4,9 @@ import pytest
 from group_world import REBALANCE_MS, SESSION_MS, World
 from kio.schema.errors import ErrorCode
 
-from broker.groups.config import GroupConfig
-from broker.groups.events import JoinAnswer, Protocol
-from broker.groups.state import GroupState
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import JoinAnswer, Protocol
+from ackproof.broker.groups.state import GroupState
 
 # --- joining ----------------------------------------------------------------------------------
 

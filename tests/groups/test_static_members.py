@@ -4,8 +4,8 @@ import pytest
 from group_world import RANGE, REBALANCE_MS
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import Protocol
-from broker.groups.state import GroupState
+from ackproof.broker.groups.events import Protocol
+from ackproof.broker.groups.state import GroupState
 
 
 def test_a_static_member_restarts_without_a_rebalance(world):

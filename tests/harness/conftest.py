@@ -9,13 +9,13 @@ import pytest
 import yaml
 from memory_cluster import Memory, memory_cluster
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.plan.runs import runs_of
-from harness.campaign.validation import load
-from harness.running.context import Run
-from harness.running.recorder import RunRecorder
-from nemesis.execution.ledger import Ledger
-from workloads import WORKLOADS
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.plan.runs import runs_of
+from ackproof.harness.campaign.validation import load
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.recorder import RunRecorder
+from ackproof.nemesis.execution.ledger import Ledger
+from ackproof.workloads import WORKLOADS
 
 CAMPAIGN = """
 name: small

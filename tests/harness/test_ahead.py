@@ -6,8 +6,8 @@ import pytest
 from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 from pyspark import SparkContext
 
-from checkers.check import check
-from harness.running.ahead import Ahead
+from ackproof.checkers.check import check
+from ackproof.harness.running.ahead import Ahead
 
 pytestmark = pytest.mark.spark
 

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from harness.campaign.model.campaign import Campaign
-from harness.cli import cli
-from harness.directory import create, existing, link_latest
-from harness.running.progress import HEARTBEAT_S, PlainProgress, progress
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.cli import cli
+from ackproof.harness.directory import create, existing, link_latest
+from ackproof.harness.running.progress import HEARTBEAT_S, PlainProgress, progress
 
 COMMANDS = (
     *("init", "validate", "schema"),
@@ -163,8 +163,8 @@ def test_what_consumers_were_shown_is_told_where_there_are_any(
 QUICK = Path(__file__).parent.parent.parent / "campaigns/quick.yaml"
 TALKATIVE = """
 import click
-from harness.cli import cli, main
-from harness.console import console
+from ackproof.harness.cli import cli, main
+from ackproof.harness.console import console
 
 @cli.command()
 def talk():
@@ -207,7 +207,7 @@ def unread(*command: str, errors: bool = False) -> "subprocess.CompletedProcess[
     ],
 )
 def test_unread_is_no_failure(arguments: tuple[str, ...], status: int, errors: bool) -> None:
-    ended = unread("-m", "harness", *arguments, errors=errors)
+    ended = unread("-m", "ackproof.harness", *arguments, errors=errors)
     assert ended.returncode == status
     assert "Traceback" not in (ended.stderr or "")
     assert "Broken pipe" not in (ended.stderr or "")
@@ -233,7 +233,7 @@ def test_signal_before_the_program_is_loaded_ends_it_in_one_line(name: str) -> N
         [
             *("env", f"--default-signal={name}", f"--block-signal={name}"),
             *("sh", "-c", kill, "sh"),
-            *(sys.executable, "-m", "harness", "--version"),
+            *(sys.executable, "-m", "ackproof.harness", "--version"),
         ],
         capture_output=True,
         text=True,

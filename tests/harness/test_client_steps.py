@@ -13,23 +13,23 @@ import pytest
 from memory_cluster import MemoryNode, MemoryProcess
 from patience import PATIENCE_S
 
-from harness.campaign.model.cells import expand
-from harness.campaign.model.workload import described
-from harness.campaign.plan.faults import ScheduledFault, parameters_of
-from harness.campaign.plan.runs import runs_of
-from harness.campaign.validation import CampaignRefused, check, load
-from harness.running import clients, watch
-from harness.running.context import Run
-from harness.running.deadline import Deadline, StepTimeout
-from harness.running.steps import flushing, setup
-from history import reader
-from infra.interface import Command
-from infra.waiting import wait_until
-from nemesis import FAULTS
-from nemesis.execution.executor import HealFailed
-from nemesis.execution.ledger import OpenFault
-from nemesis.interface import Target
-from workloads.interface import CATCH_UP_S, Role
+from ackproof.harness.campaign.model.cells import expand
+from ackproof.harness.campaign.model.workload import described
+from ackproof.harness.campaign.plan.faults import ScheduledFault, parameters_of
+from ackproof.harness.campaign.plan.runs import runs_of
+from ackproof.harness.campaign.validation import CampaignRefused, check, load
+from ackproof.harness.running import clients, watch
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline, StepTimeout
+from ackproof.harness.running.steps import flushing, setup
+from ackproof.history import reader
+from ackproof.infra.interface import Command
+from ackproof.infra.waiting import wait_until
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.execution.executor import HealFailed
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.interface import Target
+from ackproof.workloads.interface import CATCH_UP_S, Role
 
 GROUPS = [
     {"name": "three", "members": 3},

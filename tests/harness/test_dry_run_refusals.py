@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli import cli
+from ackproof.harness.cli import cli
 
 ANSIBLE = """\
 all:

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.backends import BACKENDS, Place, Site
-from harness.campaign.validation import load
-from harness.directory import create
-from harness.exit_status import ExitStatus
-from harness.running import execution
-from harness.running.deadline import SystemClock
-from harness.running.interruption import SIGNALS, Interruption
-from history import manifest, reader
-from history.writer import TableWriter
-from infra.interface import Backend, InfraError
+from ackproof.harness.backends import BACKENDS, Place, Site
+from ackproof.harness.campaign.validation import load
+from ackproof.harness.directory import create
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.running import execution
+from ackproof.harness.running.deadline import SystemClock
+from ackproof.harness.running.interruption import SIGNALS, Interruption
+from ackproof.history import manifest, reader
+from ackproof.history.writer import TableWriter
+from ackproof.infra.interface import Backend, InfraError
 
 pytestmark = pytest.mark.spark
 

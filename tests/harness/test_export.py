@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli import cli
-from harness.directory import create
-from history.manifest import Manifest, PlannedRun, PlannedWriter
-from history.writer import TableWriter
+from ackproof.harness.cli import cli
+from ackproof.harness.directory import create
+from ackproof.history.manifest import Manifest, PlannedRun, PlannedWriter
+from ackproof.history.writer import TableWriter
 
 
 def invoke(*arguments: object) -> Result:

@@ -12,17 +12,17 @@ import pytest
 from memory_cluster import Memory
 from mock_cluster import MockCluster
 
-from harness.campaign.model.failover import TOPIC
-from harness.campaign.plan.runs import manifest_of, runs_of
-from harness.campaign.validation import load
-from harness.running.context import Run
-from harness.running.deadline import Deadline, SystemClock
-from harness.running.recorder import RunRecorder
-from harness.running.steps import failover as steps
-from harness.running.steps.catalogue import STEPS
-from history import reader
-from history.manifest import PlannedFailover
-from infra.interface import ProcessState
+from ackproof.harness.campaign.model.failover import TOPIC
+from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
+from ackproof.harness.campaign.validation import load
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline, SystemClock
+from ackproof.harness.running.recorder import RunRecorder
+from ackproof.harness.running.steps import failover as steps
+from ackproof.harness.running.steps.catalogue import STEPS
+from ackproof.history import reader
+from ackproof.history.manifest import PlannedFailover
+from ackproof.infra.interface import ProcessState
 
 
 def planned(campaign_file, seed: int = 1, **changes: object) -> list[tuple[PlannedFailover, ...]]:

@@ -13,26 +13,26 @@ from jumping_clock import JumpingClock
 from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 from patience import PATIENCE_S
 
-from checkers.evidence.fault_proofs import not_settled
-from harness.campaign.plan.faults import ScheduledFault, lanes
-from harness.report import timeline
-from harness.running import servers
-from harness.running.context import Run
-from harness.running.deadline import Cancelled, Deadline, SystemClock
-from harness.running.recorder import RunRecorder
-from harness.running.servers import NothingLeft
-from harness.running.steps import closing, striking
-from harness.running.steps import nemesis as steps
-from history import reader
-from infra.interface import InfraError, Node, ProcessState
-from infra.waiting import wait_until
-from nemesis import FAULTS
-from nemesis.effects import Kill
-from nemesis.execution.executor import GateClosed
-from nemesis.execution.ledger import OpenFault
-from nemesis.targets.bounds import Count
-from nemesis.targets.expressions import parse
-from nemesis.targets.resolution import resolve
+from ackproof.checkers.evidence.fault_proofs import not_settled
+from ackproof.harness.campaign.plan.faults import ScheduledFault, lanes
+from ackproof.harness.report import timeline
+from ackproof.harness.running import servers
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Cancelled, Deadline, SystemClock
+from ackproof.harness.running.recorder import RunRecorder
+from ackproof.harness.running.servers import NothingLeft
+from ackproof.harness.running.steps import closing, striking
+from ackproof.harness.running.steps import nemesis as steps
+from ackproof.history import reader
+from ackproof.infra.interface import InfraError, Node, ProcessState
+from ackproof.infra.waiting import wait_until
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.effects import Kill
+from ackproof.nemesis.execution.executor import GateClosed
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.targets.bounds import Count
+from ackproof.nemesis.targets.expressions import parse
+from ackproof.nemesis.targets.resolution import resolve
 
 
 def deadline(run: Run, seconds: float = 1000.0) -> Deadline:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.campaign.validation import check, load
-from harness.cli import cli
+from ackproof.harness.campaign.validation import check, load
+from ackproof.harness.cli import cli
 
 QUICK = Path(__file__).parents[2] / "campaigns" / "quick.yaml"
 

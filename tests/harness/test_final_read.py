@@ -9,11 +9,11 @@ from pathlib import PurePosixPath
 import pytest
 from memory_cluster import MemoryNode, MemoryProcess
 
-from harness.running.context import Run
-from harness.running.deadline import Deadline
-from harness.running.steps import closing
-from history import reader
-from infra.interface import Command, ProcessState
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.steps import closing
+from ackproof.history import reader
+from ackproof.infra.interface import Command, ProcessState
 
 LIMIT_S = 60.0
 

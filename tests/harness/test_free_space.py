@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness import free_space
-from harness.campaign.validation import check
-from harness.cli import cli
-from infra.interface import InfraError
+from ackproof.harness import free_space
+from ackproof.harness.campaign.validation import check
+from ackproof.harness.cli import cli
+from ackproof.infra.interface import InfraError
 
 
 def test_campaign_without_room_is_refused_in_one_line(campaign_file, tmp_path: Path) -> None:

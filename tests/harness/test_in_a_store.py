@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 from s3_store import SECRET, Store, store
 
-from harness.cli import cli
-from harness.directory import CAMPAIGN_FILE, NotResults, named
+from ackproof.harness.cli import cli
+from ackproof.harness.directory import CAMPAIGN_FILE, NotResults, named
 
 
 @pytest.fixture(scope="module")

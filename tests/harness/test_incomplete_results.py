@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner, Result
 from made_histories import write_campaign
 
-from harness.cli import cli
-from harness.exit_status import ExitStatus
-from history import manifest
-from history.errors import DamagedFiles
+from ackproof.harness.cli import cli
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.history import manifest
+from ackproof.history.errors import DamagedFiles
 
 CAMPAIGN = "campaign.yaml"
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from memory_cluster import Memory
 
-from harness.campaign.plan.faults import ScheduledFault
-from harness.running import joining
-from harness.running.context import Run
-from harness.running.deadline import Deadline
-from harness.running.steps import closing, striking
-from harness.running.steps import nemesis as steps
-from history import reader, storage
-from nemesis import FAULTS
+from ackproof.harness.campaign.plan.faults import ScheduledFault
+from ackproof.harness.running import joining
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.steps import closing, striking
+from ackproof.harness.running.steps import nemesis as steps
+from ackproof.history import reader, storage
+from ackproof.nemesis import FAULTS
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from made_results import cell_result
 
-from checkers.verdict import CampaignResult, RunResult, Verdict
-from harness.children import Children
-from harness.directory import DamagedResults
-from harness.once import Once
-from harness.report import verdict
+from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
+from ackproof.harness.children import Children
+from ackproof.harness.directory import DamagedResults
+from ackproof.harness.once import Once
+from ackproof.harness.report import verdict
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from harness.running import orchestrator
-from harness.running.context import Run
-from harness.running.deadline import Deadline
-from harness.running.interruption import SIGNALS, Interruption
-from harness.running.steps.catalogue import STEPS, Step
-from history import reader
+from ackproof.harness.running import orchestrator
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.interruption import SIGNALS, Interruption
+from ackproof.harness.running.steps.catalogue import STEPS, Step
+from ackproof.history import reader
 
 Act = Callable[[Run, Deadline], None]
 

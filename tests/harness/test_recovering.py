@@ -6,20 +6,20 @@ from dataclasses import dataclass
 import pytest
 from memory_cluster import Memory, MemoryProcess
 
-from harness.running.clients import ClientProcess
-from harness.running.context import Run
-from harness.running.deadline import Deadline, StepTimeout
-from harness.running.interruption import Interruption
-from harness.running.orchestrator import carry_out
-from harness.running.servers import NothingLeft
-from harness.running.steps import recovering
-from harness.running.steps.catalogue import STEPS, Step
-from history import reader
-from infra.interface import ProcessState
-from nemesis import FAULTS
-from nemesis.execution.ledger import OpenFault
-from nemesis.interface import Plan, Target
-from workloads.interface import Client, Role
+from ackproof.harness.running.clients import ClientProcess
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline, StepTimeout
+from ackproof.harness.running.interruption import Interruption
+from ackproof.harness.running.orchestrator import carry_out
+from ackproof.harness.running.servers import NothingLeft
+from ackproof.harness.running.steps import recovering
+from ackproof.harness.running.steps.catalogue import STEPS, Step
+from ackproof.history import reader
+from ackproof.infra.interface import ProcessState
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.interface import Plan, Target
+from ackproof.workloads.interface import Client, Role
 
 
 def deadline(run: Run, seconds: float = 1000.0) -> Deadline:

@@ -18,8 +18,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
 from patience import PATIENCE_S
 
-from harness.cli import cli
-from harness.serving import application
+from ackproof.harness.cli import cli
+from ackproof.harness.serving import application
 
 ROOT = Path(__file__).parents[2]
 SECRET = "not to be served"
@@ -153,7 +153,7 @@ def test_another_name_for_our_address_is_refused(root: Path, host: str, status: 
 
 @contextmanager
 def serving(directory: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    command = [sys.executable, "-m", "harness", "serve", str(directory), *options]
+    command = [sys.executable, "-m", "ackproof.harness", "serve", str(directory), *options]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

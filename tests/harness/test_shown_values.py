@@ -7,10 +7,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from harness.campaign.validation import load
-from harness.cli import cli
-from harness.commands.dry_run import timelines
-from harness.report.page import _observation
+from ackproof.harness.campaign.validation import load
+from ackproof.harness.cli import cli
+from ackproof.harness.commands.dry_run import timelines
+from ackproof.harness.report.page import _observation
 
 CAMPAIGNS = sorted((Path(__file__).parents[2] / "campaigns").glob("*.yaml"))
 PYTHON = re.compile(r"\b(None|True|False)\b|<[A-Z]\w+\.")

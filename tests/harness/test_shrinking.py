@@ -10,26 +10,26 @@ import yaml
 from click.testing import CliRunner
 from made_results import cell_result, guarantee
 
-from checkers.verdict import CampaignResult, RunResult, Verdict
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.schedule import FaultEntry, StoryEntry
-from harness.campaign.model.workload import GroupSpec
-from harness.campaign.plan.runs import runs_of
-from harness.campaign.validation import check, load
-from harness.children import Children, Interrupted
-from harness.cli import cli
-from harness.directory import create
-from harness.exit_status import ExitStatus
-from harness.report import verdict
-from harness.running.deadline import SystemClock
-from harness.running.recorder import RunRecorder
-from harness.shrinking.judge import DIRECTORY, Judge, OutOfRuns
-from harness.shrinking.odds import Tally
-from harness.shrinking.recorded import NothingToShrink, as_recorded, broken_in, failed_run
-from harness.shrinking.search import Search, Way
-from harness.shrinking.ways import WAYS, Candidate
-from infra.interface import InfraError
-from nemesis import FAULTS
+from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.schedule import FaultEntry, StoryEntry
+from ackproof.harness.campaign.model.workload import GroupSpec
+from ackproof.harness.campaign.plan.runs import runs_of
+from ackproof.harness.campaign.validation import check, load
+from ackproof.harness.children import Children, Interrupted
+from ackproof.harness.cli import cli
+from ackproof.harness.directory import create
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.report import verdict
+from ackproof.harness.running.deadline import SystemClock
+from ackproof.harness.running.recorder import RunRecorder
+from ackproof.harness.shrinking.judge import DIRECTORY, Judge, OutOfRuns
+from ackproof.harness.shrinking.odds import Tally
+from ackproof.harness.shrinking.recorded import NothingToShrink, as_recorded, broken_in, failed_run
+from ackproof.harness.shrinking.search import Search, Way
+from ackproof.harness.shrinking.ways import WAYS, Candidate
+from ackproof.infra.interface import InfraError
+from ackproof.nemesis import FAULTS
 
 LOST = "no-acked-record-lost"
 MS = 1_000_000

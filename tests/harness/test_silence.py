@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 import pytest
 from memory_cluster import MemoryNode, MemoryProcess
 
-from harness.running.clients import ClientProcess
-from harness.running.context import Run
-from harness.running.silence import SLACK_S, Silences, limit_s
-from history import reader
-from infra.interface import InfraError
-from nemesis import FAULTS
-from nemesis.effects import StopClient
-from nemesis.execution.ledger import OpenFault
-from nemesis.interface import Plan, Target
-from workloads.interface import Client, Role
+from ackproof.harness.running.clients import ClientProcess
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.silence import SLACK_S, Silences, limit_s
+from ackproof.history import reader
+from ackproof.infra.interface import InfraError
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.effects import StopClient
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.interface import Plan, Target
+from ackproof.workloads.interface import Client, Role
 
 AT_WORK = {"sent": 9, "acked": 5, "failed": 1, "indeterminate": 0, "time": 1}
 READING = {"assigned": 1, "polls": 3, "shown": 5, "committed": 0, "time": 1}

@@ -11,21 +11,21 @@ import pytest
 from memory_cluster import Memory, MemoryNode, MemoryProcess, MemorySystem
 from patience import PATIENCE_S
 
-from harness.running import clients, servers
-from harness.running.clients import ClientProcess
-from harness.running.context import Run
-from harness.running.deadline import Deadline
-from harness.running.steps import closing, flushing, setup
-from harness.running.watch import Watch
-from history import reader
-from infra.clocks import ClockReading
-from infra.interface import DeploymentError, InfraError, ProcessState
-from infra.waiting import wait_until
-from nemesis import FAULTS
-from nemesis.effects import Crash, Kill
-from nemesis.execution.ledger import OpenFault
-from nemesis.interface import Plan, Target
-from workloads.interface import Client, Role
+from ackproof.harness.running import clients, servers
+from ackproof.harness.running.clients import ClientProcess
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.steps import closing, flushing, setup
+from ackproof.harness.running.watch import Watch
+from ackproof.history import reader
+from ackproof.infra.clocks import ClockReading
+from ackproof.infra.interface import DeploymentError, InfraError, ProcessState
+from ackproof.infra.waiting import wait_until
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.effects import Crash, Kill
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.interface import Plan, Target
+from ackproof.workloads.interface import Client, Role
 
 
 @dataclass

@@ -18,15 +18,15 @@ from made_histories import write_campaign
 from made_results import cell_result, guarantee
 from rich.console import Console
 
-from checkers.check import SCRATCH, check
-from checkers.reconciling.task import rows_of
-from checkers.verdict import ANOMALIES, CampaignResult, RunResult, Verdict
-from harness import report
-from harness.cli import cli
-from harness.directory import alone
-from harness.exit_status import ExitStatus
-from harness.report import index, verdict
-from harness.running import execution
+from ackproof.checkers.check import SCRATCH, check
+from ackproof.checkers.reconciling.task import rows_of
+from ackproof.checkers.verdict import ANOMALIES, CampaignResult, RunResult, Verdict
+from ackproof.harness import report
+from ackproof.harness.cli import cli
+from ackproof.harness.directory import alone
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.report import index, verdict
+from ackproof.harness.running import execution
 
 ROOT = Path(__file__).parents[2]
 RUN = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False)
@@ -149,7 +149,7 @@ def test_output_that_cannot_be_written_does_not_change_the_status(
     report.write(results, BROKEN)
     with Path(output).open("wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "harness", "report", str(results)],
+            [sys.executable, "-m", "ackproof.harness", "report", str(results)],
             env={**os.environ, **environ},
             cwd=ROOT,
             stdout=full,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from history.errors import HistoryError, WriteFailed
-from history.reader import partitions, read, read_files
-from history.writer import ROWS_MAX, PartitionedWriter
+from ackproof.history.errors import HistoryError, WriteFailed
+from ackproof.history.reader import partitions, read, read_files
+from ackproof.history.writer import ROWS_MAX, PartitionedWriter
 
 NAMES = ("partition", "sequence", "type", "time", "offset", "error", "due")
 WIDE = st.integers(0, 2**63 - 1)

@@ -12,7 +12,7 @@ from made_consumers import MadeConsumer, seen
 from made_consumers import given as assigned
 from made_histories import Made, Send, entry, send
 
-from history.jepsen import FINAL_READ, Op, edn, value_of
+from ackproof.history.jepsen import FINAL_READ, Op, edn, value_of
 
 TYPES = ("ok", "fail", "info", None)
 

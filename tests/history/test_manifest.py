@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from history.cell import Cell, Value
-from history.errors import DamagedFiles
-from history.manifest import (
+from ackproof.history.cell import Cell, Value
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.manifest import (
     FILE,
     Manifest,
     PlannedCell,

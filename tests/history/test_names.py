@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from history.names import PARTITIONED, Stem, parse
-from history.schema import TABLES
+from ackproof.history.names import PARTITIONED, Stem, parse
+from ackproof.history.schema import TABLES
 
 LEGAL = st.from_regex(r"[a-zA-Z0-9._-]{1,40}", fullmatch=True)
 STEMS = st.one_of(

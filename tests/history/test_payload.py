@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from history.payload import (
+from ackproof.history.payload import (
     Encoder,
     Identity,
     bytes_min,

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from s3_store import Store, store
 
-from history import reader, storage
-from history.aside import whole, write_text
-from history.storage import AnyPath, StoredPath, located, matching
-from history.writer import PART_BYTES, PartitionedWriter, TableWriter
+from ackproof.history import reader, storage
+from ackproof.history.aside import whole, write_text
+from ackproof.history.storage import AnyPath, StoredPath, located, matching
+from ackproof.history.writer import PART_BYTES, PartitionedWriter, TableWriter
 
 NAMES = ("a.txt", "b.log", "c/d.log", "c/1/e.log", "broker-1/0/t-0/1.log", "broker-1/t-1/2.log")
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import ipc
 
-from history import stream
+from ackproof.history import stream
 
 SCHEMA = pa.schema([pa.field("number", pa.int64()), pa.field("word", pa.string())])
 

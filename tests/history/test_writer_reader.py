@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from history.errors import DamagedFiles, HistoryError, WriteFailed
-from history.reader import (
+from ackproof.history.errors import DamagedFiles, HistoryError, WriteFailed
+from ackproof.history.reader import (
     count_rows,
     decoded_schema,
     files,
@@ -27,8 +27,8 @@ from history.reader import (
     read,
     read_files,
 )
-from history.schema import TABLES
-from history.writer import MERGED_ROW_GROUP, PART_BYTES, PartitionedWriter, TableWriter
+from ackproof.history.schema import TABLES
+from ackproof.history.writer import MERGED_ROW_GROUP, PART_BYTES, PartitionedWriter, TableWriter
 
 PHASE = ("deploy", "start", 1, None)
 
@@ -241,7 +241,7 @@ def test_a_kill_between_any_two_steps_leaves_a_prefix(
 WRITE_FOR_EVER = """
 import itertools, sys
 from pathlib import Path
-from history.writer import TableWriter
+from ackproof.history.writer import TableWriter
 writer = TableWriter(Path(sys.argv[1]), "sends", "w", partition=("t", 0), rows_max=500)
 for sequence in itertools.count():
     writer.append(("c", "t", 0, 0, sequence, "invoke", sequence, None, None, None))

@@ -14,11 +14,11 @@ from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 from patience import PATIENCE_S
 
-from infra.interface import ViewUnavailable
-from infra.local.backend import LocalBackend
-from infra.systems.bundled import BundledSystem
-from infra.systems.ensemble import password
-from infra.waiting import wait_until
+from ackproof.infra.interface import ViewUnavailable
+from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.systems.bundled import BundledSystem
+from ackproof.infra.systems.ensemble import password
+from ackproof.infra.waiting import wait_until
 
 SESSION_MS = 6000
 """No session ends by itself meanwhile: on a busy machine, too."""

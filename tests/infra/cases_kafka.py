@@ -15,14 +15,14 @@ from kafka_clients import create_topic, produce, read_all
 from patience import PATIENCE_S
 from striking import striker
 
-from checkers.raw_logs.segments import OtherFormat, RawLog
-from infra.admin import Election
-from infra.changes import ChangeKind, ClusterChange
-from infra.interface import ClusterView, Server, System, ViewUnavailable
-from infra.local.backend import LocalBackend
-from infra.systems import make_system
-from infra.systems.metadata_quorum import quorum_of
-from infra.waiting import wait_until
+from ackproof.checkers.raw_logs.segments import OtherFormat, RawLog
+from ackproof.infra.admin import Election
+from ackproof.infra.changes import ChangeKind, ClusterChange
+from ackproof.infra.interface import ClusterView, Server, System, ViewUnavailable
+from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.systems import make_system
+from ackproof.infra.systems.metadata_quorum import quorum_of
+from ackproof.infra.waiting import wait_until
 
 KAFKA = os.environ["TESTED_SYSTEM"]
 QUORUM = os.environ.get("TESTED_METADATA_QUORUM")

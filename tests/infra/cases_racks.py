@@ -10,15 +10,15 @@ from pathlib import Path
 from confluent_kafka import Producer
 from patience import PATIENCE_S
 
-from history.cell import Cell
-from infra.interface import Server
-from infra.local.backend import LocalBackend
-from infra.systems.bundled import BundledSystem
-from infra.systems.racks import RACK_AWARE, racks_of
-from infra.waiting import wait_until
-from workloads import WORKLOADS
-from workloads.interface import Client, Load, Place
-from workloads.topics import create_topics
+from ackproof.history.cell import Cell
+from ackproof.infra.interface import Server
+from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.systems.bundled import BundledSystem
+from ackproof.infra.systems.racks import RACK_AWARE, racks_of
+from ackproof.infra.waiting import wait_until
+from ackproof.workloads import WORKLOADS
+from ackproof.workloads.interface import Client, Load, Place
+from ackproof.workloads.topics import create_topics
 
 RECORDS = 200
 METRICS_PORT = 9308

@@ -15,8 +15,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 from patience import PATIENCE_S
 
-from infra.changes import ChangeKind, ClusterChange
-from infra.interface import (
+from ackproof.infra.changes import ChangeKind, ClusterChange
+from ackproof.infra.interface import (
     ClusterView,
     DeploymentError,
     Node,
@@ -24,10 +24,10 @@ from infra.interface import (
     ProcessState,
     ViewUnavailable,
 )
-from infra.local.backend import LocalBackend
-from infra.systems.bundled import BundledSystem
-from infra.systems.observer import ClusterObserver
-from infra.waiting import wait_until
+from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.systems.bundled import BundledSystem
+from ackproof.infra.systems.observer import ClusterObserver
+from ackproof.infra.waiting import wait_until
 
 SESSION_MS = 2000
 STAND_IN = Path(__file__).with_name("stand_in_broker.py")

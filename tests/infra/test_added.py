@@ -3,9 +3,9 @@
 import pytest
 from memory_cluster import MemoryBackend, MemoryServer, memory_cluster
 
-from infra.added import NobodyJoins
-from infra.interface import InfraError
-from infra.systems.added import AddedBrokers, name_of
+from ackproof.infra.added import NobodyJoins
+from ackproof.infra.interface import InfraError
+from ackproof.infra.systems.added import AddedBrokers, name_of
 
 
 def added(backend: MemoryBackend, *, broken: bool = False) -> AddedBrokers:

@@ -17,26 +17,26 @@ import psutil
 import pytest
 from patience import PATIENCE_S
 
-from infra.agent.main import command_line
-from infra.agent.wire import Wire
-from infra.agent_client import AgentClient
-from infra.interface import InfraError
-from infra.sockets import Sockets
-from infra.waiting import wait_until
+from ackproof.infra.agent.main import command_line
+from ackproof.infra.agent.wire import Wire
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.interface import InfraError
+from ackproof.infra.sockets import Sockets
+from ackproof.infra.waiting import wait_until
 
 PROJECT = Path(__file__).parents[2]
 FAST_NS = 5 * 10**9
 CLOCK_THAT_IS_FAST = f"""
 import sys, time
 sys.path.insert(0, {str(PROJECT)!r})
-from infra.agent import main
-from infra.agent.verbs import VERBS
+from ackproof.infra.agent import main
+from ackproof.infra.agent.verbs import VERBS
 main.take_on("listen", sys.argv[1:], {{**VERBS, "time_ns": lambda: time.time_ns() + {FAST_NS}}})
 """
 SLOW_TO_HEAR = f"""
 import sys, threading
 sys.path.insert(0, {str(PROJECT)!r})
-from infra.agent import children, main
+from ackproof.infra.agent import children, main
 hear = children._hear_signals
 children._hear_signals = lambda: (threading.Event().wait(0.5), hear())
 main.main()
@@ -233,7 +233,7 @@ def test_it_imports_little() -> None:
     show = f"{code}, infra.agent.verbs; print(sorted(sys.modules))"
     argv = [sys.executable, "-I", "-S", "-c", show, str(PROJECT)]
     said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    assert "infra.agent.children" in said
+    assert "ackproof.infra.agent.children" in said
     assert {name for name in heavy if f"'{name}'" in said} == set()
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from infra.artifacts import Artifact
-from infra.interface import Command, InfraError
-from infra.node import AgentNode, Made
-from infra.systems import parse
-from infra.systems.kafka.system import kafka_program
-from infra.systems.kraft.server import Program
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import Command, InfraError
+from ackproof.infra.node import AgentNode, Made
+from ackproof.infra.systems import parse
+from ackproof.infra.systems.kafka.system import kafka_program
+from ackproof.infra.systems.kraft.server import Program
 
 NOBODY: Any = None
 JARS, OTHERS = (

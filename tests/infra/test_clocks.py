@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S
 
-from infra.agent import clocks
-from infra.agent.wire import Refused
-from infra.waiting import wait_until
+from ackproof.infra.agent import clocks
+from ackproof.infra.agent.wire import Refused
+from ackproof.infra.waiting import wait_until
 
 HERE = "127.0.0.1"
 HOUR_MS = 3_600_000

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from infra import cleanup
-from infra.interface import InfraError, ProcessState
-from infra.registry import Kind, Registry
-from infra.secrets import Secret, handed, read_all
-from infra.systems.external.described import Action, Described, Handle
-from infra.systems.external.hands import lay
-from infra.systems.external.journal import FILE, Journal
-from infra.systems.external.restoring import restore
-from infra.systems.external.server import OutsideServer
-from infra.systems.external.survey import survey
-from nemesis.effects import Kill, Terminate
+from ackproof.infra import cleanup
+from ackproof.infra.interface import InfraError, ProcessState
+from ackproof.infra.registry import Kind, Registry
+from ackproof.infra.secrets import Secret, handed, read_all
+from ackproof.infra.systems.external.described import Action, Described, Handle
+from ackproof.infra.systems.external.hands import lay
+from ackproof.infra.systems.external.journal import FILE, Journal
+from ackproof.infra.systems.external.restoring import restore
+from ackproof.infra.systems.external.server import OutsideServer
+from ackproof.infra.systems.external.survey import survey
+from ackproof.nemesis.effects import Kill, Terminate
 
 
 class Alone:

@@ -10,11 +10,11 @@ import pytest
 from patience import PATIENCE_S
 from ssh_server import SshHost, ssh_host
 
-from harness.campaign.model.external import HandSpec, handle
-from infra.interface import InfraError
-from infra.systems.external.described import Action, Handle
-from infra.systems.external.hands import lay
-from infra.waiting import wait_until
+from ackproof.harness.campaign.model.external import HandSpec, handle
+from ackproof.infra.interface import InfraError
+from ackproof.infra.systems.external.described import Action, Handle
+from ackproof.infra.systems.external.hands import lay
+from ackproof.infra.waiting import wait_until
 
 SYSTEMCTL = """\
 #!/bin/sh

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.systems.kafka import archives, images
-from infra.systems.metadata_quorum import MetadataQuorum, quorum_of
-from infra.systems.names import parse, pinned
+from ackproof.infra.systems.kafka import archives, images
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum, quorum_of
+from ackproof.infra.systems.names import parse, pinned
 
 DIGEST = f"sha256:{'5e' * 32}"
 CLIENTS, CORE = "libs/kafka-clients-4.1.1.jar", "libs/kafka_2.13-4.1.1.jar"

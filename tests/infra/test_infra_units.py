@@ -9,17 +9,17 @@ from types import SimpleNamespace
 import pytest
 from jproperties import Properties
 
-from history.schema import CLUSTER
-from infra.changes import ChangeKind, ClusterChange
-from infra.interface import Capability, ClusterView, InfraError, PartitionView
-from infra.java import find_java, parse_version
-from infra.local.network import free_subnet
-from infra.nodes import capabilities
-from infra.systems import make_system
-from infra.systems.deployment import server_properties
-from infra.systems.observer import changes
-from infra.systems.zookeeper import configuration, expired
-from infra.waiting import wait_until
+from ackproof.history.schema import CLUSTER
+from ackproof.infra.changes import ChangeKind, ClusterChange
+from ackproof.infra.interface import Capability, ClusterView, InfraError, PartitionView
+from ackproof.infra.java import find_java, parse_version
+from ackproof.infra.local.network import free_subnet
+from ackproof.infra.nodes import capabilities
+from ackproof.infra.systems import make_system
+from ackproof.infra.systems.deployment import server_properties
+from ackproof.infra.systems.observer import changes
+from ackproof.infra.systems.zookeeper import configuration, expired
+from ackproof.infra.waiting import wait_until
 
 PARTITION = PartitionView(
     topic="t",

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from kafka_release import described
 
-from infra.systems import prepare
-from infra.systems.kafka import releases
+from ackproof.infra.systems import prepare
+from ackproof.infra.systems.kafka import releases
 
 pytestmark = [pytest.mark.kafka, pytest.mark.integration]
 

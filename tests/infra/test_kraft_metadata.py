@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from kio.serial import entity_writer
 from kio.static.primitive import i8, i32, i64
 
-from infra.changes import ChangeKind
-from infra.systems.kraft.image import Image
-from infra.systems.kraft.let_go import let_go
-from infra.systems.kraft.properties import in_force, session_as_here
-from infra.systems.kraft.records import (
+from ackproof.infra.changes import ChangeKind
+from ackproof.infra.systems.kraft.image import Image
+from ackproof.infra.systems.kraft.let_go import let_go
+from ackproof.infra.systems.kraft.properties import in_force, session_as_here
+from ackproof.infra.systems.kraft.records import (
     BrokerRegistrationChange,
     Config,
     Partition,
@@ -27,7 +27,7 @@ from infra.systems.kraft.records import (
     Written,
     decoded,
 )
-from infra.systems.observer import EMPTY, changes
+from ackproof.infra.systems.observer import EMPTY, changes
 
 ORDERS = uuid.UUID("44cf3e20-d8c6-4236-82cc-239386d1edd5")
 KEYS = {Topic: 2, Partition: 3, Config: 4, PartitionChange: 5, RemoveTopic: 9, UnregisterBroker: 1}

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 import pytest
 from patience import PATIENCE_S
 
-from infra.changes import ChangeKind, ClusterChange
-from infra.interface import ViewUnavailable
-from infra.systems.kraft.image import Image
-from infra.systems.kraft.log import Moment
-from infra.systems.kraft.observer import log_observer
+from ackproof.infra.changes import ChangeKind, ClusterChange
+from ackproof.infra.interface import ViewUnavailable
+from ackproof.infra.systems.kraft.image import Image
+from ackproof.infra.systems.kraft.log import Moment
+from ackproof.infra.systems.kraft.observer import log_observer
 
 SECOND = 1_000_000_000
 LOST, BACK = ChangeKind.ZOOKEEPER_LOST, ChangeKind.ZOOKEEPER_BACK

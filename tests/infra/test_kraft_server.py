@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from infra.artifacts import Artifact
-from infra.interface import Command
-from infra.systems.kafka.log4j import logging
-from infra.systems.kafka.releases import Release
-from infra.systems.kraft.server import Program
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import Command
+from ackproof.infra.systems.kafka.log4j import logging
+from ackproof.infra.systems.kafka.releases import Release
+from ackproof.infra.systems.kraft.server import Program
 
 JARS = Artifact(name="kafka-1", title="Apache Kafka", path=Path("/here"), sums={})
 METADATA, ONE, OTHER = map(PurePosixPath, ("/node/metadata", "/node/1", "/node/2"))

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from infra.agent.links import endpoint
-from infra.agent.queues import Queue, asked, queueing_rate
-from infra.agent.rules import Trouble, script, trials
-from infra.interface import Capability
+from ackproof.infra.agent.links import endpoint
+from ackproof.infra.agent.queues import Queue, asked, queueing_rate
+from ackproof.infra.agent.rules import Trouble, script, trials
+from ackproof.infra.interface import Capability
 
 PEER = ("10.64.0.11",)
 

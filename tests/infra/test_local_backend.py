@@ -8,9 +8,9 @@ import pytest
 from patience import PATIENCE_S
 from pyroute2 import IPRoute
 
-from infra.interface import InfraError
-from infra.local.backend import LocalBackend
-from infra.registry import Registry
+from ackproof.infra.interface import InfraError
+from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.registry import Registry
 
 pytestmark = pytest.mark.integration
 

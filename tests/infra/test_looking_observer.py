@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from patience import PATIENCE_S
 
-from infra.changes import ChangeKind, ClusterChange
-from infra.interface import ClusterView, PartitionView, ViewUnavailable
-from infra.systems.external.looking import UNTOLD
-from infra.systems.external.observer import looking_observer
+from ackproof.infra.changes import ChangeKind, ClusterChange
+from ackproof.infra.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.infra.systems.external.looking import UNTOLD
+from ackproof.infra.systems.external.observer import looking_observer
 
 
 def view(leader: int) -> ClusterView:

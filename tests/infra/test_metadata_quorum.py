@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.systems.kafka import releases
-from infra.systems.metadata_quorum import MetadataQuorum, quorum_of
-from infra.systems.properties import known
+from ackproof.infra.systems.kafka import releases
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum, quorum_of
+from ackproof.infra.systems.properties import known
 
 ZOOKEEPER, ISOLATED, COMBINED = MetadataQuorum
 WITH_BOTH = ("kafka:3.3.2", "kafka:3.9.1")

@@ -9,13 +9,13 @@ import psutil
 import pytest
 from patience import PATIENCE_S
 
-from infra.agent.parents import dying_with
-from infra.waiting import wait_until
+from ackproof.infra.agent.parents import dying_with
+from ackproof.infra.waiting import wait_until
 
 PROJECT = Path(__file__).parents[2]
 STARTS_ONE = """
 import os, subprocess, sys
-from infra.agent.parents import dying_with
+from ackproof.infra.agent.parents import dying_with
 child = subprocess.Popen([*dying_with(os.getpid()), "sleep", "1000"])
 print(child.pid, flush=True)
 child.wait()

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from infra.interface import Capability
-from infra.local.enter import undoable
+from ackproof.infra.interface import Capability
+from ackproof.infra.local.enter import undoable
 
 pytestmark = pytest.mark.integration
 LOSES = Capability.LOSE_UNSYNCED_WRITES
 SYNCED = f"""
 import os, subprocess, sys, tempfile
-from infra import trials
-from infra.agent import disks, privilege
+from ackproof.infra import trials
+from ackproof.infra.agent import disks, privilege
 carry_out = privilege.as_root
 def synced(argv, text=""):
     '''Before every program that takes part, somebody syncs the disk.'''

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.cleanup import clean, leftovers, stop
-from infra.identity import ProcessIdentity
-from infra.interface import InfraError
-from infra.registry import STATE_DIRECTORY, Entry, Kind, Registry
+from ackproof.infra.cleanup import clean, leftovers, stop
+from ackproof.infra.identity import ProcessIdentity
+from ackproof.infra.interface import InfraError
+from ackproof.infra.registry import STATE_DIRECTORY, Entry, Kind, Registry
 
 
 @pytest.fixture

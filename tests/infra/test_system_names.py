@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import systems
-from infra.artifacts import Artifact
-from infra.interface import InfraError
-from infra.systems import obstacle
-from infra.systems.kafka import jars, releases
-from infra.systems.kafka.releases import Release
-from infra.systems.names import parse
+from ackproof.infra import systems
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import InfraError
+from ackproof.infra.systems import obstacle
+from ackproof.infra.systems.kafka import jars, releases
+from ackproof.infra.systems.kafka.releases import Release
+from ackproof.infra.systems.names import parse
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789.-_", min_size=1, max_size=12)
 

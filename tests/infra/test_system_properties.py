@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from broker.config import BrokerConfig, ConfigError, TopicConfig
-from infra.systems.properties import RESERVED, known
+from ackproof.broker.config import BrokerConfig, ConfigError, TopicConfig
+from ackproof.infra.systems.properties import RESERVED, known
 
 BUNDLED = known("bundled")
 assert BUNDLED is not None

@@ -13,7 +13,7 @@ from kio.schema.alter_partition_reassignments.v0.response import (
 )
 from patience import PATIENCE_S
 
-from infra.systems.wire import call
+from ackproof.infra.systems.wire import call
 
 Talk = Callable[[socket.socket], None]
 REQUEST = AlterPartitionReassignmentsRequest(topics=())

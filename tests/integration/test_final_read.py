@@ -15,14 +15,14 @@ import pytest
 from kafka_clients import create_topic, produce
 from kafka_cluster import PATIENT, Cluster, running_cluster, until
 
-from history.names import Stem
-from history.reader import by_stem, files, read, read_files
-from history.writer import TableWriter
+from ackproof.history.names import Stem
+from ackproof.history.reader import by_stem, files, read, read_files
+from ackproof.history.writer import TableWriter
 
 pytestmark = pytest.mark.integration
 
-PLAIN = "workloads.reading_back.final_read"
-TRANSACTIONAL = "workloads.transactions.final_read"
+PLAIN = "ackproof.workloads.reading_back.final_read"
+TRANSACTIONAL = "ackproof.workloads.transactions.final_read"
 TOPICS = {"damaged": 2, "sound": 2}
 BATCHES, RECORDS = 4, 10
 KILLED = "librdkafka ended its process: SIGABRT"

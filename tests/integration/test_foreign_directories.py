@@ -3,8 +3,8 @@
 from kafka_cluster import running_cluster
 from processes import until
 
-from broker.log.disk.checkpoints import read_meta_properties, write_meta_properties
-from broker.log.disk.files import Directory
+from ackproof.broker.log.disk.checkpoints import read_meta_properties, write_meta_properties
+from ackproof.broker.log.disk.files import Directory
 
 
 def test_another_brokers_or_clusters_logs_are_refused(tmp_path):

@@ -20,8 +20,8 @@ from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, 
 from kio.static.primitive import i32Timedelta
 from kio_peer import ours
 
-from broker.server.network.broker_connection import BrokerConnection
-from broker.server.zk.znodes import PRODUCER_IDS
+from ackproof.broker.server.network.broker_connection import BrokerConnection
+from ackproof.broker.server.zk.znodes import PRODUCER_IDS
 
 pytestmark = pytest.mark.integration
 

@@ -20,7 +20,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v8.request import MetadataRequest
 from kio.static.primitive import i32Timedelta
 
-from broker.wire.messages.leader_and_isr import (
+from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,

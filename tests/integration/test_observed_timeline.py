@@ -15,12 +15,12 @@ from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
 from made_histories import Made, Send, entry, send
 from made_timelines import PARTITION, Told
 
-from checkers.raw_logs.records import contents
-from checkers.raw_logs.segments import RawLog
-from checkers.timeline.words import words_of
-from history.payload import Encoder
-from infra.changes import ChangeKind, ClusterChange
-from infra.systems.observer import ClusterObserver
+from ackproof.checkers.raw_logs.records import contents
+from ackproof.checkers.raw_logs.segments import RawLog
+from ackproof.checkers.timeline.words import words_of
+from ackproof.history.payload import Encoder
+from ackproof.infra.changes import ChangeKind, ClusterChange
+from ackproof.infra.systems.observer import ClusterObserver
 
 pytestmark = pytest.mark.integration
 

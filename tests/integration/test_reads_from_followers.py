@@ -9,7 +9,7 @@ from kafka_clients import create_topic, produce
 from kafka_cluster import Broker, Cluster, running_cluster, until
 from metrics_page import scrape
 
-from broker.replication.replica_selector import RACK_AWARE
+from ackproof.broker.replication.replica_selector import RACK_AWARE
 
 pytestmark = pytest.mark.integration
 

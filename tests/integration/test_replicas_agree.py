@@ -12,10 +12,10 @@ from confluent_kafka import Producer
 from kafka_clients import create_topic, read_all
 from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
 
-from checkers.raw_logs.records import contents
-from checkers.raw_logs.segments import RawLog
-from checkers.replicas.divergence import Divergence
-from history.payload import Encoder, Identity
+from ackproof.checkers.raw_logs.records import contents
+from ackproof.checkers.raw_logs.segments import RawLog
+from ackproof.checkers.replicas.divergence import Divergence
+from ackproof.history.payload import Encoder, Identity
 
 pytestmark = pytest.mark.integration
 

@@ -20,10 +20,10 @@ from kafka_clients import create_topic, produce, read_all
 from kafka_cluster import Broker, Cluster, running_cluster, until
 from kio.schema.errors import ErrorCode
 
-from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.server.zk.znodes import encode_topic
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-from broker.wire.messages.leader_and_isr import (
+from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
+from ackproof.broker.server.zk.znodes import encode_topic
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,

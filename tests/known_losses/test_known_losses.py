@@ -11,15 +11,15 @@ import yaml
 from click.testing import CliRunner
 from made_results import cell_result
 
-from checkers.verdict import CampaignResult, Cause, RunResult, Verdict
-from harness.cli import cli
-from harness.directory import NotResults
-from harness.known_losses import stories
-from harness.known_losses.page import page, words
-from harness.known_losses.runs import Runs
-from harness.known_losses.stories import Side
-from harness.known_losses.tally import Seen, Tally
-from harness.report import verdict
+from ackproof.checkers.verdict import CampaignResult, Cause, RunResult, Verdict
+from ackproof.harness.cli import cli
+from ackproof.harness.directory import NotResults
+from ackproof.harness.known_losses import stories
+from ackproof.harness.known_losses.page import page, words
+from ackproof.harness.known_losses.runs import Runs
+from ackproof.harness.known_losses.stories import Side
+from ackproof.harness.known_losses.tally import Seen, Tally
+from ackproof.harness.report import verdict
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "campaigns" / "known-losses" / "stories.yaml"

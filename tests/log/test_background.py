@@ -8,13 +8,13 @@ from random import Random
 import pytest
 from batches import NOW_MS, batch
 
-from broker.log.config import LogConfig
-from broker.log.disk.checkpoints import HIGH_WATERMARKS, LOG_STARTS, read_offsets
-from broker.log.disk.files import Directory
-from broker.log.disk.steps import Steps, carry_out
-from broker.log.manager import LogManager
-from broker.log.partition_log import PartitionLog
-from broker.types import ProducerId, TopicPartition
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.checkpoints import HIGH_WATERMARKS, LOG_STARTS, read_offsets
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import Steps, carry_out
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.types import ProducerId, TopicPartition
 from simulation.machines.disk import SYNC, MemoryDisk
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("other", 0)

@@ -11,9 +11,9 @@ import pytest
 from batches import NOW_MS, batch
 from damaged_files import overwrite
 
-from broker.log.config import LogConfig
-from broker.log.partition_log import PartitionLog
-from broker.wire.batch import parse_batches
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.wire.batch import parse_batches
 
 CONFIG = LogConfig(segment_bytes=1600, index_interval_bytes=150)
 COUNT = 28

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.log.disk.checkpoints import CorruptCheckpoint
-from broker.log.disk.files import Directory
-from broker.log.disk.steps import carry_out
-from broker.log.epochs import FILE_NAME, LeaderEpochCache
+from ackproof.broker.log.disk.checkpoints import CorruptCheckpoint
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import carry_out
+from ackproof.broker.log.epochs import FILE_NAME, LeaderEpochCache
 
 RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max_size=8)
 """Leader epochs in order: how much greater than the one before, how many records it appended."""

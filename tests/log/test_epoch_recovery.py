@@ -4,10 +4,10 @@ from pathlib import Path
 
 from batches import NOW_MS, batch
 
-from broker.log.config import LogConfig
-from broker.log.epochs import FILE_NAME
-from broker.log.partition_log import PartitionLog
-from broker.wire.batch import stamped
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.epochs import FILE_NAME
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.wire.batch import stamped
 
 
 def opened(directory: Path, recovery_point: int = 0, *, clean: bool = False) -> PartitionLog:

@@ -6,13 +6,13 @@ from random import Random
 import pytest
 from batches import NOW_MS, batch
 
-from broker.log.config import LogConfig
-from broker.log.disk.file_system import REAL
-from broker.log.disk.files import File
-from broker.log.idempotence.producer_state import ProducerState
-from broker.log.manager import LogManager
-from broker.types import TopicPartition
-from broker.wire.batch import parse_batches
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.file_system import REAL
+from ackproof.broker.log.disk.files import File
+from ackproof.broker.log.idempotence.producer_state import ProducerState
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import parse_batches
 from simulation.machines.disk import SYNC, MemoryDisk
 
 TP = TopicPartition("t", 0)

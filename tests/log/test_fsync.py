@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from batches import NOW_MS, batch
 
-from broker.log.config import LogConfig
-from broker.log.disk.checkpoints import mark_clean_shutdown, take_clean_shutdown
-from broker.log.disk.file_system import RealFileSystem
-from broker.log.disk.files import Directory
-from broker.log.partition_log import PartitionLog
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.checkpoints import mark_clean_shutdown, take_clean_shutdown
+from ackproof.broker.log.disk.file_system import RealFileSystem
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.partition_log import PartitionLog
 
 
 class Watched(RealFileSystem):

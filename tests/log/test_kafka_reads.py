@@ -8,11 +8,11 @@ from apache_kafka import TOOLS, run_source
 from batches import NOW_MS, batch
 from kafka_dump import KafkaView, kafka_reads
 
-from broker.log.config import LogConfig
-from broker.log.disk.files import Directory
-from broker.log.partition_log import PartitionLog
-from broker.log.partition_metadata import FILE_NAME, PartitionMetadataFile
-from broker.wire.batch import RecordBatch, parse_batches, with_append_time
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.partition_metadata import FILE_NAME, PartitionMetadataFile
+from ackproof.broker.wire.batch import RecordBatch, parse_batches, with_append_time
 
 pytestmark = pytest.mark.kafka
 

@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from broker.log.config import LogConfig
-from broker.log.partition_log import OffsetOutOfRange, OffsetsOutOfOrder, PartitionLog
-from broker.replication.epochs import Epochs
-from broker.types import LeaderEpoch, Offset
-from broker.wire.batch import RecordBatch, parse_batches, stamped
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.partition_log import OffsetOutOfRange, OffsetsOutOfOrder, PartitionLog
+from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.types import LeaderEpoch, Offset
+from ackproof.broker.wire.batch import RecordBatch, parse_batches, stamped
 from simulation.machines.disk import MemoryDisk
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1)

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from batches import NOW_MS, batch
 
-from broker.log.config import LogConfig
-from broker.log.disk.checkpoints import (
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -16,9 +16,9 @@ from broker.log.disk.checkpoints import (
     read_offsets,
     write_meta_properties,
 )
-from broker.log.disk.files import Directory
-from broker.log.manager import LogDirectoryInUse, LogManager
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.manager import LogDirectoryInUse, LogManager
+from ackproof.broker.types import BrokerId, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 DASHED = TopicPartition("a-b.c-1", 12)

@@ -7,9 +7,9 @@ import pytest
 from batches import NOW_MS, batch, encoded
 from damaged_files import overwrite
 
-from broker.log.config import LogConfig
-from broker.log.partition_log import PartitionLog
-from broker.wire.batch import CorruptBatch, RecordBatch, parse_batch, parse_batches
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batch, parse_batches
 
 CONFIG = LogConfig(index_interval_bytes=200)
 COUNT = 12

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.config import LogConfig
-from broker.log.disk.checkpoints import (
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.checkpoints import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     CorruptCheckpoint,
@@ -13,10 +13,10 @@ from broker.log.disk.checkpoints import (
     read_meta_properties,
     write_meta_properties,
 )
-from broker.log.disk.files import Directory
-from broker.log.disk.ownership import InconsistentBrokerId, InconsistentClusterId
-from broker.log.manager import LogManager
-from broker.types import BrokerId
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.ownership import InconsistentBrokerId, InconsistentClusterId
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.types import BrokerId
 
 OURS = MetaProperties(BrokerId(1), "kVzcnVwDQEi6cPWOTWnCAA")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from batches import NOW_MS, batch, encoded
 
-from broker.log.config import LogConfig
-from broker.log.partition_log import OffsetOutOfRange, PartitionLog
-from broker.wire.batch import parse_batch, parse_batches, with_append_time
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.partition_log import OffsetOutOfRange, PartitionLog
+from ackproof.broker.wire.batch import parse_batch, parse_batches, with_append_time
 
 WHOLE = 10**9
 

@@ -8,13 +8,13 @@ from batches import NOW_MS, batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.log.config import LogConfig
-from broker.log.disk.checkpoints import CorruptCheckpoint
-from broker.log.disk.files import Directory
-from broker.log.manager import LogManager
-from broker.log.partition_metadata import InconsistentTopicId, PartitionMetadataFile
-from broker.types import TopicPartition
-from broker.wire.uuids import decode_uuid, encode_uuid
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.checkpoints import CorruptCheckpoint
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_metadata import InconsistentTopicId, PartitionMetadataFile
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.uuids import decode_uuid, encode_uuid
 
 TOPIC_ID = uuid.UUID("915cdc9d-5c03-4048-bafb-f3ce4d69c200")
 ORDERS = TopicPartition("orders", 0)

@@ -19,14 +19,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from broker.log.config import LogConfig
-from broker.log.disk.steps import Steps
-from broker.log.idempotence.producer_state import ProducerState
-from broker.log.manager import LogManager
-from broker.log.partition_log import PartitionLog
-from broker.replication.epochs import Epochs
-from broker.types import LeaderEpoch, Offset, TopicPartition
-from broker.wire.batch import RecordBatch, parse_batches, stamped
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.steps import Steps
+from ackproof.broker.log.idempotence.producer_state import ProducerState
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.types import LeaderEpoch, Offset, TopicPartition
+from ackproof.broker.wire.batch import RecordBatch, parse_batches, stamped
 from simulation.machines.disk import PLENTY, MemoryDisk
 
 TP = TopicPartition("t", 0)

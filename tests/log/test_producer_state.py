@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from kio.schema.errors import ErrorCode
 
-from broker.log.config import LogConfig
-from broker.log.idempotence.producer_snapshots import CorruptSnapshot, decode, encode
-from broker.log.idempotence.producer_state import SEQUENCES, ProducerState
-from broker.log.partition_log import PartitionLog
-from broker.log.refused import RefusedBatch
-from broker.types import ProducerId
-from broker.wire.batch import RecordBatch, stamped
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.idempotence.producer_snapshots import CorruptSnapshot, decode, encode
+from ackproof.broker.log.idempotence.producer_state import SEQUENCES, ProducerState
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.refused import RefusedBatch
+from ackproof.broker.types import ProducerId
+from ackproof.broker.wire.batch import RecordBatch, stamped
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100, retention_ms=-1)
 PRODUCERS = st.sampled_from([7, 8])

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from batches import NOW_MS, batch, encoded
 
-from broker.log.config import LogConfig
-from broker.log.partition_log import PartitionLog
-from broker.wire.batch import RecordBatch, parse_batch, parse_batches
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.wire.batch import RecordBatch, parse_batch, parse_batches
 from simulation.clients.batches import untimed
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100)
@@ -220,8 +220,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from batches import NOW_MS, batch
-from broker.log.config import LogConfig
-from broker.log.partition_log import PartitionLog
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.partition_log import PartitionLog
 log = PartitionLog.open(Path(sys.argv[1]), LogConfig(segment_bytes=5000), clean=True)
 while True:
     log.append([batch([b"x" * 100] * 3)], log.log_end_offset, 4, NOW_MS)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from batches import NOW_MS, batch
 
-from broker.log.config import LogConfig
-from broker.log.manager import LogManager
-from broker.log.partition_log import PartitionLog
-from broker.types import ProducerId, TopicPartition
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.types import ProducerId, TopicPartition
 
 TP = TopicPartition("t", 0)
 

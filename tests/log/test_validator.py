@@ -6,11 +6,11 @@ import pytest
 from batches import NOW_MS, batch, encoded, with_payload
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.log.config import LOG_APPEND_TIME, LogConfig
-from broker.log.refused import RefusedBatch
-from broker.log.validator import admitted
-from broker.wire.batch import HEADER_BYTES, RecordBatch, TimestampType, parse_batch
+from ackproof.broker.config import BrokerConfig, TopicConfig
+from ackproof.broker.log.config import LOG_APPEND_TIME, LogConfig
+from ackproof.broker.log.refused import RefusedBatch
+from ackproof.broker.log.validator import admitted
+from ackproof.broker.wire.batch import HEADER_BYTES, RecordBatch, TimestampType, parse_batch
 
 DEFAULT = LogConfig()
 HOUR_MS = 3_600_000

@@ -6,13 +6,13 @@ import pytest
 from memory_cluster import Memory, MemoryServer, memory_cluster
 from struck import Nemesis
 
-from infra.admin import OrderRefused
-from infra.interface import InfraError, ProcessState, Server
-from nemesis.attendant import Attendants
-from nemesis.execution.executor import HealFailed
-from nemesis.interface import Unplannable
-from nemesis.targets.expressions import parse
-from nemesis.targets.resolution import TargetUnavailable, resolve
+from ackproof.infra.admin import OrderRefused
+from ackproof.infra.interface import InfraError, ProcessState, Server
+from ackproof.nemesis.attendant import Attendants
+from ackproof.nemesis.execution.executor import HealFailed
+from ackproof.nemesis.interface import Unplannable
+from ackproof.nemesis.targets.expressions import parse
+from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
 
 ORDERS_0 = "partition(orders, 0)"
 

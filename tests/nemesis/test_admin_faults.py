@@ -4,16 +4,16 @@ import pytest
 from memory_cluster import Memory, memory_cluster
 from struck import Nemesis
 
-from infra.admin import NoAnswer, OrderRefused
-from infra.interface import ProcessState
-from nemesis.admin.churn import CHURN
-from nemesis.admin.orders import ADMIN
-from nemesis.effects import NotBegun
-from nemesis.examples import ORDERS, Example
-from nemesis.execution.executor import HealFailed
-from nemesis.interface import Unplannable
-from nemesis.targets.expressions import parse
-from nemesis.targets.resolution import TargetUnavailable, resolve
+from ackproof.infra.admin import NoAnswer, OrderRefused
+from ackproof.infra.interface import ProcessState
+from ackproof.nemesis.admin.churn import CHURN
+from ackproof.nemesis.admin.orders import ADMIN
+from ackproof.nemesis.effects import NotBegun
+from ackproof.nemesis.examples import ORDERS, Example
+from ackproof.nemesis.execution.executor import HealFailed
+from ackproof.nemesis.interface import Unplannable
+from ackproof.nemesis.targets.expressions import parse
+from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
 
 TAKEN_BACK = [
     ("reassign", "partition(orders, 0)", {}),

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_cluster import memory_cluster
 
-from nemesis.interface import Members
-from nemesis.targets.bounds import Count, most
-from nemesis.targets.expressions import parse
-from nemesis.targets.resolution import TargetUnavailable, resolve
+from ackproof.nemesis.interface import Members
+from ackproof.nemesis.targets.bounds import Count, most
+from ackproof.nemesis.targets.expressions import parse
+from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
 
 TERMS = (
     *("leader(orders, 0)", "leader(orders, any)", "follower(orders, 1)", "follower(orders, any)"),

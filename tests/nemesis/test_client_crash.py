@@ -4,9 +4,9 @@ import pytest
 from memory_cluster import Memory
 from struck import Nemesis
 
-from nemesis import FAULTS
-from nemesis.interface import Members
-from nemesis.targets.expressions import parse, problems
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Members
+from ackproof.nemesis.targets.expressions import parse, problems
 
 
 def ended(memory: Memory) -> list[str]:

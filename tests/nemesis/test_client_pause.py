@@ -4,12 +4,12 @@ import pytest
 from memory_cluster import MemoryNode
 from struck import Nemesis
 
-from harness.campaign.clients.producers import message_timeout_ms
-from history.cell import Cell
-from infra.interface import ProcessState
-from nemesis import FAULTS
-from nemesis.process.clients import OUTLASTED_MS
-from workloads.configuration import CONSUMER_DEFAULTS
+from ackproof.harness.campaign.clients.producers import message_timeout_ms
+from ackproof.history.cell import Cell
+from ackproof.infra.interface import ProcessState
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.process.clients import OUTLASTED_MS
+from ackproof.workloads.configuration import CONSUMER_DEFAULTS
 
 FIRST, SECOND = "producer-orders", "producer-payments"
 

@@ -8,13 +8,13 @@ from memory_cluster import Once
 from pydantic import ValidationError
 from struck import Nemesis
 
-from infra.interface import Capability, InfraError
-from nemesis import FAULTS
-from nemesis.clock.effects import SetClock
-from nemesis.clock.faults import CLOCKS
-from nemesis.execution.ledger import OpenFault
-from nemesis.interface import Look, Proof
-from nemesis.proofs.proving import prove
+from ackproof.infra.interface import Capability, InfraError
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.clock.effects import SetClock
+from ackproof.nemesis.clock.faults import CLOCKS
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.interface import Look, Proof
+from ackproof.nemesis.proofs.proving import prove
 
 
 def clock(nemesis: Nemesis, number: int = 1) -> MemoryClock:

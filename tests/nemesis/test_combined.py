@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from memory_cluster import memory_cluster
 from struck import Nemesis
 
-from infra.interface import ProcessState
-from nemesis import FAULTS
-from nemesis.interface import Aim, Link, Members
-from nemesis.network.grudge import apart, keeps_quorum, without_zookeeper
-from nemesis.targets.bounds import Count, most
-from nemesis.targets.expressions import parse, problems
-from nemesis.targets.placement import planned_view
-from nemesis.targets.resolution import TargetUnavailable, resolve, resolve_planned
+from ackproof.infra.interface import ProcessState
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Aim, Link, Members
+from ackproof.nemesis.network.grudge import apart, keeps_quorum, without_zookeeper
+from ackproof.nemesis.targets.bounds import Count, most
+from ackproof.nemesis.targets.expressions import parse, problems
+from ackproof.nemesis.targets.placement import planned_view
+from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve, resolve_planned
 
 
 def members(brokers: int = 4, keepers: int = 3) -> Members:

@@ -12,10 +12,10 @@ from memory_cluster import Memory, MemoryBackend, MemoryProcess
 from patience import PATIENCE_S
 from struck import Nemesis
 
-from infra.interface import InfraError, Node, ProcessState
-from infra.waiting import wait_until
-from nemesis.execution.executor import GateClosed, HealFailed
-from nemesis.execution.ledger import OpenFault
+from ackproof.infra.interface import InfraError, Node, ProcessState
+from ackproof.infra.waiting import wait_until
+from ackproof.nemesis.execution.executor import GateClosed, HealFailed
+from ackproof.nemesis.execution.ledger import OpenFault
 
 
 def counted(memory: Memory, verb: str) -> dict[tuple[str, str], int]:

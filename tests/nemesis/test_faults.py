@@ -7,16 +7,16 @@ import pytest
 from memory_cluster import Memory, MemoryNode, MemoryServer, memory_cluster
 from struck import Nemesis
 
-from infra.interface import ProcessState
-from nemesis import FAULTS
-from nemesis.admin.churn import CHURN
-from nemesis.effects import Kill
-from nemesis.interface import Aim, Fault, Link, Members, Parameters, Target, Unplannable
-from nemesis.network.effects import Cut
-from nemesis.process.clients import CLIENTS
-from nemesis.proofs.proving import expiry_ms
-from nemesis.targets.expressions import parse
-from nemesis.targets.resolution import resolve
+from ackproof.infra.interface import ProcessState
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.admin.churn import CHURN
+from ackproof.nemesis.effects import Kill
+from ackproof.nemesis.interface import Aim, Fault, Link, Members, Parameters, Target, Unplannable
+from ackproof.nemesis.network.effects import Cut
+from ackproof.nemesis.process.clients import CLIENTS
+from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.targets.expressions import parse
+from ackproof.nemesis.targets.resolution import resolve
 
 CASES = [
     ("kill", "leader(orders, 0)"),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemesis.interface import Link, Members, Unplannable, majority
-from nemesis.network.grudge import (
+from ackproof.nemesis.interface import Link, Members, Unplannable, majority
+from ackproof.nemesis.network.grudge import (
     apart,
     bridge,
     halves,

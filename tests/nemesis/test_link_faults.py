@@ -9,16 +9,16 @@ from memory_cluster import Memory, memory_cluster
 from pydantic import ValidationError
 from struck import Nemesis
 
-from infra.impairments import Impairment
-from nemesis import FAULTS
-from nemesis.clock.faults import CLOCKS
-from nemesis.examples import EXAMPLES, Example
-from nemesis.interface import Unplannable
-from nemesis.network.links import beats_within
-from nemesis.network.measurements import plausible, tries_needed
-from nemesis.rhythm import Rhythm
-from nemesis.targets.expressions import parse, problems
-from nemesis.targets.resolution import resolve
+from ackproof.infra.impairments import Impairment
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.clock.faults import CLOCKS
+from ackproof.nemesis.examples import EXAMPLES, Example
+from ackproof.nemesis.interface import Unplannable
+from ackproof.nemesis.network.links import beats_within
+from ackproof.nemesis.network.measurements import plausible, tries_needed
+from ackproof.nemesis.rhythm import Rhythm
+from ackproof.nemesis.targets.expressions import parse, problems
+from ackproof.nemesis.targets.resolution import resolve
 
 LINK_FAULTS = ("flap", "lossy", "narrow", "reset", "slow")
 BOTH_WAYS = "leader(orders, 0) <-> partition(orders, 0) - leader(orders, 0)"

@@ -6,7 +6,7 @@ import pytest
 from memory_cluster import MemoryServer
 from struck import Nemesis
 
-from infra.interface import ProcessState
+from ackproof.infra.interface import ProcessState
 
 
 @dataclass

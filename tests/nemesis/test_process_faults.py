@@ -7,12 +7,12 @@ import pytest
 from memory_cluster import MemoryServer
 from struck import Nemesis
 
-from infra.interface import ProcessState
-from nemesis import FAULTS
-from nemesis.execution.executor import GateClosed
-from nemesis.interface import Members, Target, Unplannable
-from nemesis.proofs.proving import expiry_ms
-from nemesis.targets.expressions import parse, problems
+from ackproof.infra.interface import ProcessState
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.execution.executor import GateClosed
+from ackproof.nemesis.interface import Members, Target, Unplannable
+from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.targets.expressions import parse, problems
 
 CASES = [
     ("terminate", "leader(orders, 0)", {}),

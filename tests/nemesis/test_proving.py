@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from nemesis.interface import Look, Observation
-from nemesis.proofs.proving import prove
+from ackproof.nemesis.interface import Look, Observation
+from ackproof.nemesis.proofs.proving import prove
 
 TRUE = Observation(claim="gone", seen={"t": True})
 MISSING = Observation(claim="gone", seen={"t": False}, missing=("t",))

@@ -11,11 +11,11 @@ from memory_cluster import Memory, MemoryBackend
 from patience import PATIENCE_S
 from struck import Nemesis
 
-from infra.interface import InfraError, Node
-from infra.waiting import wait_until
-from nemesis.execution.executor import GateClosed, HealFailed
-from nemesis.execution.ledger import OpenFault
-from nemesis.rhythm import Rhythm
+from ackproof.infra.interface import InfraError, Node
+from ackproof.infra.waiting import wait_until
+from ackproof.nemesis.execution.executor import GateClosed, HealFailed
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.rhythm import Rhythm
 
 QUICK = Rhythm(seed=1, on_ms=(1, 3), off_ms=(1, 3))
 LINK = "broker-1 -> broker-2"

@@ -7,10 +7,10 @@ import pytest
 from memory_cluster import memory_cluster
 from struck import Nemesis
 
-from infra.interface import ProcessState, ViewUnavailable
-from nemesis import FAULTS
-from nemesis.interface import Members, Target, Unplannable
-from nemesis.targets.expressions import parse, problems
+from ackproof.infra.interface import ProcessState, ViewUnavailable
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Members, Target, Unplannable
+from ackproof.nemesis.targets.expressions import parse, problems
 
 MEMBERS = Members(brokers=("broker-1",), zookeepers=("zookeeper-1",))
 NAMES = ("expire-session", "conflicted-node")

@@ -4,8 +4,8 @@ import pytest
 from memory_cluster import MemoryServer
 from struck import Nemesis
 
-from infra.interface import ProcessState
-from infra.scarcity import Scarce
+from ackproof.infra.interface import ProcessState
+from ackproof.infra.scarcity import Scarce
 
 FAULTS = ["starve-cpu", "starve-memory"]
 TARGETS = ["leader(orders, 0)", "all", "zookeeper"]

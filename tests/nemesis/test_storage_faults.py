@@ -5,12 +5,12 @@ from memory_cluster import Memory
 from memory_disks import MemoryDisk
 from struck import Nemesis
 
-from infra.interface import InfraError, ProcessState
-from nemesis import FAULTS
-from nemesis.effects import Kill
-from nemesis.interface import Effect, Unplannable
-from nemesis.storage.effects import LosePower
-from nemesis.storage.faults import STORAGE
+from ackproof.infra.interface import InfraError, ProcessState
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.effects import Kill
+from ackproof.nemesis.interface import Effect, Unplannable
+from ackproof.nemesis.storage.effects import LosePower
+from ackproof.nemesis.storage.faults import STORAGE
 
 FOR_GOOD = [
     ("bit-flip", {}),

@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 from memory_cluster import Memory, memory_cluster
 
-from infra.interface import ProcessState, ViewUnavailable
-from nemesis.interface import Aim, Members
-from nemesis.targets.expressions import parse, problems
-from nemesis.targets.placement import planned_view
-from nemesis.targets.resolution import TargetUnavailable, resolve, resolve_planned
+from ackproof.infra.interface import ProcessState, ViewUnavailable
+from ackproof.nemesis.interface import Aim, Members
+from ackproof.nemesis.targets.expressions import parse, problems
+from ackproof.nemesis.targets.placement import planned_view
+from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve, resolve_planned
 
 MEMBERS = Members(
     brokers=("broker-1", "broker-2", "broker-3"),

@@ -4,7 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from lab import A, B, C, Lab
 
-from broker.replication.config import Truncation
+from ackproof.broker.replication.config import Truncation
 
 BY_WATERMARK = Truncation.HIGH_WATERMARK
 BY_EPOCH = Truncation.LEADER_EPOCH

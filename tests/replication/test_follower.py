@@ -6,8 +6,8 @@ import pytest
 from lab import A, B, C, Lab
 from simulator.log import MemoryBatch
 
-from broker.replication.config import ReplicaConfig, Truncation
-from broker.replication.events import (
+from ackproof.broker.replication.config import ReplicaConfig, Truncation
+from ackproof.broker.replication.events import (
     AdvanceLogStart,
     Append,
     AskEpoch,
@@ -21,7 +21,7 @@ from broker.replication.events import (
     Truncate,
     TruncateFully,
 )
-from broker.replication.replica import LogState, Replica
+from ackproof.broker.replication.replica import LogState, Replica
 
 
 def follower(

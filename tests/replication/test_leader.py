@@ -4,8 +4,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 from lab import A, B, C, Lab
 
-from broker.replication.config import ReplicaConfig
-from broker.replication.events import (
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.events import (
     AdvanceLogStart,
     Append,
     DeleteRecords,
@@ -20,8 +20,8 @@ from broker.replication.events import (
     Tick,
     WriteIsr,
 )
-from broker.replication.remote import RemoteReplica
-from broker.types import Millis, Offset
+from ackproof.broker.replication.remote import RemoteReplica
+from ackproof.broker.types import Millis, Offset
 
 
 def leading(brokers: int = 3, **config: int | None) -> Lab:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.replication.config import ReplicaConfig
-from broker.replication.epochs import Epochs
-from broker.replication.isr import IsrState
-from broker.replication.local import LocalLog, LogState
-from broker.replication.pending import PendingProduces, Waiting
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.replication.isr import IsrState
+from ackproof.broker.replication.local import LocalLog, LogState
+from ackproof.broker.replication.pending import PendingProduces, Waiting
 
 HISTORY = Epochs(((1, 0), (3, 10), (4, 25)))
 

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 from lab import A, B, C, Lab
 from simulator.log import MemoryBatch
 
-from broker.replication.events import (
+from ackproof.broker.replication.events import (
     DeleteRecords,
     EpochEndOffset,
     Event,
@@ -28,8 +28,8 @@ from broker.replication.events import (
     Stopped,
     Tick,
 )
-from broker.replication.replica import STEPS, Replica, Role, StaleEpoch
-from broker.types import NO_LEADER, LeaderEpoch
+from ackproof.broker.replication.replica import STEPS, Replica, Role, StaleEpoch
+from ackproof.broker.types import NO_LEADER, LeaderEpoch
 
 LEADERS = {Role.LEADER: A, Role.FOLLOWER: B, Role.OFFLINE: NO_LEADER}
 

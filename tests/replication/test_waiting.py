@@ -7,8 +7,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 from simulator.log import MemoryBatch
 
-from broker.replication.config import ReplicaConfig
-from broker.replication.events import (
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.events import (
     FollowerFetch,
     HighWatermark,
     LeaderAndIsr,
@@ -20,8 +20,8 @@ from broker.replication.events import (
     Tick,
     WriteIsr,
 )
-from broker.replication.local import LogState
-from broker.replication.replica import Replica, Role, StaleEpoch
+from ackproof.broker.replication.local import LogState
+from ackproof.broker.replication.replica import Replica, Role, StaleEpoch
 
 A, B, C = 1, 2, 3
 LAG = 100

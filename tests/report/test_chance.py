@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report import chance
+from ackproof.harness.report import chance
 
 
 def binomial(found: int, of: int, proportion: float) -> float:

@@ -13,8 +13,8 @@ import yaml
 from made_results import cell_result
 from rich.console import Console
 
-from checkers.judging.guarantees import campaign_verdict
-from checkers.verdict import (
+from ackproof.checkers.judging.guarantees import campaign_verdict
+from ackproof.checkers.verdict import (
     ANOMALIES,
     CampaignResult,
     CellResult,
@@ -26,11 +26,16 @@ from checkers.verdict import (
     Verdict,
     ZooKeeperWork,
 )
-from harness import report
-from harness.report.comparison import Comparison, compare, longest_outage, share_unavailable
-from harness.report.rows import rows
-from harness.summary import print_result
-from history.cell import Value
+from ackproof.harness import report
+from ackproof.harness.report.comparison import (
+    Comparison,
+    compare,
+    longest_outage,
+    share_unavailable,
+)
+from ackproof.harness.report.rows import rows
+from ackproof.harness.summary import print_result
+from ackproof.history.cell import Value
 
 
 def cell(run: int, acks: str = "all", **changes: object) -> CellResult:

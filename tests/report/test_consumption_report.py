@@ -12,10 +12,16 @@ import pytest
 from made_results import cell_result
 from rich.console import Console
 
-from checkers.verdict import CampaignResult, ClientCounts, Consumption, GroupCounts, Verdict
-from harness.report import consumption, page, verdict
-from harness.report.rows import rows
-from harness.summary import print_result
+from ackproof.checkers.verdict import (
+    CampaignResult,
+    ClientCounts,
+    Consumption,
+    GroupCounts,
+    Verdict,
+)
+from ackproof.harness.report import consumption, page, verdict
+from ackproof.harness.report.rows import rows
+from ackproof.harness.summary import print_result
 
 NAMES = (*consumption.CLIENT_COUNTS, "distinct")
 CLEAN: dict[str, Any] = dict.fromkeys(NAMES, 0)

@@ -14,15 +14,15 @@ from checked_in_process import checked
 from click.testing import CliRunner, Result
 from made_histories import losing, write_campaign
 
-from checkers.autopsy.rows import AUTOPSIES
-from checkers.verdict import ANOMALIES, CampaignResult
-from harness import report
-from harness.cli import cli
-from harness.directory import DamagedResults
-from harness.exit_status import ExitStatus
-from harness.once import Once
-from harness.report import index, verdict
-from harness.side_by_side.members import Member, read
+from ackproof.checkers.autopsy.rows import AUTOPSIES
+from ackproof.checkers.verdict import ANOMALIES, CampaignResult
+from ackproof.harness import report
+from ackproof.harness.cli import cli
+from ackproof.harness.directory import DamagedResults
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.once import Once
+from ackproof.harness.report import index, verdict
+from ackproof.harness.side_by_side.members import Member, read
 
 LOST = 2
 PARTITIONS = {("t", 0): losing(WELL, 0, 1), ("u", 0): WELL}

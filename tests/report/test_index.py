@@ -10,9 +10,9 @@ import pytest
 from browser import Eyes
 from made_results import cell_result, guarantee
 
-from checkers.verdict import CampaignResult, RunResult, Verdict
-from harness.report import index, verdict
-from harness.report.about import About
+from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
+from ackproof.harness.report import index, verdict
+from ackproof.harness.report.about import About
 
 T0 = 1_942_453_020_000_000_000  # 2031-07-22T02:17:00Z
 DAY = 86_400 * 1_000_000_000

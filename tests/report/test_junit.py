@@ -13,12 +13,19 @@ import xmlschema
 import yaml
 from made_results import cell_result, guarantee
 
-from checkers.judging.facts import Facts
-from checkers.judging.guarantees import judged
-from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, RunResult, Verdict
-from harness import report
-from history.cell import Cell
-from history.schema import PHASES
+from ackproof.checkers.judging.facts import Facts
+from ackproof.checkers.judging.guarantees import judged
+from ackproof.checkers.verdict import (
+    ANOMALIES,
+    CampaignResult,
+    CellResult,
+    Guarantee,
+    RunResult,
+    Verdict,
+)
+from ackproof.harness import report
+from ackproof.history.cell import Cell
+from ackproof.history.schema import PHASES
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parent / "schemas" / "junit.xsd")
 T0 = 1_942_453_020_123_000_000  # 2031-07-22T02:17:00.123Z

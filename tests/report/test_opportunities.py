@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from made_results import cell_result, guarantee
 
-from checkers.verdict import CampaignResult, RunResult, Verdict
-from harness.report.opportunities import Opportunity, in_words, opportunities, risks
-from harness.report.rows import CellRow, rows
-from harness.report.timeline import FaultSpan, LeaderChange, Timeline
+from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
+from ackproof.harness.report.opportunities import Opportunity, in_words, opportunities, risks
+from ackproof.harness.report.rows import CellRow, rows
+from ackproof.harness.report.timeline import FaultSpan, LeaderChange, Timeline
 
 SECOND = 1_000_000_000
 CELL = (1, "c", "t")

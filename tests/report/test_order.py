@@ -4,8 +4,8 @@ from collections import Counter
 
 import pyarrow as pa
 
-from checkers.verdict import ANOMALIES
-from harness.report.order import OutOfOrder, out_of_order
+from ackproof.checkers.verdict import ANOMALIES
+from ackproof.harness.report.order import OutOfOrder, out_of_order
 
 
 def anomalies(*rows: tuple[str, int, int | None, int, str | None]) -> pa.Table:

@@ -18,14 +18,21 @@ from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
 from rich.console import Console
 
-from checkers.judging.guarantees import NO_LOSS, campaign_verdict
-from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, RunResult, Verdict
-from harness.comparing import differences, shown
-from harness.exit_status import ExitStatus, exit_status
-from harness.report import index, verdict
-from harness.report.outcome import HELD, outcome
-from harness.running import execution
-from history.cell import Cell
+from ackproof.checkers.judging.guarantees import NO_LOSS, campaign_verdict
+from ackproof.checkers.verdict import (
+    ANOMALIES,
+    CampaignResult,
+    CellResult,
+    Guarantee,
+    RunResult,
+    Verdict,
+)
+from ackproof.harness.comparing import differences, shown
+from ackproof.harness.exit_status import ExitStatus, exit_status
+from ackproof.harness.report import index, verdict
+from ackproof.harness.report.outcome import HELD, outcome
+from ackproof.harness.running import execution
+from ackproof.history.cell import Cell
 
 GUARANTEES = {
     NO_LOSS: "lost",

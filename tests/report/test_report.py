@@ -17,15 +17,22 @@ from click.testing import CliRunner
 from made_results import cell_result, guarantee
 from rich.console import Console
 
-from checkers.verdict import ANOMALIES, CampaignResult, Cause, CellResult, RunResult, Verdict
-from harness import report
-from harness.cli import cli
-from harness.exit_status import ExitStatus
-from harness.report import figures, losses
-from harness.report.causes import by_fault_and_cell
-from harness.summary import cells_table, print_result
-from history.manifest import Manifest, PlannedRun
-from history.schema import CLUSTER, FAULTS, SENDS
+from ackproof.checkers.verdict import (
+    ANOMALIES,
+    CampaignResult,
+    Cause,
+    CellResult,
+    RunResult,
+    Verdict,
+)
+from ackproof.harness import report
+from ackproof.harness.cli import cli
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.report import figures, losses
+from ackproof.harness.report.causes import by_fault_and_cell
+from ackproof.harness.summary import cells_table, print_result
+from ackproof.history.manifest import Manifest, PlannedRun
+from ackproof.history.schema import CLUSTER, FAULTS, SENDS
 
 T0 = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

@@ -8,11 +8,11 @@ import pytest
 from checked_in_process import checked
 from made_histories import MadeRun, a_fault, kept, write_campaign
 
-from checkers.verdict import ANOMALIES
-from harness import report
-from harness.report import bands
-from harness.report.timeline import FaultSpan, StoryPart
-from history.manifest import PlannedFault
+from ackproof.checkers.verdict import ANOMALIES
+from ackproof.harness import report
+from ackproof.harness.report import bands
+from ackproof.harness.report.timeline import FaultSpan, StoryPart
+from ackproof.history.manifest import PlannedFault
 
 T0 = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

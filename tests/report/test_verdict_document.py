@@ -12,7 +12,7 @@ import pytest
 import yaml
 from made_results import cell_result, guarantee
 
-from checkers.verdict import (
+from ackproof.checkers.verdict import (
     ANOMALIES,
     CampaignResult,
     Cause,
@@ -28,14 +28,14 @@ from checkers.verdict import (
     Unavailable,
     Verdict,
 )
-from harness import environment, report
-from harness.campaign.validation import load
-from harness.directory import DamagedResults
-from harness.report import verdict
-from harness.report.document import VERSION, schema
-from history.cell import Cell
-from history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun
-from history.schema import FAULTS, PHASES
+from ackproof.harness import environment, report
+from ackproof.harness.campaign.validation import load
+from ackproof.harness.directory import DamagedResults
+from ackproof.harness.report import verdict
+from ackproof.harness.report.document import VERSION, schema
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun
+from ackproof.history.schema import FAULTS, PHASES
 
 TEMPLATE = Path(environment.__file__).parent / "campaign" / "docs" / "template.yaml"
 T0 = 1_942_453_020_123_000_000  # 2031-07-22T02:17:00.123Z

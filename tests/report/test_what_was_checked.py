@@ -13,10 +13,10 @@ from junitparser import JUnitXml, Skipped
 from made_histories import FINISHED, MadeRun, state, write_campaign
 from rich.console import Console
 
-from checkers.verdict import ANOMALIES, CampaignResult, Verdict
-from harness import report, summary
-from harness.exit_status import ExitStatus, exit_status
-from history.manifest import FILE
+from ackproof.checkers.verdict import ANOMALIES, CampaignResult, Verdict
+from ackproof.harness import report, summary
+from ackproof.harness.exit_status import ExitStatus, exit_status
+from ackproof.history.manifest import FILE
 
 UNTOLD = (
     "replicas-agree",

@@ -14,9 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.selftest.catalogue import BUGS, FAMILIES, Bug, UnknownBug, catalogue, chosen, read
-from harness.selftest.patches import StalePatch, changed, parse
-from harness.selftest.sources import broken
+from ackproof.harness.selftest.catalogue import (
+    BUGS,
+    FAMILIES,
+    Bug,
+    UnknownBug,
+    catalogue,
+    chosen,
+    read,
+)
+from ackproof.harness.selftest.patches import StalePatch, changed, parse
+from ackproof.harness.selftest.sources import broken
 
 ROOT = Path(__file__).parents[2]
 ALL = catalogue()

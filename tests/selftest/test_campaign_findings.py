@@ -8,12 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 from made_results import cell_result, guarantee
 
-from checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
-from harness.children import Children
-from harness.report.losses import ANOMALIES_FILE
-from harness.selftest.attempt import Finding, Outcome
-from harness.selftest.campaigns import Campaigns, judged
-from harness.selftest.sources import copy_sound
+from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
+from ackproof.harness.children import Children
+from ackproof.harness.report.losses import ANOMALIES_FILE
+from ackproof.harness.selftest.attempt import Finding, Outcome
+from ackproof.harness.selftest.campaigns import Campaigns, judged
+from ackproof.harness.selftest.sources import copy_sound
 
 NAME = "quick, seed 1"
 

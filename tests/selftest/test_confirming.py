@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.children import Children
-from harness.selftest.attempt import Finding, Outcome
-from harness.selftest.simulator import Simulator
-from harness.selftest.sources import copy_sound
+from ackproof.harness.children import Children
+from ackproof.harness.selftest.attempt import Finding, Outcome
+from ackproof.harness.selftest.simulator import Simulator
+from ackproof.harness.selftest.sources import copy_sound
 
 pytestmark = pytest.mark.simulation
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.children import Children, Interrupted
-from harness.exit_status import ExitStatus
-from harness.selftest import table
-from harness.selftest.attempt import SOUND, Attempt, Attempts, Finding, Outcome, Way
-from harness.selftest.catalogue import Bug, catalogue, digest
-from harness.selftest.display import Display
-from harness.selftest.rounds import AtWork, Round, Told, opened
-from harness.selftest.session import carry_out
-from harness.selftest.simulator import Simulator
+from ackproof.harness.children import Children, Interrupted
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.selftest import table
+from ackproof.harness.selftest.attempt import SOUND, Attempt, Attempts, Finding, Outcome, Way
+from ackproof.harness.selftest.catalogue import Bug, catalogue, digest
+from ackproof.harness.selftest.display import Display
+from ackproof.harness.selftest.rounds import AtWork, Round, Told, opened
+from ackproof.harness.selftest.session import carry_out
+from ackproof.harness.selftest.simulator import Simulator
 
 BUGS = catalogue()
 DAY = date(2026, 11, 27)

@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S
 
-from harness.cli import cli
-from harness.selftest.catalogue import catalogue
-from harness.selftest.sources import SIMULATION, copy_broken, copy_sound
-from infra.waiting import wait_until
+from ackproof.harness.cli import cli
+from ackproof.harness.selftest.catalogue import catalogue
+from ackproof.harness.selftest.sources import SIMULATION, copy_broken, copy_sound
+from ackproof.infra.waiting import wait_until
 
 LOUD, QUIET = "acks-all-answered-at-append", "first-commit-kept"
 SMALL = ("--without", "campaign", "--simulation", "5", "--results", "results")
@@ -32,7 +32,7 @@ def selftest(
     directory: Path, *arguments: str, environ: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "harness", "selftest", *arguments],
+        [sys.executable, "-m", "ackproof.harness", "selftest", *arguments],
         cwd=directory,
         env=environ or environment(),
         capture_output=True,
@@ -76,7 +76,7 @@ def test_what_is_found_in_the_sound_broker_makes_every_find_worthless(tmp_path: 
 def endless(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """A selftest that searches the sound broker, and would for a day."""
     with subprocess.Popen(
-        [sys.executable, "-m", "harness", "selftest", *ENDLESS],
+        [sys.executable, "-m", "ackproof.harness", "selftest", *ENDLESS],
         cwd=tmp_path,
         env=environment(),
         stdin=subprocess.DEVNULL,

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.server.metadata_cache import MetadataCache
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-from broker.wire.messages.update_metadata import (
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+from ackproof.broker.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
-from broker.server.controller.broker_changes import log_broker_changes
+from ackproof.broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
+from ackproof.broker.server.controller.broker_changes import log_broker_changes
 
 
 def registered(**epochs: int) -> dict[int, LiveBroker]:

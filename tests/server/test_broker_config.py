@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import ConfigError, Listener, TopicConfig, load
-from broker.replication.config import Truncation
+from ackproof.broker.config import ConfigError, Listener, TopicConfig, load
+from ackproof.broker.replication.config import Truncation
 
 MINIMAL = "broker.id=1\nzookeeper.connect=127.0.0.1:2181\n"
 
@@ -103,7 +103,7 @@ def test_a_missing_property_is_named(tmp_path: Path) -> None:
 
 def program(properties: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "broker", "--config", str(properties)],
+        [sys.executable, "-m", "ackproof.broker", "--config", str(properties)],
         capture_output=True,
         text=True,
         timeout=60,

@@ -4,8 +4,8 @@ import pytest
 from batches import encoded, with_payload
 from kio.schema.errors import ErrorCode
 
-from broker.server.requests.client_batch import validated
-from broker.wire.batch import Compression
+from ackproof.broker.server.requests.client_batch import validated
+from ackproof.broker.wire.batch import Compression
 from simulation.clients.batches import patched
 
 SOUND = encoded([b"a", b"b", b"c"])

@@ -9,24 +9,24 @@ from typing import Any
 from hosts import Host, hosts, leader_and_isr, run, until
 from kio.schema.errors import ErrorCode
 
-from broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
-from broker.coordination.nodes import Assigned, PartitionView
-from broker.server.coordination.zk_metadata import ZkMetadata
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.server.groups.offsets_topic import OffsetsTopic
-from broker.server.network.connections import PEER, Peer
-from broker.server.replication.fetch_session_cache import FetchSessionCache
-from broker.server.requests import offset_commit, offset_delete
-from broker.server.requests.context import Context
-from broker.server.requests.table import SERVED
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
-from broker.wire.messages.offset_commit import (
+from ackproof.broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
+from ackproof.broker.coordination.nodes import Assigned, PartitionView
+from ackproof.broker.server.coordination.zk_metadata import ZkMetadata
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.server.groups.offsets_topic import OffsetsTopic
+from ackproof.broker.server.network.connections import PEER, Peer
+from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
+from ackproof.broker.server.requests import offset_commit, offset_delete
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.requests.table import SERVED
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from broker.wire.messages.offset_delete import (
+from ackproof.broker.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

@@ -8,10 +8,10 @@ import asyncio
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.server.admin.config_admin import BROKER, TOPIC, ConfigAdmin
-from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.admin.topics import Refused
-from broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.admin.config_admin import BROKER, TOPIC, ConfigAdmin
+from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.admin.topics import Refused
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
 
 LOGGER = 8
 ILLEGAL = (".", "..", "../ids", "known/partitions", "a\0b", "x" * 250)

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from broker.config import Listener
-from broker.server.network.acceptor import ConnectionLimits
-from broker.server.network.connections import (
+from ackproof.broker.config import Listener
+from ackproof.broker.server.network.acceptor import ConnectionLimits
+from ackproof.broker.server.network.connections import (
     PIPELINE,
     CloseConnection,
     ConnectionConfig,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.server.controller.control_fence import ControlFence
-from broker.server.network.connections import CloseConnection
-from broker.types import NO_BROKER_EPOCH
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.network.connections import CloseConnection
+from ackproof.broker.types import NO_BROKER_EPOCH
 
 NONE = ErrorCode.none
 STALE_CONTROLLER = ErrorCode.stale_controller_epoch

@@ -15,8 +15,8 @@ from kio.schema.list_offsets.v5.request import (
     ListOffsetsTopic,
 )
 
-from broker.types import TopicPartition
-from broker.wire.batch import CorruptBatch, extent, parse_batches, whole_batches_below
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import CorruptBatch, extent, parse_batches, whole_batches_below
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 MAX = 2**20

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from broker.config import BrokerConfig
-from broker.dynamic_config import DYNAMIC, SYNONYMS, text
-from broker.generations import PRESETS
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.dynamic_config import DYNAMIC, SYNONYMS, text
+from ackproof.broker.generations import PRESETS
 
 PAGE = Path(__file__).parents[2] / "docs" / "broker-properties.md"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.config import BrokerConfig, ConfigError, TopicConfig
-from broker.dynamic_config import (
+from ackproof.broker.config import BrokerConfig, ConfigError, TopicConfig
+from ackproof.broker.dynamic_config import (
     DYNAMIC,
     SYNONYMS,
     Layers,
@@ -12,7 +12,7 @@ from broker.dynamic_config import (
     describe_topic,
     text,
 )
-from broker.replication.config import Truncation
+from ackproof.broker.replication.config import Truncation
 
 
 def config(**given: object) -> BrokerConfig:

@@ -4,7 +4,7 @@ import asyncio
 
 from hosts import run, until
 
-from broker.coordination.events import (
+from ackproof.broker.coordination.events import (
     BrokersRead,
     Dequeue,
     QueueChanged,
@@ -15,10 +15,10 @@ from broker.coordination.events import (
     Tick,
     Write,
 )
-from broker.replication.events import Resigned
-from broker.server.clock import Clock
-from broker.server.coordination.feeding import Feed
-from broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition
+from ackproof.broker.replication.events import Resigned
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.coordination.feeding import Feed
+from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition
 
 
 class Session:

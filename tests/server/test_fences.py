@@ -18,12 +18,12 @@ from kio.schema.offset_for_leader_epoch.v3 import request as leader_epoch
 from kio.schema.produce.v8 import request as produce
 from kio.static.primitive import i32Timedelta
 
-from broker.log.disk.checkpoints import HIGH_WATERMARKS, write_offsets
-from broker.log.disk.files import Directory
-from broker.replication.events import FollowerFetch
-from broker.replication.replica import Role
-from broker.types import TopicPartition
-from broker.wire.messages.update_metadata import UpdateMetadataRequest
+from ackproof.broker.log.disk.checkpoints import HIGH_WATERMARKS, write_offsets
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.replication.events import FollowerFetch
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 TP = TopicPartition("t", 0)
 CONSUMER = -1

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
-from broker.replication.events import FetchFrom
-from broker.server.metrics.meters import CONSUMER
-from broker.server.replication import fetch_requests
-from broker.server.replication.fetch_session_cache import (
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.replication.events import FetchFrom
+from ackproof.broker.server.metrics.meters import CONSUMER
+from ackproof.broker.server.replication import fetch_requests
+from ackproof.broker.server.replication.fetch_session_cache import (
     EPOCH_MAX,
     INVALID_SESSION_ID,
     MIN_EVICTION_MS,
@@ -23,9 +23,9 @@ from broker.server.replication.fetch_session_cache import (
     SessionRefused,
     asked_in,
 )
-from broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
-from broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
-from broker.wire.messages.fetch import FetchRequest
+from ackproof.broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
+from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
+from ackproof.broker.wire.messages.fetch import FetchRequest
 
 FOLLOWER = 1
 CONFIG = BrokerConfig.model_validate(

@@ -9,15 +9,15 @@ from hosts import hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 from scripted_leader import ScriptedLeader
 
-from broker.types import TopicPartition
-from broker.wire.batch import stamped
-from broker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from broker.wire.messages.list_offsets import (
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import stamped
+from ackproof.broker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ackproof.broker.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from broker.wire.messages.offset_for_leader_epoch import (
+from ackproof.broker.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,

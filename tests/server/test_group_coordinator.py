@@ -9,12 +9,12 @@ from damaged_files import LENGTH_AT, log_of, overwrite, refuse_reads
 from hosts import OF_NOBODY, hosts, leader_and_isr, run, until
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.server.groups.offsets_topic import OffsetsTopic
-from broker.server.replication.roles import StopReplica
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import LEADER_DURING_DELETE, TopicPartition
+from ackproof.broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.server.groups.offsets_topic import OffsetsTopic
+from ackproof.broker.server.replication.roles import StopReplica
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import LEADER_DURING_DELETE, TopicPartition
 
 TP, OTHER = TopicPartition(OFFSETS_TOPIC, 0), TopicPartition(OFFSETS_TOPIC, 1)
 

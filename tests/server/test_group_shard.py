@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.config import TopicConfig
-from broker.groups.config import GroupConfig
-from broker.groups.events import (
+from ackproof.broker.config import TopicConfig
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import (
     Commit,
     Join,
     JoinAnswer,
@@ -16,22 +16,22 @@ from broker.groups.events import (
     OffsetsAnswer,
     Protocol,
 )
-from broker.groups.groups import Groups
-from broker.groups.loading import Loading
-from broker.log.partition_log import PartitionLog
-from broker.replication.config import ReplicaConfig
-from broker.replication.events import FollowerFetch, LeaderAndIsr
-from broker.replication.replica import LogState, Replica
-from broker.server.admin.java_hash import java_hash
-from broker.server.clock import Clock
-from broker.server.groups.log_loading import load
-from broker.server.groups.offsets_topic import partition_for
-from broker.server.groups.rewrite import Rewriting
-from broker.server.groups.shard import GroupShard, StoreConfig, moment
-from broker.server.replication.partition import Partition, PartitionContext
-from broker.server.replication.purgatory import Purgatory
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import (
+from ackproof.broker.groups.groups import Groups
+from ackproof.broker.groups.loading import Loading
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.events import FollowerFetch, LeaderAndIsr
+from ackproof.broker.replication.replica import LogState, Replica
+from ackproof.broker.server.admin.java_hash import java_hash
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.groups.log_loading import load
+from ackproof.broker.server.groups.offsets_topic import partition_for
+from ackproof.broker.server.groups.rewrite import Rewriting
+from ackproof.broker.server.groups.shard import GroupShard, StoreConfig, moment
+from ackproof.broker.server.replication.partition import Partition, PartitionContext
+from ackproof.broker.server.replication.purgatory import Purgatory
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import (
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
@@ -40,8 +40,8 @@ from broker.types import (
     TopicPartition,
     ZkVersion,
 )
-from broker.wire.batch import parse_batches
-from broker.wire.new_batch import KeyValue, new_batch
+from ackproof.broker.wire.batch import parse_batches
+from ackproof.broker.wire.new_batch import KeyValue, new_batch
 
 TP = TopicPartition("t", 0)
 CONFIG = TopicConfig(segment_bytes=2_000, retention_ms=-1, max_message_bytes=10_000)

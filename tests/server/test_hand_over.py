@@ -6,10 +6,10 @@ from dataclasses import replace
 from kio.schema.errors import ErrorCode
 from scripted_leader import ScriptedLeader
 
-from broker.server.controller.control_fence import ControlFence
-from broker.server.controller.hand_over import hand_over
-from broker.wire.messages.controlled_shutdown import ControlledShutdownResponse
-from broker.wire.messages.update_metadata import UpdateMetadataEndpoint
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.controller.hand_over import hand_over
+from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownResponse
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataEndpoint
 
 
 def answered(error):

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from hosts import hosts, leader_and_isr, run, until
 
-from broker.server.clock import Clock
-from broker.server.controller.isr_changes import IsrChanges
-from broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
-from broker.server.zk.session import SessionExpired, ZkClosed
-from broker.types import BrokerId, TopicPartition, ZkVersion
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.controller.isr_changes import IsrChanges
+from ackproof.broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
+from ackproof.broker.server.zk.session import SessionExpired, ZkClosed
+from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 
 TP = TopicPartition("t", 0)
 WRITTEN, CONFLICT, UNKNOWN = IsrWriteOutcome

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.coordination.nodes import Change, Kind, Node, StateChangeRequest
-from broker.server.coordination import nodes
-from broker.server.zk.znodes import MalformedNode
-from broker.types import BrokerId, LeaderEpoch, TopicPartition
+from ackproof.broker.coordination.nodes import Change, Kind, Node, StateChangeRequest
+from ackproof.broker.server.coordination import nodes
+from ackproof.broker.server.zk.znodes import MalformedNode
+from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
 
 TP = TopicPartition("orders", 3)
 

@@ -5,8 +5,8 @@ import logging
 
 from hosts import elect, hosts, run, until
 
-from broker.server.metrics.meters import LEADERS_LOST_RECORDS
-from broker.types import TopicPartition
+from ackproof.broker.server.metrics.meters import LEADERS_LOST_RECORDS
+from ackproof.broker.types import TopicPartition
 
 TP = TopicPartition("t", 0)
 

@@ -15,9 +15,9 @@ from kio.schema.fetch.v13 import request as by_id
 from kio_peer import ours
 from scripted_leader import ScriptedLeader
 
-from broker.server.network.broker_connection import BrokerConnection
-from broker.types import TopicPartition
-from broker.wire.messages.fetch import FetchResponse
+from ackproof.broker.server.network.broker_connection import BrokerConnection
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.fetch import FetchResponse
 
 TP = TopicPartition("t", 0)
 FORMER, NEW = UUID(int=7), UUID(int=8)

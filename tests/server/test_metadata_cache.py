@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 
-from broker.config import Listener
-from broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
-from broker.coordination.nodes import Assigned, IsrNode, LeaderNode, PartitionView
-from broker.server.coordination.zk_metadata import ZkMetadata
-from broker.server.metadata_cache import MetadataCache
-from broker.types import LEADER_DURING_DELETE, TopicPartition
-from broker.wire.messages.update_metadata import UpdateMetadataRequest
+from ackproof.broker.config import Listener
+from ackproof.broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
+from ackproof.broker.coordination.nodes import Assigned, IsrNode, LeaderNode, PartitionView
+from ackproof.broker.server.coordination.zk_metadata import ZkMetadata
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.types import LEADER_DURING_DELETE, TopicPartition
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 INFO = BrokerInfo(broker_id=1, endpoints=(Endpoint(host="a", port=9092),))
 

@@ -11,9 +11,9 @@ from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.config import ConfigError, load
-from broker.config_values import HttpListener
-from broker.controller.cluster import (
+from ackproof.broker.config import ConfigError, load
+from ackproof.broker.config_values import HttpListener
+from ackproof.broker.controller.cluster import (
     BrokerInfo,
     Endpoint,
     LiveBroker,
@@ -21,15 +21,15 @@ from broker.controller.cluster import (
     ReplicaAssignment,
     TopicAssignment,
 )
-from broker.controller.context import Context, TopicDeletion
-from broker.server.gauges import take
-from broker.server.metrics import meters
-from broker.server.metrics.endpoint import MetricsEndpoint
-from broker.server.metrics.snapshot import PartitionGauges, Snapshot
-from broker.server.metrics.tally import TimesByLabel
-from broker.server.replication.fetch_session_cache import FetchSessionCache
-from broker.server.replication.purgatory import Purgatory
-from broker.types import (
+from ackproof.broker.controller.context import Context, TopicDeletion
+from ackproof.broker.server.gauges import take
+from ackproof.broker.server.metrics import meters
+from ackproof.broker.server.metrics.endpoint import MetricsEndpoint
+from ackproof.broker.server.metrics.snapshot import PartitionGauges, Snapshot
+from ackproof.broker.server.metrics.tally import TimesByLabel
+from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
+from ackproof.broker.server.replication.purgatory import Purgatory
+from ackproof.broker.types import (
     NO_LEADER,
     BrokerId,
     ControllerEpoch,

@@ -6,15 +6,15 @@ import pytest
 from kazoo.client import KazooClient
 from zookeeper import Tree
 
-from broker.coordination.nodes import Kind, Node
-from broker.server.admin.topics import Topics
-from broker.server.coordination import nodes
-from broker.server.coordination.led_topics import LedTopics
-from broker.server.coordination.reading import Reader
-from broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.coordination.nodes import Kind, Node
+from ackproof.broker.server.admin.topics import Topics
+from ackproof.broker.server.coordination import nodes
+from ackproof.broker.server.coordination.led_topics import LedTopics
+from ackproof.broker.server.coordination.reading import Reader
+from ackproof.broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 @pytest.fixture

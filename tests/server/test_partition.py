@@ -7,10 +7,10 @@ from batches import batch
 from hosts import elect, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 
-from broker.log.disk.checkpoints import HIGH_WATERMARKS, write_offsets
-from broker.log.disk.files import Directory
-from broker.replication.events import IsrWritten
-from broker.types import TopicPartition
+from ackproof.broker.log.disk.checkpoints import HIGH_WATERMARKS, write_offsets
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.replication.events import IsrWritten
+from ackproof.broker.types import TopicPartition
 
 TP = TopicPartition("t", 0)
 

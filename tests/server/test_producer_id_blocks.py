@@ -2,8 +2,12 @@
 
 import pytest
 
-from broker.server.zk.znodes import MalformedNode, decode_producer_ids_end, encode_producer_ids
-from broker.types import BrokerId
+from ackproof.broker.server.zk.znodes import (
+    MalformedNode,
+    decode_producer_ids_end,
+    encode_producer_ids,
+)
+from ackproof.broker.types import BrokerId
 
 
 def test_a_block_is_written_as_kafka_does() -> None:

@@ -11,11 +11,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v10 import request as before
 from kio.schema.fetch.v11 import request as since
 
-from broker.config import Listener
-from broker.replication.remote import RemoteReplica
-from broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
-from broker.server.metadata_cache import BrokerMetadata
-from broker.types import TopicPartition
+from ackproof.broker.config import Listener
+from ackproof.broker.replication.remote import RemoteReplica
+from ackproof.broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
+from ackproof.broker.server.metadata_cache import BrokerMetadata
+from ackproof.broker.types import TopicPartition
 
 TP = TopicPartition("t", 0)
 AWARE = {"replica_selector_class": RACK_AWARE}

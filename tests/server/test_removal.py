@@ -10,15 +10,15 @@ from batches import NOW_MS, batch
 from hosts import DEADLINE_S, OF_NOBODY, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 
-from broker.log.config import LogConfig
-from broker.log.disk.checkpoints import LOG_STARTS, read_offsets
-from broker.log.disk.files import Directory
-from broker.log.disk.steps import Steps
-from broker.log.manager import LogManager
-from broker.server.network.broker_connection import BrokerConnection
-from broker.server.replication.roles import StopReplica
-from broker.server.schedule import carry_out_later
-from broker.types import TopicPartition
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.checkpoints import LOG_STARTS, read_offsets
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import Steps
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.server.network.broker_connection import BrokerConnection
+from ackproof.broker.server.replication.roles import StopReplica
+from ackproof.broker.server.schedule import carry_out_later
+from ackproof.broker.types import TopicPartition
 
 TP = TopicPartition("t", 0)
 

@@ -5,10 +5,10 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from broker.server.replication import fetch_session_cache as sessions
-from broker.server.requests import find_coordinator, join_group, leave_group, offset_fetch
-from broker.server.requests.table import APIS, SERVED
-from broker.wire.message import Request
+from ackproof.broker.server.replication import fetch_session_cache as sessions
+from ackproof.broker.server.requests import find_coordinator, join_group, leave_group, offset_fetch
+from ackproof.broker.server.requests.table import APIS, SERVED
+from ackproof.broker.wire.message import Request
 
 FETCH, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, LEAVE_GROUP = 1, 9, 10, 11, 13
 

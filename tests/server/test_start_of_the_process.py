@@ -8,7 +8,7 @@ from pathlib import Path
 def test_it_leaves_nothing_where_it_is_started(tmp_path: Path) -> None:
     """Nor does it compute what would be left: see ``broker.quick_start``."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "broker", "--help"],
+        [sys.executable, "-P", "-m", "ackproof.broker", "--help"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.server.admin.topics import Refused, Topics, TopicSpec
-from broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.admin.topics import Refused, Topics, TopicSpec
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
 
 
 @pytest.fixture

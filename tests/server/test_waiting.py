@@ -8,12 +8,12 @@ from functools import partial
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.server.clock import Clock
-from broker.server.controller.control_fence import ControlFence
-from broker.server.controller.isr_changes import IsrChanges
-from broker.server.replication.purgatory import SPARE, Purgatory
-from broker.types import BrokerId, ControllerEpoch, Millis, TopicPartition
-from broker.wire.messages.stop_replica import StopReplicaRequest
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.controller.isr_changes import IsrChanges
+from ackproof.broker.server.replication.purgatory import SPARE, Purgatory
+from ackproof.broker.types import BrokerId, ControllerEpoch, Millis, TopicPartition
+from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from made_results import cell_result
 from markupsafe import escape
 
-from checkers.verdict import (
+from ackproof.checkers.verdict import (
     CampaignResult,
     Latency,
     Outages,
@@ -20,13 +20,13 @@ from checkers.verdict import (
     Unavailable,
     Verdict,
 )
-from harness.cli import cli
-from harness.directory import NotResults
-from harness.report import verdict
-from harness.side_by_side import document, page
-from harness.side_by_side.columns import after_faults, side_by_side
-from harness.side_by_side.members import Member, members, read
-from infra.documents import DocumentRefused
+from ackproof.harness.cli import cli
+from ackproof.harness.directory import NotResults
+from ackproof.harness.report import verdict
+from ackproof.harness.side_by_side import document, page
+from ackproof.harness.side_by_side.columns import after_faults, side_by_side
+from ackproof.harness.side_by_side.members import Member, members, read
+from ackproof.infra.documents import DocumentRefused
 
 CAMPAIGN = """\
 name: sessions

@@ -11,11 +11,11 @@ from frames import read_request
 from kio.schema.errors import ErrorCode
 from log_disk import log_disk
 
-from broker.config import Listener
-from broker.server.network.broker_connection import BrokerConnection
-from broker.server.network.connections import ConnectionConfig, Connections, Later, Reply
-from broker.wire.codec import write_response
-from broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ackproof.broker.config import Listener
+from ackproof.broker.server.network.broker_connection import BrokerConnection
+from ackproof.broker.server.network.connections import ConnectionConfig, Connections, Later, Reply
+from ackproof.broker.wire.codec import write_response
+from ackproof.broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from controlled import in_office
 
-from broker.controller import events
-from broker.controller.events import Event
-from broker.controller.pending import Pending, Pendings
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller import events
+from ackproof.broker.controller.events import Event
+from ackproof.broker.controller.pending import Pending, Pendings
+from ackproof.broker.types import BrokerId, TopicPartition
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.orders import answering
 from simulation.violation import Violation

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.config import TopicConfig
-from broker.groups.events import (
+from ackproof.broker.config import TopicConfig
+from ackproof.broker.groups.events import (
     Commit,
     Heartbeat,
     Leave,
@@ -24,12 +24,12 @@ from broker.groups.events import (
     SyncAnswer,
     Tick,
 )
-from broker.groups.groups import Records
-from broker.groups.state import GroupState
-from broker.replication.config import ReplicaConfig
-from broker.replication.replica import Role
-from broker.types import NO_EPOCH, Millis, TopicPartition
-from broker.wire.group_records import (
+from ackproof.broker.groups.groups import Records
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.types import NO_EPOCH, Millis, TopicPartition
+from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

@@ -5,16 +5,16 @@ from typing import Any, cast
 
 import pytest
 
-from broker.coordination.context import Context
-from broker.coordination.coordinator import Coordinator
-from broker.coordination.events import Event, QueueSizeRead, ReadQueueSize, SessionExpired
-from broker.coordination.nodes import Change, StateChangeRequest
-from broker.coordination.queues import sending as sending_module
-from broker.coordination.queues.queue import superfluous
-from broker.coordination.queues.sending import Sender
-from broker.coordination.settings import Settings
-from broker.coordination.variants import Fenced, Printed, Variant
-from broker.types import BrokerId, LeaderEpoch, TopicPartition
+from ackproof.broker.coordination.context import Context
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.events import Event, QueueSizeRead, ReadQueueSize, SessionExpired
+from ackproof.broker.coordination.nodes import Change, StateChangeRequest
+from ackproof.broker.coordination.queues import sending as sending_module
+from ackproof.broker.coordination.queues.queue import superfluous
+from ackproof.broker.coordination.queues.sending import Sender
+from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.coordination.variants import Fenced, Printed, Variant
+from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
 from simulation.mutations.swap import Swap
 from simulation.observer.leadership.counting import Counting, if_full
 from simulation.violation import Violation

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from controlled import TP, in_office
 
-from broker.controller import events
-from broker.controller.context import Context
-from broker.controller.events import Event
-from broker.controller.intent import NOTHING
-from broker.controller.partitions import Partitions
-from broker.types import BrokerId
+from ackproof.broker.controller import events
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import Event
+from ackproof.broker.controller.intent import NOTHING
+from ackproof.broker.controller.partitions import Partitions
+from ackproof.broker.types import BrokerId
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.leadership.suspecting import Bounced
 from simulation.observer.orders import decided_again

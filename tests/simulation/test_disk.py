@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from broker.log.disk.file_system import REAL, FileSystem
-from broker.wire.batch import HEADER_BYTES
+from ackproof.broker.log.disk.file_system import REAL, FileSystem
+from ackproof.broker.wire.batch import HEADER_BYTES
 from simulation.machines.disk import PLENTY, READ, SYNC, WRITE, MemoryDisk
 
 NAMES = st.sampled_from(["a", "b", "c"])

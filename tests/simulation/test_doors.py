@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.server.network.acceptor import ConnectionLimits, ConnectionQuotas
+from ackproof.broker.server.network.acceptor import ConnectionLimits, ConnectionQuotas
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.moments import doors
 from simulation.violation import Violation

@@ -9,15 +9,22 @@ from typing import Any
 
 import pytest
 
-from broker.config import Listener
-from broker.replication.config import ReplicaConfig
-from broker.replication.events import Fetched, FetchFrom, FollowerFetch, LeaderAndIsr, Produce, Tick
-from broker.replication.follower import Follower
-from broker.replication.leader import Leader
-from broker.replication.replica import LogState, Replica
-from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
-from broker.types import (
+from ackproof.broker.config import Listener
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.events import (
+    Fetched,
+    FetchFrom,
+    FollowerFetch,
+    LeaderAndIsr,
+    Produce,
+    Tick,
+)
+from ackproof.broker.replication.follower import Follower
+from ackproof.broker.replication.leader import Leader
+from ackproof.broker.replication.replica import LogState, Replica
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
+from ackproof.broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
+from ackproof.broker.types import (
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
@@ -27,8 +34,8 @@ from broker.types import (
     TopicPartition,
     ZkVersion,
 )
-from broker.wire.batch import RecordBatch, parse_batches
-from broker.wire.messages.fetch import FetchResponse
+from ackproof.broker.wire.batch import RecordBatch, parse_batches
+from ackproof.broker.wire.messages.fetch import FetchResponse
 from simulation.clients.batches import encoded
 from simulation.mutations.swap import Swap
 from simulation.observer.following import (

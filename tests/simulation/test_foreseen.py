@@ -8,17 +8,17 @@ import pytest
 from kazoo.protocol.serialization import CheckVersion, Create, SetData, Transaction
 from kio.schema.errors import ErrorCode
 
-from broker.coordination.administration import admin
-from broker.coordination.context import Context
-from broker.coordination.nodes import Assigned, PartitionView
-from broker.coordination.outbox import Outbox
-from broker.server.controller import hand_over
-from broker.server.controller.control_fence import ControlFence
-from broker.server.zk import isr_write, znodes
-from broker.server.zk.controller_zk import ControllerZk, Tenure
-from broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
-from broker.server.zk.session import SessionNumber
-from broker.types import (
+from ackproof.broker.coordination.administration import admin
+from ackproof.broker.coordination.context import Context
+from ackproof.broker.coordination.nodes import Assigned, PartitionView
+from ackproof.broker.coordination.outbox import Outbox
+from ackproof.broker.server.controller import hand_over
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.zk import isr_write, znodes
+from ackproof.broker.server.zk.controller_zk import ControllerZk, Tenure
+from ackproof.broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
+from ackproof.broker.server.zk.session import SessionNumber
+from ackproof.broker.types import (
     NO_BROKER_EPOCH,
     BrokerId,
     ControllerEpoch,

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from broker.coordination.hosting.partition import HostedPartition
-from broker.types import BrokerId, Millis, TopicPartition
+from ackproof.broker.coordination.hosting.partition import HostedPartition
+from ackproof.broker.types import BrokerId, Millis, TopicPartition
 from simulation.observer.leadership import giving_back
 from simulation.violation import Violation
 

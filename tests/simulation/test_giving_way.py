@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from controlled import TP, led
 
-from broker.controller.context import TopicDeletion
-from broker.controller.events import StateWrite, WriteStates
-from broker.controller.phases.replica_state import ReplicaPhase
-from broker.controller.rules import plan
-from broker.controller.rules.election import Choice
-from broker.coordination.nodes import Assigned, PartitionView
-from broker.coordination.variants import Fenced, Printed, Variant
-from broker.types import (
+from ackproof.broker.controller.context import TopicDeletion
+from ackproof.broker.controller.events import StateWrite, WriteStates
+from ackproof.broker.controller.phases.replica_state import ReplicaPhase
+from ackproof.broker.controller.rules import plan
+from ackproof.broker.controller.rules.election import Choice
+from ackproof.broker.coordination.nodes import Assigned, PartitionView
+from ackproof.broker.coordination.variants import Fenced, Printed, Variant
+from ackproof.broker.types import (
     NO_LEADER,
     BrokerId,
     ControllerEpoch,

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.log import manager
-from broker.log.disk.checkpoints import CLEAN_SHUTDOWN
-from broker.log.disk.files import Directory
-from broker.log.manager import LogManager
-from broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.log import manager
+from ackproof.broker.log.disk.checkpoints import CLEAN_SHUTDOWN
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
 from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import CreateTopic, Kill, Produce, Stop, Timed, Who
 from simulation.plans.plan import Plan

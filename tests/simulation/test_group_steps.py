@@ -9,19 +9,19 @@ from group_steps import looked_at
 from group_world import RANGE, SESSION_MS, TP, World
 from kio.schema.errors import ErrorCode
 
-from broker.groups.config import GroupConfig
-from broker.groups.events import Heartbeat, Protocol, SyncAnswer
-from broker.groups.group import Group
-from broker.groups.groups import Groups
-from broker.groups.members import Members
-from broker.groups.offsets import Offsets
-from broker.groups.pending import Burial, PendingAssignments, PendingCommit
-from broker.groups.requests import commits, membership
-from broker.groups.state import GroupState
-from broker.groups.table import AFTER, STEPS
-from broker.server.zk.znodes import encode_producer_ids
-from broker.types import BrokerId, TopicPartition
-from broker.wire.group_records import GroupMetadataKey
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import Heartbeat, Protocol, SyncAnswer
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.groups import Groups
+from ackproof.broker.groups.members import Members
+from ackproof.broker.groups.offsets import Offsets
+from ackproof.broker.groups.pending import Burial, PendingAssignments, PendingCommit
+from ackproof.broker.groups.requests import commits, membership
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.groups.table import AFTER, STEPS
+from ackproof.broker.server.zk.znodes import encode_producer_ids
+from ackproof.broker.types import BrokerId, TopicPartition
+from ackproof.broker.wire.group_records import GroupMetadataKey
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.moments.producer_ids import PATH, ProducerIdBlocks
 from simulation.violation import Violation

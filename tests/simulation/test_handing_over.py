@@ -6,7 +6,7 @@ import pytest
 from controlled import TP, led
 from kio.schema.errors import ErrorCode
 
-from broker.controller.events import AnswerShutdown
+from ackproof.broker.controller.events import AnswerShutdown
 from simulation.observer.leadership import handing_over
 from simulation.violation import Violation
 

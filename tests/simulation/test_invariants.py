@@ -9,8 +9,8 @@ import pytest
 from batches import batch
 from kio.schema.errors import ErrorCode
 
-from broker.controller.cluster import PartitionState
-from broker.replication.events import (
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.replication.events import (
     Append,
     FollowerFetch,
     HighWatermark,
@@ -21,7 +21,7 @@ from broker.replication.events import (
     Truncate,
     WriteIsr,
 )
-from broker.replication.replica import Role
+from ackproof.broker.replication.replica import Role
 from simulation.partition.invariants import Partition
 from simulation.partition.laggards import Lag
 from simulation.partition.shadow import Extent, Shadow

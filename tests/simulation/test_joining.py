@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker.controller.cluster import PartitionState
-from broker.replication.events import Event, LeaderAndIsr, Tick, WriteIsr
-from broker.replication.replica import Role
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, ZkVersion
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.replication.events import Event, LeaderAndIsr, Tick, WriteIsr
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, ZkVersion
 from simulation.observer.leadership import joining
 from simulation.partition.invariants import Partition
 from simulation.partition.shadow import Extent, Shadow

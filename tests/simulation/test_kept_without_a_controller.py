@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from broker.coordination.outbox import Outbox
-from broker.server.coordination.commands import Commands
-from broker.server.coordination.led_topics import LedTopics
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.coordination.outbox import Outbox
+from ackproof.broker.server.coordination.commands import Commands
+from ackproof.broker.server.coordination.led_topics import LedTopics
+from ackproof.broker.types import BrokerId, TopicPartition
 from simulation.verdict import kept
 
 pytestmark = pytest.mark.simulation

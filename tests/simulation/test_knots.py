@@ -8,25 +8,25 @@ from dataclasses import replace
 
 import pytest
 
-from broker.controller.deletion import Deletions
-from broker.controller.reassignment import Reassignments
-from broker.groups import table
-from broker.groups.events import Stored
-from broker.groups.group import Group
-from broker.groups.pending import PendingAssignments
-from broker.groups.requests import membership
-from broker.log.flushing import Flushing
-from broker.log.idempotence.producers import LogProducers
-from broker.replication.events import LeaderAndIsr
-from broker.replication.follower import Follower
-from broker.replication.local import Effects
-from broker.replication.replica import Replica
-from broker.server.controller.control_fence import ControlFence, ControlRequest
-from broker.server.replication.fetch_session_cache import FetchSession, _Fetched, asked_in
-from broker.server.zk import znodes
-from broker.server.zk.controller_zk import ControllerZk, Tenure
-from broker.types import NO_LEADER, TopicPartition
-from broker.wire.messages.fetch import FetchRequest
+from ackproof.broker.controller.deletion import Deletions
+from ackproof.broker.controller.reassignment import Reassignments
+from ackproof.broker.groups import table
+from ackproof.broker.groups.events import Stored
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.pending import PendingAssignments
+from ackproof.broker.groups.requests import membership
+from ackproof.broker.log.flushing import Flushing
+from ackproof.broker.log.idempotence.producers import LogProducers
+from ackproof.broker.replication.events import LeaderAndIsr
+from ackproof.broker.replication.follower import Follower
+from ackproof.broker.replication.local import Effects
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.server.controller.control_fence import ControlFence, ControlRequest
+from ackproof.broker.server.replication.fetch_session_cache import FetchSession, _Fetched, asked_in
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.controller_zk import ControllerZk, Tenure
+from ackproof.broker.types import NO_LEADER, TopicPartition
+from ackproof.broker.wire.messages.fetch import FetchRequest
 from simulation.mutations.catalogue import MUTATIONS, mutated
 from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import CommitALot

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from broker.coordination.context import Context
-from broker.coordination.hosting.leading import Leading
-from broker.coordination.nodes import Assigned, PartitionView
-from broker.coordination.variants import Fenced
-from broker.server.replication.fetch_session_cache import (
+from ackproof.broker.coordination.context import Context
+from ackproof.broker.coordination.hosting.leading import Leading
+from ackproof.broker.coordination.nodes import Assigned, PartitionView
+from ackproof.broker.coordination.variants import Fenced
+from ackproof.broker.server.replication.fetch_session_cache import (
     MIN_EVICTION_MS,
     FetchSession,
     FetchSessionCache,
 )
-from broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition, ZkVersion
+from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition, ZkVersion
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.following import known_anew
 from simulation.observer.following.lasting import EVERY, Used

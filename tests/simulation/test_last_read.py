@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from controlled import TP, in_office
 
-from broker.controller import events
-from broker.controller.context import Context
-from broker.controller.controller import Controller
-from broker.controller.elections import Elections
+from ackproof.broker.controller import events
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.controller.elections import Elections
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.orders import unclean
 from simulation.violation import Violation

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from broker.coordination.context import Context
-from broker.coordination.hosting import partition
-from broker.coordination.hosting.leading import Leading
-from broker.coordination.hosting.partition import HostedPartition
-from broker.coordination.nodes import Assigned, PartitionView
-from broker.coordination.settings import Settings
-from broker.coordination.variants import Fenced, Printed, Variant
-from broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.coordination.context import Context
+from ackproof.broker.coordination.hosting import partition
+from ackproof.broker.coordination.hosting.leading import Leading
+from ackproof.broker.coordination.hosting.partition import HostedPartition
+from ackproof.broker.coordination.nodes import Assigned, PartitionView
+from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.coordination.variants import Fenced, Printed, Variant
+from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.writing import leaving
 from simulation.violation import Violation

@@ -9,11 +9,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from simulated_cluster import PAUSE_S, Cluster
 
-from broker.server.coordination.by_leaders import ByLeaders
-from broker.server.coordination.led_topics import TIMEOUT_S
-from broker.server.coordination.tree import ForeignTree
-from broker.server.replication.partition import Partition
-from broker.types import TopicPartition
+from ackproof.broker.server.coordination.by_leaders import ByLeaders
+from ackproof.broker.server.coordination.led_topics import TIMEOUT_S
+from ackproof.broker.server.coordination.tree import ForeignTree
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.types import TopicPartition
 from simulation.world.bad_links import both_ways
 from simulation.world.slow_disks import SlowDisks
 from simulation.zookeeper.ensemble import HOST

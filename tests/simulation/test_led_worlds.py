@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 from click.testing import CliRunner
 
-from broker.server.coordination import nodes
-from broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
+from ackproof.broker.server.coordination import nodes
+from ackproof.broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from simulation.__main__ import main
 from simulation.mutations.catalogue import mutated
 from simulation.observer.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected

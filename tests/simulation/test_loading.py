@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from hosts import hosts, leader_and_isr, run, until
 
-from broker.config import Listener
-from broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
-from broker.server.coordination.zk_metadata import ZkMetadata
-from broker.server.groups import log_loading
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.server.groups.offsets_topic import OffsetsTopic
-from broker.server.groups.shard import GroupShard
-from broker.server.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import BrokerId, LeaderEpoch, TopicPartition
-from broker.wire.batch import CorruptBatch, parse_batch
+from ackproof.broker.config import Listener
+from ackproof.broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
+from ackproof.broker.server.coordination.zk_metadata import ZkMetadata
+from ackproof.broker.server.groups import log_loading
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.server.groups.offsets_topic import OffsetsTopic
+from ackproof.broker.server.groups.shard import GroupShard
+from ackproof.broker.server.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
+from ackproof.broker.wire.batch import CorruptBatch, parse_batch
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.loading import deleted
 from simulation.observer.loading.asked import Asked

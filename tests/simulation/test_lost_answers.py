@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.server.zk.controller_zk import ControllerZk
-from broker.types import ControllerEpoch
+from ackproof.broker.server.zk.controller_zk import ControllerZk
+from ackproof.broker.types import ControllerEpoch
 from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import CreateTopic, DeposeController, LoseAnswer, Timed, Who
 from simulation.plans.plan import Plan

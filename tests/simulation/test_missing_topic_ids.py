@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from simulated_cluster import CLIENT, PAUSE_S, Cluster
 
-from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.server.coordination.nodes import decode_topic_id
-from broker.server.coordination.writing import Writer
-from broker.server.replication.partition import Partition
-from broker.server.zk import znodes
-from broker.server.zk.controller_zk import ControllerZk
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
+from ackproof.broker.server.coordination.nodes import decode_topic_id
+from ackproof.broker.server.coordination.writing import Writer
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.controller_zk import ControllerZk
+from ackproof.broker.types import BrokerId, TopicPartition
 from simulation.mutations.swap import Mutation, Swap
 from simulation.zookeeper.shell import ZkShell
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.server.network.broker_connection import BrokerConnection
+from ackproof.broker.server.network.broker_connection import BrokerConnection
 from simulation.clients.pipeline import Pipeline
 from simulation.network.tcp import HIGH_BYTES, RESET_AFTER_S
 from simulation.observer.moments import idle

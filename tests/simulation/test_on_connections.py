@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.server.network.acceptor import ConnectionQuotas
-from broker.server.network.connections import _Connection
-from broker.server.replication.purgatory import Purgatory
-from broker.server.zk.session import ZkSession
-from broker.wire.framing import FrameBuffer
+from ackproof.broker.server.network.acceptor import ConnectionQuotas
+from ackproof.broker.server.network.connections import _Connection
+from ackproof.broker.server.replication.purgatory import Purgatory
+from ackproof.broker.server.zk.session import ZkSession
+from ackproof.broker.wire.framing import FrameBuffer
 from simulation.clients.pipeline import in_pieces
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.moments import doors

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from broker.groups.events import Join
-from broker.groups.group import Group
-from broker.groups.members import Members
-from broker.groups.offsets import Offsets
-from broker.groups.requests import joining
-from broker.groups.state import GroupState
-from broker.groups.table import STEPS
-from broker.server.requests import join_group, list_groups
-from broker.server.requests.table import APIS, Api
-from broker.types import TopicPartition
-from broker.wire.messages.list_groups import ListGroupsRequest
+from ackproof.broker.groups.events import Join
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.members import Members
+from ackproof.broker.groups.offsets import Offsets
+from ackproof.broker.groups.requests import joining
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.groups.table import STEPS
+from ackproof.broker.server.requests import join_group, list_groups
+from ackproof.broker.server.requests.table import APIS, Api
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.list_groups import ListGroupsRequest
 from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.schedule import draw
 from simulation.world.world import run

@@ -13,37 +13,37 @@ import pytest
 from kazoo.client import TransactionRequest
 from kio.schema.errors import ErrorCode
 
-from broker.config import TopicConfig
-from broker.controller.cluster import LiveBroker
-from broker.controller.controller import _Epoch
-from broker.controller.deletion import Deletions
-from broker.controller.elections import Elections
-from broker.controller.reassignment import Reassignments
-from broker.controller.rules import election
-from broker.coordination.context import Context
-from broker.groups.events import Join
-from broker.groups.group import Group
-from broker.groups.loading import Loading
-from broker.groups.members import Members
-from broker.groups.requests import commits, failures, joining
-from broker.groups.state import GroupState
-from broker.groups.table import STEPS
-from broker.log import retention, validator
-from broker.log.idempotence.producer_state import ProducerState
-from broker.log.partition_log import PartitionLog
-from broker.log.refused import RefusedBatch
-from broker.log.segment import Segment
-from broker.replication.replica import Replica, Role
-from broker.replication.replica_selector import RACK_AWARE
-from broker.server.admin.config_admin import ConfigAdmin
-from broker.server.admin.topics import Topics
-from broker.server.groups.shard import GroupShard
-from broker.server.metadata_cache import MetadataCache
-from broker.server.replication import fetcher
-from broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
-from broker.server.replication.partition import Partition
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.server.requests import (
+from ackproof.broker.config import TopicConfig
+from ackproof.broker.controller.cluster import LiveBroker
+from ackproof.broker.controller.controller import _Epoch
+from ackproof.broker.controller.deletion import Deletions
+from ackproof.broker.controller.elections import Elections
+from ackproof.broker.controller.reassignment import Reassignments
+from ackproof.broker.controller.rules import election
+from ackproof.broker.coordination.context import Context
+from ackproof.broker.groups.events import Join
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.loading import Loading
+from ackproof.broker.groups.members import Members
+from ackproof.broker.groups.requests import commits, failures, joining
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.groups.table import STEPS
+from ackproof.broker.log import retention, validator
+from ackproof.broker.log.idempotence.producer_state import ProducerState
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.refused import RefusedBatch
+from ackproof.broker.log.segment import Segment
+from ackproof.broker.replication.replica import Replica, Role
+from ackproof.broker.replication.replica_selector import RACK_AWARE
+from ackproof.broker.server.admin.config_admin import ConfigAdmin
+from ackproof.broker.server.admin.topics import Topics
+from ackproof.broker.server.groups.shard import GroupShard
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.replication import fetcher
+from ackproof.broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.server.requests import (
     client_batch,
     delete_records,
     describe_groups,
@@ -56,11 +56,11 @@ from broker.server.requests import (
     offset_for_leader_epoch,
     produce,
 )
-from broker.server.requests.fetch import _Reader
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.producer_ids import ProducerIds
-from broker.types import LATEST_TIMESTAMP, BrokerId, Offset, ProducerId, TopicPartition
-from broker.wire.records import records
+from ackproof.broker.server.requests.fetch import _Reader
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.producer_ids import ProducerIds
+from ackproof.broker.types import LATEST_TIMESTAMP, BrokerId, Offset, ProducerId, TopicPartition
+from ackproof.broker.wire.records import records
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.groups import watch
 from simulation.observer.leadership import giving_way

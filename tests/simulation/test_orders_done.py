@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.controller.cluster import PartitionState, ReplicaAssignment, TopicAssignment
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.controller.cluster import PartitionState, ReplicaAssignment, TopicAssignment
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from simulation.observer.leadership import orders_done
 from simulation.violation import Violation
 

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from controlled import TP, in_office
 
-from broker.controller import events
-from broker.controller.cluster import (
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import (
     ReplicaAssignment,
 )
-from broker.controller.deletion import Deletions
-from broker.controller.events import Event
-from broker.controller.phases.replica_state import ReplicaPhase
-from broker.controller.reassignment import Reassignments
-from broker.types import BrokerId
+from ackproof.broker.controller.deletion import Deletions
+from ackproof.broker.controller.events import Event
+from ackproof.broker.controller.phases.replica_state import ReplicaPhase
+from ackproof.broker.controller.reassignment import Reassignments
+from ackproof.broker.types import BrokerId
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.orders import carried_out
 from simulation.violation import Violation

@@ -6,7 +6,7 @@ import pytest
 from group_world import TP, World
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 from simulation.observer.loading.outliving import Outliving
 from simulation.violation import Violation
 

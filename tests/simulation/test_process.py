@@ -11,10 +11,10 @@ from hash_seeds import printed
 from simulated_cluster import Cluster
 from simulated_life import live
 
-from broker.log.manager import LogManager
-from broker.replication.replica import Role
-from broker.server.app import App
-from broker.types import TopicPartition
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.app import App
+from ackproof.broker.types import TopicPartition
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Killed, Process
 from simulation.loop.silence import silence

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.replication.events import (
+from ackproof.broker.replication.events import (
     Event,
     FollowerFetch,
     IsrRefused,
@@ -15,8 +15,8 @@ from broker.replication.events import (
     LeaderAndIsr,
     WriteIsr,
 )
-from broker.replication.replica import Role
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, Offset, ZkVersion
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, Offset, ZkVersion
 from simulation.observer.leadership import proposing
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation

@@ -7,14 +7,14 @@ import pytest
 from batches import NOW_MS, batch
 from log_disk import LOGS
 
-from broker.log import retention as broker_retention
-from broker.log.config import LogConfig
-from broker.log.disk.checkpoints import LOG_STARTS, RECOVERY_POINTS, write_offsets
-from broker.log.disk.files import Directory
-from broker.log.flushing import Flushing
-from broker.log.partition_log import PartitionLog
-from broker.log.segment import Segment
-from broker.types import Offset, TopicPartition
+from ackproof.broker.log import retention as broker_retention
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.checkpoints import LOG_STARTS, RECOVERY_POINTS, write_offsets
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.flushing import Flushing
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.segment import Segment
+from ackproof.broker.types import Offset, TopicPartition
 from simulation.machines.disk import MemoryDisk
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.logs import retention

@@ -4,10 +4,10 @@ import pytest
 from controlled import TP, assigned, comes
 from kio.schema.errors import ErrorCode
 
-from broker.controller.cluster import (
+from ackproof.broker.controller.cluster import (
     PartitionState,
 )
-from broker.controller.events import (
+from ackproof.broker.controller.events import (
     Answer,
     AnswerShutdown,
     DropIsrChanges,
@@ -15,8 +15,8 @@ from broker.controller.events import (
     Effect,
     StateWrite,
 )
-from broker.controller.requests.request_batch import RequestBatch
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+from ackproof.broker.controller.requests.request_batch import RequestBatch
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
 from simulation.observer.leadership.roles_told import RolesTold
 from simulation.violation import Violation
 

@@ -12,8 +12,8 @@ import pytest
 from simulator.mutations import MUTATIONS, Found, search
 from simulator.simulation import Simulation, SimulationFailed
 
-from broker.replication.config import Truncation
-from broker.replication.replica import Role
+from ackproof.broker.replication.config import Truncation
+from ackproof.broker.replication.replica import Role
 
 Record = Callable[[str, object], None]
 

@@ -3,12 +3,12 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import OffsetAndMetadata
-from broker.groups.offsets import key, value
-from broker.replication.events import Append
-from broker.types import LeaderEpoch, Offset, TopicPartition
-from broker.wire.group_records import encode
-from broker.wire.new_batch import KeyValue, new_batch
+from ackproof.broker.groups.events import OffsetAndMetadata
+from ackproof.broker.groups.offsets import key, value
+from ackproof.broker.replication.events import Append
+from ackproof.broker.types import LeaderEpoch, Offset, TopicPartition
+from ackproof.broker.wire.group_records import encode
+from ackproof.broker.wire.new_batch import KeyValue, new_batch
 from simulation.observer.history import Commit
 from simulation.observer.stored_commits import StoredCommits
 from simulation.partition.promises import Promises

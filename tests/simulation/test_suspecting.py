@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from controlled import TP, assigned, comes
 
-from broker.controller.cluster import (
+from ackproof.broker.controller.cluster import (
     PartitionState,
 )
-from broker.controller.requests.request_batch import RequestBatch
-from broker.coordination.events import Result, Written
-from broker.types import (
+from ackproof.broker.controller.requests.request_batch import RequestBatch
+from ackproof.broker.coordination.events import Result, Written
+from ackproof.broker.types import (
     NO_LEADER,
     BrokerId,
     ControllerEpoch,

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
-from broker.controller.cluster import PartitionState, TopicAssignment
-from broker.coordination.nodes import LeaderNode
-from broker.replication.events import FollowerFetch
-from broker.replication.replica import Role
-from broker.server.groups.offsets_topic import partition_for
-from broker.server.metadata_cache import PartitionMetadata
-from broker.server.replication import partition as server
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import (
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.controller.cluster import PartitionState, TopicAssignment
+from ackproof.broker.coordination.nodes import LeaderNode
+from ackproof.broker.replication.events import FollowerFetch
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.groups.offsets_topic import partition_for
+from ackproof.broker.server.metadata_cache import PartitionMetadata
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import (
     LEADER_DURING_DELETE,
     NO_LEADER,
     BrokerId,
@@ -28,8 +28,8 @@ from broker.types import (
     TopicPartition,
     ZkVersion,
 )
-from broker.wire.messages.find_coordinator import Coordinator
-from broker.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+from ackproof.broker.wire.messages.find_coordinator import Coordinator
+from ackproof.broker.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from simulation.clients.window import Window
 from simulation.observer.consumed import Consumed
 from simulation.observer.generations import Generations

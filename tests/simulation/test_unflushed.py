@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from batches import batch
 
-from broker.log.config import LogConfig
-from broker.log.disk.steps import Steps, carry_out
-from broker.log.flushing import Flushing
-from broker.log.partition_log import PartitionLog
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.steps import Steps, carry_out
+from ackproof.broker.log.flushing import Flushing
+from ackproof.broker.log.partition_log import PartitionLog
 from simulation.machines.disk import MemoryDisk
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.logs.unflushed import Unflushed

@@ -8,21 +8,21 @@ import pytest
 from batches import batch
 from log_disk import LOGS
 
-from broker.log.config import LogConfig
-from broker.log.disk.checkpoints import (
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     write_offsets,
 )
-from broker.log.disk.files import Directory
-from broker.log.disk.steps import carry_out
-from broker.log.idempotence.producer_state import Producer, ProducerState
-from broker.log.manager import LogManager
-from broker.log.partition_log import PartitionLog
-from broker.replication.epochs import Epochs
-from broker.replication.events import Fetched, Truncate, TruncateFully
-from broker.types import (
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import carry_out
+from ackproof.broker.log.idempotence.producer_state import Producer, ProducerState
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.replication.events import Fetched, Truncate, TruncateFully
+from ackproof.broker.types import (
     LeaderEpoch,
     Offset,
     ProducerId,

@@ -5,10 +5,16 @@ from typing import Any
 
 import pytest
 
-from broker.coordination.coordinator import Coordinator
-from broker.coordination.events import BrokersRead, Event, ReadBrokers, SessionStarted, Tick
-from broker.coordination.variants import Fenced, Printed
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.events import (
+    BrokersRead,
+    Event,
+    ReadBrokers,
+    SessionStarted,
+    Tick,
+)
+from ackproof.broker.coordination.variants import Fenced, Printed
+from ackproof.broker.types import BrokerId, TopicPartition
 from simulation.observer.moments.who_is_live import Asking
 from simulation.violation import Violation
 

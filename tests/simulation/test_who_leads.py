@@ -7,8 +7,8 @@ from batches import encoded
 from kio.schema.errors import ErrorCode
 from simulated_cluster import Cluster
 
-from broker.server.network.broker_connection import BrokerConnection
-from broker.types import TopicPartition
+from ackproof.broker.server.network.broker_connection import BrokerConnection
+from ackproof.broker.types import TopicPartition
 from simulation.clients.client import CALL_S, PORT, host_of
 from simulation.verdict.refused.invalid import produce
 

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from simulated_cluster import Cluster
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 
 pytestmark = pytest.mark.simulation
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from infra.artifacts import Artifact, machine_of, program
-from infra.interface import InfraError
-from infra.ssh.bringing import bring_artifact
-from infra.ssh.remote.verbs import VERBS
+from ackproof.infra.artifacts import Artifact, machine_of, program
+from ackproof.infra.interface import InfraError
+from ackproof.infra.ssh.bringing import bring_artifact
+from ackproof.infra.ssh.remote.verbs import VERBS
 
 MACHINE = os.uname().machine
 CONTENTS = {"a.jar": b"first", "b.jar": b"second"}

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra.ssh.inventory import ROLES, Host, InventoryRefused, Role, check_places, load, place
+from ackproof.infra.ssh.inventory import (
+    ROLES,
+    Host,
+    InventoryRefused,
+    Role,
+    check_places,
+    load,
+    place,
+)
 
 Write = Callable[[object], Path]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.ssh import bundle
-from infra.ssh.libraries import foreign_modules
+from ackproof.infra.ssh import bundle
+from ackproof.infra.ssh.libraries import foreign_modules
 
 
 @pytest.fixture

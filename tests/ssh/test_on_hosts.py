@@ -16,17 +16,17 @@ from link_cases import LINKS, cut, heal
 from patience import PATIENCE_S
 from ssh_keys import lock_key, make_key
 
-from infra.agent_client import AgentClient
-from infra.artifacts import Artifact, program
-from infra.copying import fetch
-from infra.impairments import CUT, Impairment
-from infra.interface import Capability, Command, InfraError, Node, ProcessState
-from infra.ssh.backend import SshBackend
-from infra.ssh.cleanup import clean
-from infra.ssh.connection import Channels, Connection
-from infra.ssh.inventory import load
-from infra.ssh.preparation import Brought, bring_agent
-from infra.waiting import wait_until
+from ackproof.infra.agent_client import AgentClient
+from ackproof.infra.artifacts import Artifact, program
+from ackproof.infra.copying import fetch
+from ackproof.infra.impairments import CUT, Impairment
+from ackproof.infra.interface import Capability, Command, InfraError, Node, ProcessState
+from ackproof.infra.ssh.backend import SshBackend
+from ackproof.infra.ssh.cleanup import clean
+from ackproof.infra.ssh.connection import Channels, Connection
+from ackproof.infra.ssh.inventory import load
+from ackproof.infra.ssh.preparation import Brought, bring_agent
+from ackproof.infra.waiting import wait_until
 
 pytestmark = pytest.mark.ssh
 
@@ -512,7 +512,7 @@ def test_the_command_line(inventory, hosts, tmp_path: Path) -> None:
 
 def ackproof(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments],
+        [sys.executable, "-m", "ackproof.harness", *arguments],
         capture_output=True,
         text=True,
         timeout=120,

@@ -8,7 +8,7 @@ from kio.records.schema import NewRecordBatch, Record
 from kio.records.writers import write_batch
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
-from broker.wire.batch import HEADER_BYTES, RecordBatch, parse_batch
+from ackproof.broker.wire.batch import HEADER_BYTES, RecordBatch, parse_batch
 from simulation.clients.batches import patched
 
 NOW_MS = 1_700_000_000_000

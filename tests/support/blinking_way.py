@@ -8,7 +8,7 @@ from threading import Event, Thread
 from frames import read_frame
 from kio_peer import framed
 
-from broker.wire.codec import first_fields
+from ackproof.broker.wire.codec import first_fields
 
 METADATA = 3
 FLEXIBLE = 9

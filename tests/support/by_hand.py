@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from infra.waiting import wait_until
+from ackproof.infra.waiting import wait_until
 
 COMMAND = "command"
 _ENDS_WITHIN_S = 50
@@ -56,7 +56,13 @@ def _command(directory: Path) -> list[str]:
     try:
         words: list[str] = json.loads((directory / COMMAND).read_text())
     except FileNotFoundError:
-        return [sys.executable, "-m", "broker", "--config", str(directory / "server.properties")]
+        return [
+            sys.executable,
+            "-m",
+            "ackproof.broker",
+            "--config",
+            str(directory / "server.properties"),
+        ]
     return words
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from harness.backends import BACKENDS
-from infra.interface import Backend, Capability
+from ackproof.harness.backends import BACKENDS
+from ackproof.infra.interface import Backend, Capability
 
 
 def it_can_do_what_the_catalogue_says(backend: Backend, _scratch: Path) -> None:

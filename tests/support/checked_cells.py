@@ -5,7 +5,7 @@ from typing import Any
 
 from made_histories import AFTER, BEFORE, DURING, FINISHED, MadeRun, a_fault, at, cell, kept
 
-from checkers.verdict import CampaignResult, Verdict
+from ackproof.checkers.verdict import CampaignResult, Verdict
 
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
 WELL = kept(BEFORE, DURING, AFTER)

@@ -2,15 +2,15 @@
 
 import pyarrow as pa
 
-from checkers.check import evidence
-from checkers.judging.judge import campaign_result
-from checkers.reconciling.items import work_items
-from checkers.reconciling.partition_totals import PartitionTotals, Totals
-from checkers.reconciling.reconcile import FOUND
-from checkers.reconciling.reconcile import reconcile as found_in
-from checkers.reconciling.work_item import WorkItem
-from checkers.verdict import CampaignResult
-from history.storage import AnyPath
+from ackproof.checkers.check import evidence
+from ackproof.checkers.judging.judge import campaign_result
+from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.reconciling.partition_totals import PartitionTotals, Totals
+from ackproof.checkers.reconciling.reconcile import FOUND
+from ackproof.checkers.reconciling.reconcile import reconcile as found_in
+from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.verdict import CampaignResult
+from ackproof.history.storage import AnyPath
 
 
 def reconcile(item: WorkItem) -> tuple[pa.Table, PartitionTotals]:

@@ -10,10 +10,10 @@ from kept import Known
 from patience import PATIENCE_S
 from striking import Striker, striker
 
-from infra.interface import Backend, Capability
-from nemesis import FAULTS
-from nemesis.clock.faults import CLOCKS
-from nemesis.examples import EXAMPLES
+from ackproof.infra.interface import Backend, Capability
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.clock.faults import CLOCKS
+from ackproof.nemesis.examples import EXAMPLES
 
 TOPIC = "orders"
 HOUR_MS = 3_600_000

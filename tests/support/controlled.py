@@ -3,8 +3,8 @@
 import uuid
 from collections.abc import Collection
 
-from broker.controller import events
-from broker.controller.cluster import (
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import (
     BrokerInfo,
     Endpoint,
     LiveBroker,
@@ -12,9 +12,9 @@ from broker.controller.cluster import (
     ReplicaAssignment,
     TopicAssignment,
 )
-from broker.controller.context import Context
-from broker.controller.controller import Controller
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 TP = TopicPartition("t", 0)
 ENDPOINT = Endpoint(listener="PLAINTEXT", host="h", port=1, security_protocol="PLAINTEXT")

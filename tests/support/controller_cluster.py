@@ -5,9 +5,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from listening_broker import ListeningBroker
 
-from broker.config import BrokerConfig
-from broker.server.controller.runtime import ControllerRuntime
-from broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.server.controller.runtime import ControllerRuntime
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
 
 SESSION_MS = 60_000
 """Nobody's session ends by itself, on a machine that stalls either."""

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller import events
-from broker.controller.cluster import (
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import (
     BrokerInfo,
     Endpoint,
     LiveBroker,
@@ -18,10 +18,10 @@ from broker.controller.cluster import (
     ReplicaAssignment,
     TopicAssignment,
 )
-from broker.controller.controller import Controller
-from broker.types import NO_LEADER, TopicPartition
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from broker.wire.messages.stop_replica import StopReplicaRequest
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.types import NO_LEADER, TopicPartition
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
 
 ME = 100
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from coordination_world import T, Violation, World
 
-from broker.replication.replica import Role
-from broker.types import BrokerId
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.types import BrokerId
 
 
 class Chaos:

@@ -11,10 +11,10 @@ from typing import Any
 from simulator.log import MemoryBatch, MemoryLog
 from tiny_zookeeper import REASSIGNED, Key, TinyZooKeeper, node_key, queue_key
 
-from broker.coordination.administration import admin_steps
-from broker.coordination.administration.admin import Admin, Command, Outcome
-from broker.coordination.coordinator import Coordinator
-from broker.coordination.events import (
+from ackproof.broker.coordination.administration import admin_steps
+from ackproof.broker.coordination.administration.admin import Admin, Command, Outcome
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.events import (
     AssignmentsRead,
     Assume,
     BrokersRead,
@@ -49,13 +49,13 @@ from broker.coordination.events import (
     Write,
     Written,
 )
-from broker.coordination.nodes import ABSENT, Kind, Node, PartitionView
-from broker.coordination.settings import Settings
-from broker.coordination.variants import Variant
-from broker.replication import events as replication
-from broker.replication.config import ReplicaConfig, Truncation
-from broker.replication.replica import Replica, Role
-from broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition, ZkVersion
+from ackproof.broker.coordination.nodes import ABSENT, Kind, Node, PartitionView
+from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.coordination.variants import Variant
+from ackproof.broker.replication import events as replication
+from ackproof.broker.replication.config import ReplicaConfig, Truncation
+from ackproof.broker.replication.replica import Replica, Role
+from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition, ZkVersion
 
 from kio.schema.errors import ErrorCode  # isort: skip
 

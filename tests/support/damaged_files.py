@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hosts import Host
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 
 LENGTH_AT = 8
 """Where in a batch its length is."""

@@ -1,7 +1,7 @@
 """Campaigns that are made in tests, judged as files are."""
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.problems.draft import Draft
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.problems.draft import Draft
 
 
 def draft_of(campaign: Campaign) -> Draft:

@@ -4,9 +4,9 @@ import asyncio
 import struct
 from typing import TypeVar
 
-from broker.wire import codec
-from broker.wire.framing import BytesLike
-from broker.wire.message import Request, Response
+from ackproof.broker.wire import codec
+from ackproof.broker.wire.framing import BytesLike
+from ackproof.broker.wire.message import Request, Response
 
 Q = TypeVar("Q", bound=Request[Response])
 

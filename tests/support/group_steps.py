@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from broker.groups.events import Stored
-from broker.groups.groups import Groups
+from ackproof.broker.groups.events import Stored
+from ackproof.broker.groups.groups import Groups
 from simulation.mutations.swap import Mutation, Swap
 from simulation.observer.groups import watch
 from simulation.observer.groups.failing_stores import FailingStores

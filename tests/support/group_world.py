@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.config import GroupConfig
-from broker.groups.events import (
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import (
     Commit,
     DeleteGroup,
     DeleteOffsets,
@@ -25,10 +25,10 @@ from broker.groups.events import (
     Sync,
     Tick,
 )
-from broker.groups.groups import Groups
-from broker.groups.loading import Loading
-from broker.types import Millis, TopicPartition
-from broker.wire.group_records import decode, encode
+from ackproof.broker.groups.groups import Groups
+from ackproof.broker.groups.loading import Loading
+from ackproof.broker.types import Millis, TopicPartition
+from ackproof.broker.wire.group_records import decode, encode
 
 WALL_MS = 1_700_000_000_000
 SESSION_MS = 10_000

@@ -17,34 +17,34 @@ from batches import batch
 from kio.schema.errors import ErrorCode
 from kio_peer import ours
 
-from broker.config import BrokerConfig, Listener, TopicConfig
-from broker.log.manager import LogManager
-from broker.replication.events import WriteIsr
-from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.clock import Clock
-from broker.server.controller.control_fence import ControlFence
-from broker.server.metadata_cache import MetadataCache
-from broker.server.network.broker_connection import BrokerConnection
-from broker.server.network.connections import ConnectionConfig, Connections
-from broker.server.replication.fetch_session_cache import FetchSessionCache
-from broker.server.replication.fetchers import Fetchers
-from broker.server.replication.partition import Partition, PartitionContext, Produced
-from broker.server.replication.purgatory import Purgatory
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.server.replication.roles import Origin
-from broker.server.requests import leader_and_isr as leader_and_isr_requests
-from broker.server.requests.context import Context
-from broker.server.requests.dispatch import Dispatcher
-from broker.server.requests.table import SERVED
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.types import BrokerId, TopicPartition
-from broker.wire.interbroker import LEADER_AND_ISR_INCREMENTAL
-from broker.wire.messages.leader_and_isr import (
+from ackproof.broker.config import BrokerConfig, Listener, TopicConfig
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.replication.events import WriteIsr
+from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.network.broker_connection import BrokerConnection
+from ackproof.broker.server.network.connections import ConnectionConfig, Connections
+from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
+from ackproof.broker.server.replication.fetchers import Fetchers
+from ackproof.broker.server.replication.partition import Partition, PartitionContext, Produced
+from ackproof.broker.server.replication.purgatory import Purgatory
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.server.replication.roles import Origin
+from ackproof.broker.server.requests import leader_and_isr as leader_and_isr_requests
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.requests.dispatch import Dispatcher
+from ackproof.broker.server.requests.table import SERVED
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.types import BrokerId, TopicPartition
+from ackproof.broker.wire.interbroker import LEADER_AND_ISR_INCREMENTAL
+from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
-from broker.wire.messages.stop_replica import (
+from ackproof.broker.wire.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from history.jepsen import Op, edn
-from infra.java import find_java
+from ackproof.history.jepsen import Op, edn
+from ackproof.infra.java import find_java
 
 CLASSPATH = "JEPSEN_CLASSPATH"
 """A Java class path with Jepsen, what it needs, and Clojure."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from jepsen_checker import Error
 from jepsen_facts import Facts, Read, Value
 
-from history.jepsen import FINAL_READ
+from ackproof.history.jepsen import FINAL_READ
 
 SKIPS = frozenset({"poll-skip", "int-poll-skip"})
 STEPS_BACK = frozenset({"nonmonotonic-poll", "int-nonmonotonic-poll"})

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from made_consumers import MadeConsumer
 from made_histories import CELL, Made
 
-from history.jepsen import FINAL_READ, Op, value_of
+from ackproof.history.jepsen import FINAL_READ, Op, value_of
 
 Value = str | None
 BEGINS = ("assigned", "out-of-range")

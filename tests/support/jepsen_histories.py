@@ -8,8 +8,8 @@ from consumer_worlds import World
 from made_consumers import MadeConsumer
 from made_histories import CELL, TOPIC, Made
 
-from history.jepsen import Op, key_of, ops
-from history.reader import decoded_schema
+from ackproof.history.jepsen import Op, key_of, ops
+from ackproof.history.reader import decoded_schema
 
 KEY = key_of(TOPIC, 0)
 

@@ -2,7 +2,7 @@
 
 import threading
 
-from harness.running.deadline import SystemClock
+from ackproof.harness.running.deadline import SystemClock
 
 
 class JumpingClock(SystemClock):

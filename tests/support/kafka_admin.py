@@ -28,7 +28,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 from kio_peer import ours
 
-from broker.server.network.broker_connection import BrokerConnection, Disconnected
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
 
 TIMEOUT = timedelta(seconds=30)
 TOPIC = ConfigResource.Type.TOPIC

@@ -8,8 +8,8 @@ from simulator.broker_process import BrokerProcess
 from simulator.log import MemoryBatch
 from simulator.network import ZOOKEEPER, Message
 
-from broker.replication.config import ReplicaConfig, Truncation
-from broker.replication.events import (
+from ackproof.broker.replication.config import ReplicaConfig, Truncation
+from ackproof.broker.replication.events import (
     Effect,
     Event,
     IsrWritten,
@@ -19,8 +19,8 @@ from broker.replication.events import (
     Tick,
     WriteIsr,
 )
-from broker.replication.replica import Replica
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, ZkVersion
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, ZkVersion
 
 P = 0
 A, B, C = BrokerId(0), BrokerId(1), BrokerId(2)

@@ -10,9 +10,9 @@ from patience import PATIENCE_S
 from peer import PORT, peers
 from peer_process import CONTROL_PORT
 
-from infra.impairments import CUT, Impairment
-from infra.interface import Backend, Capability, Command, InfraError, Node
-from infra.waiting import wait_until
+from ackproof.infra.impairments import CUT, Impairment
+from ackproof.infra.interface import Backend, Capability, Command, InfraError, Node
+from ackproof.infra.waiting import wait_until
 
 PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 TRIES = 40

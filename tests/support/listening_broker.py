@@ -6,13 +6,16 @@ from frames import read_frame
 from kio.schema.errors import ErrorCode
 from processes import free_port
 
-from broker.controller.cluster import BrokerInfo, Endpoint
-from broker.server.requests.table import APIS
-from broker.types import TopicPartition
-from broker.wire.codec import first_fields, read_request, write_response
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from broker.wire.messages.stop_replica import StopReplicaResponse
-from broker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
+from ackproof.broker.server.requests.table import APIS
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.codec import first_fields, read_request, write_response
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from ackproof.broker.wire.messages.stop_replica import StopReplicaResponse
+from ackproof.broker.wire.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
 
 
 class ListeningBroker:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.reads.looking import Left
-from checkers.reads.seen import COLUMNS
-from checkers.reads.spans import Event
-from history.manifest import PlannedWriter
-from history.schema import TABLES
-from history.writer import PartitionedWriter, TableWriter
+from ackproof.checkers.reads.looking import Left
+from ackproof.checkers.reads.seen import COLUMNS
+from ackproof.checkers.reads.spans import Event
+from ackproof.history.manifest import PlannedWriter
+from ackproof.history.schema import TABLES
+from ackproof.history.writer import PartitionedWriter, TableWriter
 
 Key = tuple[str, int]
 

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 from made_consumers import T0, MadeConsumer, write_consumer, writers_of
 
-from checkers.cluster.reach import NO_FAULTS, FaultWindows
-from checkers.evidence.final_read import FinalRead
-from checkers.partition.indexes import PartitionHistory
-from checkers.partition.indexing import Unindexed, index
-from checkers.timeline.known import UNSEEN, Timeline
-from history import storage
-from history.cell import Cell, Value
-from history.manifest import (
+from ackproof.checkers.cluster.reach import NO_FAULTS, FaultWindows
+from ackproof.checkers.evidence.final_read import FinalRead
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.partition.indexing import Unindexed, index
+from ackproof.checkers.timeline.known import UNSEEN, Timeline
+from ackproof.history import storage
+from ackproof.history.cell import Cell, Value
+from ackproof.history.manifest import (
     Manifest,
     PlannedCell,
     PlannedFailover,
@@ -25,8 +25,8 @@ from history.manifest import (
     PlannedRun,
     PlannedWriter,
 )
-from history.schema import MEASURES, TABLES
-from history.writer import PART_BYTES, PartitionedWriter, TableWriter
+from ackproof.history.schema import MEASURES, TABLES
+from ackproof.history.writer import PART_BYTES, PartitionedWriter, TableWriter
 
 CELL = "c"
 TOPIC = "t"

@@ -21,18 +21,18 @@ from made_histories import (
 )
 from made_timelines import MOMENT, PARTITION, SETTLE_NS, acked
 
-from checkers.autopsy.gathering import Told, scene
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.performing import Autopsies, perform
-from checkers.autopsy.scene import Scene
-from checkers.cluster.faults import faults_of
-from checkers.cluster.observed import Observation, absences
-from checkers.promises.surroundings import Surroundings
-from checkers.promises.terms import ALL_PROMISED
-from checkers.timeline.cuts import Cut
-from checkers.timeline.derived import timeline
-from checkers.timeline.words import Word
-from history.schema import CLUSTER
+from ackproof.checkers.autopsy.gathering import Told, scene
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.performing import Autopsies, perform
+from ackproof.checkers.autopsy.scene import Scene
+from ackproof.checkers.cluster.faults import faults_of
+from ackproof.checkers.cluster.observed import Observation, absences
+from ackproof.checkers.promises.surroundings import Surroundings
+from ackproof.checkers.promises.terms import ALL_PROMISED
+from ackproof.checkers.timeline.cuts import Cut
+from ackproof.checkers.timeline.derived import timeline
+from ackproof.checkers.timeline.words import Word
+from ackproof.history.schema import CLUSTER
 
 ERA_S = 1_000
 """Between two losses: everything has settled."""

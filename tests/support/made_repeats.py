@@ -6,14 +6,14 @@ from typing import Any
 
 from made_histories import SECOND, Entry, Made, Send, at, entry, indexed, send
 
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.performing import Autopsies
-from checkers.autopsy.repeats.performing import perform_repeated
-from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
-from checkers.partition.indexes import PartitionHistory
-from checkers.promises.terms import ALL_PROMISED
-from checkers.raw_logs.sessions import Session, Written
-from checkers.timeline.known import Timeline
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.performing import Autopsies
+from ackproof.checkers.autopsy.repeats.performing import perform_repeated
+from ackproof.checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.promises.terms import ALL_PROMISED
+from ackproof.checkers.raw_logs.sessions import Session, Written
+from ackproof.checkers.timeline.known import Timeline
 
 ERA_S = 1_000
 """Between two bursts: whatever was under way is answered. Each has two epochs, the second of which

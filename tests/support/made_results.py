@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from checkers.verdict import CellResult, Guarantee, Verdict
-from history.cell import Cell, Value
+from ackproof.checkers.verdict import CellResult, Guarantee, Verdict
+from ackproof.history.cell import Cell, Value
 
 
 def cell_result(

@@ -27,14 +27,14 @@ from made_histories import (
     state,
 )
 
-from checkers.catalogue import CHECKERS
-from checkers.cluster.faults import FaultFacts, Partition, faults_of
-from checkers.cluster.observed import Observation
-from checkers.promises.surroundings import Surroundings
-from checkers.timeline.derived import timeline
-from checkers.timeline.known import Timeline
-from checkers.timeline.words import Word
-from history.cell import Value
+from ackproof.checkers.catalogue import CHECKERS
+from ackproof.checkers.cluster.faults import FaultFacts, Partition, faults_of
+from ackproof.checkers.cluster.observed import Observation
+from ackproof.checkers.promises.surroundings import Surroundings
+from ackproof.checkers.timeline.derived import timeline
+from ackproof.checkers.timeline.known import Timeline
+from ackproof.checkers.timeline.words import Word
+from ackproof.history.cell import Value
 
 PARTITION: Partition = (TOPIC, 0)
 SETTLE_NS = (SESSION_TIMEOUT_MS + REPLICA_LAG_MS) * 1_000_000

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from infra.clocks import Told
-from infra.interface import InfraError
+from ackproof.infra.clocks import Told
+from ackproof.infra.interface import InfraError
 
 BETWEEN_MS = 500
 """Each time that a server is asked, so much time has passed."""

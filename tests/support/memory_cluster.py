@@ -15,10 +15,10 @@ from memory_disks import MemoryDisk, MemoryFiles
 from memory_ensemble import MemoryEnsemble
 from memory_links import MemoryLinks
 
-from infra.artifacts import Artifact
-from infra.clocks import ClockReading, FakeClock
-from infra.distant import Distant
-from infra.interface import (
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.clocks import ClockReading, FakeClock
+from ackproof.infra.distant import Distant
+from ackproof.infra.interface import (
     Capability,
     ClusterView,
     Command,
@@ -32,10 +32,10 @@ from infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from infra.scarcity import Scarce
-from infra.storage import Damage
-from nemesis.interface import Cluster
-from nemesis.workload import WorkloadClient
+from ackproof.infra.scarcity import Scarce
+from ackproof.infra.storage import Damage
+from ackproof.nemesis.interface import Cluster
+from ackproof.nemesis.workload import WorkloadClient
 
 _CONTROLLER_PORT = 9093
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from infra.interface import InfraError
-from infra.storage import Damage, Witnesses
+from ackproof.infra.interface import InfraError
+from ackproof.infra.storage import Damage, Witnesses
 
 
 @dataclass

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from infra.impairments import CUT, Counted, Impairment
-from infra.interface import Node
+from ackproof.infra.impairments import CUT, Counted, Impairment
+from ackproof.infra.interface import Node
 
 if TYPE_CHECKING:
     from memory_cluster import MemoryBackend

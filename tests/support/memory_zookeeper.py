@@ -19,7 +19,7 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KazooState, KeeperState
 
-from broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
 
 
 @dataclass(frozen=True)

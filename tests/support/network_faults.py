@@ -5,9 +5,9 @@ from pathlib import Path
 from kept import TOPIC, nothing_is_lost, with_records
 from striking import striker
 
-from infra.interface import Backend
-from nemesis.examples import EXAMPLES
-from nemesis.proofs.proving import expiry_ms
+from ackproof.infra.interface import Backend
+from ackproof.nemesis.examples import EXAMPLES
+from ackproof.nemesis.proofs.proving import expiry_ms
 
 PATIENT = {"zookeeper.session.timeout.ms": "6000"}
 """What is asked for is over before a session is: on a busy machine, too."""

@@ -1,7 +1,7 @@
 """What leaders and controllers write of one partition, in short."""
 
-from broker.controller.events import StateWrite
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.controller.events import StateWrite
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 TP = TopicPartition("orders", 0)
 

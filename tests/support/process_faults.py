@@ -12,11 +12,11 @@ from kept import TOPIC, VALUES, Known, nothing_is_lost, with_records
 from patience import PATIENCE_S
 from striking import TIMINGS, Striker, striker
 
-from infra.interface import Backend, Command, Node
-from infra.systems.bundled import BundledSystem
-from infra.waiting import wait_until
-from nemesis import FAULTS
-from nemesis.workload import WorkloadClient
+from ackproof.infra.interface import Backend, Command, Node
+from ackproof.infra.systems.bundled import BundledSystem
+from ackproof.infra.waiting import wait_until
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.workload import WorkloadClient
 
 FILLER = bytes(5_000)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from batches import encoded
 
-from history.payload import Encoder
+from ackproof.history.payload import Encoder
 
 CELL = "c"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S
 
-from infra.agent.cgroups import RUN
-from infra.interface import Backend, Capability, Command, InfraError, Node
-from infra.scarcity import Scarce
-from infra.waiting import wait_until
+from ackproof.infra.agent.cgroups import RUN
+from ackproof.infra.interface import Backend, Capability, Command, InfraError, Node
+from ackproof.infra.scarcity import Scarce
+from ackproof.infra.waiting import wait_until
 
 GREEDY = "import os; [os.urandom(1 << 20) for _ in range({})]"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from frames import read_frame
 
-from broker.server.requests.table import APIS
-from broker.wire.codec import first_fields, read_request, write_response
+from ackproof.broker.server.requests.table import APIS
+from ackproof.broker.wire.codec import first_fields, read_request, write_response
 
 
 class ScriptedLeader:

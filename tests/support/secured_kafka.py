@@ -24,8 +24,8 @@ from confluent_kafka.admin import (
 from patience import PATIENCE_S
 from processes import free_port, until
 
-from infra.systems.kafka.jars import fetch, jars_of
-from infra.systems.kafka.releases import VERSIONS, released
+from ackproof.infra.systems.kafka.jars import fetch, jars_of
+from ackproof.infra.systems.kafka.releases import VERSIONS, released
 
 BROKERS = (1, 2, 3)
 IN_FORCE = {"broker.session.timeout.ms": 6_000, "replica.lag.time.max.ms": 6_000}

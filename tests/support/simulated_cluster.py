@@ -16,10 +16,10 @@ from kio.schema.metadata.v4.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.produce.v7.request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kio_peer import ours
 
-from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.types import TopicPartition
-from broker.wire.batch import parse_batches
-from broker.wire.records import records
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import parse_batches
+from ackproof.broker.wire.records import records
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk

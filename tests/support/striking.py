@@ -9,8 +9,8 @@ from pathlib import Path
 
 from patience import PATIENCE_S
 
-from infra.disks import DiskPlan
-from infra.interface import (
+from ackproof.infra.disks import DiskPlan
+from ackproof.infra.interface import (
     Backend,
     InfraError,
     Node,
@@ -20,16 +20,16 @@ from infra.interface import (
     System,
     ViewUnavailable,
 )
-from infra.systems import make_system
-from infra.waiting import wait_until
-from nemesis import FAULTS
-from nemesis.execution.executor import Executor
-from nemesis.execution.ledger import Ledger, OpenFault
-from nemesis.interface import Aim, Cluster, Proof
-from nemesis.proofs.proving import prove
-from nemesis.targets.expressions import parse
-from nemesis.targets.resolution import TargetUnavailable, resolve
-from nemesis.workload import WorkloadClient
+from ackproof.infra.systems import make_system
+from ackproof.infra.waiting import wait_until
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.execution.executor import Executor
+from ackproof.nemesis.execution.ledger import Ledger, OpenFault
+from ackproof.nemesis.interface import Aim, Cluster, Proof
+from ackproof.nemesis.proofs.proving import prove
+from ackproof.nemesis.targets.expressions import parse
+from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
+from ackproof.nemesis.workload import WorkloadClient
 
 SESSION_MS = 2000
 LINES = 80

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from memory_cluster import Memory, Once
 
-from nemesis import FAULTS
-from nemesis.execution.executor import Executor
-from nemesis.execution.ledger import Ledger, OpenFault
-from nemesis.interface import Proof
-from nemesis.proofs.proving import expiry_ms, prove
-from nemesis.targets.expressions import parse
-from nemesis.targets.resolution import resolve
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.execution.executor import Executor
+from ackproof.nemesis.execution.ledger import Ledger, OpenFault
+from ackproof.nemesis.interface import Proof
+from ackproof.nemesis.proofs.proving import expiry_ms, prove
+from ackproof.nemesis.targets.expressions import parse
+from ackproof.nemesis.targets.resolution import resolve
 
 
 class Nemesis:

@@ -42,12 +42,12 @@ from made_histories import (
 )
 from raw_logs import batches, write_replicas
 
-from checkers.verdict import CampaignResult, Verdict
-from harness.report import verdict
-from harness.report.contradictions import in_document
-from harness.report.document import VerdictDocument
-from history import names, storage
-from history.manifest import FILE
+from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.harness.report import verdict
+from ackproof.harness.report.contradictions import in_document
+from ackproof.harness.report.document import VerdictDocument
+from ackproof.history import names, storage
+from ackproof.history.manifest import FILE
 
 EXPECTED: Mapping[str, Verdict] = {
     "sound": Verdict.PASS,

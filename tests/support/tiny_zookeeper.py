@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.coordination.events import (
+from ackproof.broker.coordination.events import (
     Check,
     CreateLeader,
     CreateTopic,
@@ -23,7 +23,7 @@ from broker.coordination.events import (
     SetLeader,
     TakeTopic,
 )
-from broker.coordination.nodes import (
+from ackproof.broker.coordination.nodes import (
     ABSENT,
     ANY_VERSION,
     Assigned,
@@ -34,7 +34,7 @@ from broker.coordination.nodes import (
     PartitionView,
     QueuedRequest,
 )
-from broker.types import BrokerId, TopicPartition, ZkVersion
+from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 
 Key = tuple[Any, ...]
 REASSIGNED = ("children", Kind.REASSIGNED)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from checkers.arrays import NONE
-from checkers.partition.indexes import Fate
-from checkers.transactions.histories import Inputs, Log, Sent, Shown, TransactionalHistory
-from checkers.transactions.outcomes import transactions_of
-from history.transactional import SESSIONS_MAX, producer_number
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.partition.indexes import Fate
+from ackproof.checkers.transactions.histories import Inputs, Log, Sent, Shown, TransactionalHistory
+from ackproof.checkers.transactions.outcomes import transactions_of
+from ackproof.history.transactional import SESSIONS_MAX, producer_number
 
 PRODUCERS = 2
 TRANSFORMER = PRODUCERS

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from controller_cluster import SESSION_MS
 
-from broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
 
 
 class Way(Protocol):

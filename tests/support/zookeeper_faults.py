@@ -6,9 +6,9 @@ from kept import TOPIC, nothing_is_lost, with_records
 from patience import PATIENCE_S
 from striking import SESSION_MS, striker
 
-from infra.interface import Backend
-from infra.waiting import wait_until
-from nemesis.examples import EXAMPLES
+from ackproof.infra.interface import Backend
+from ackproof.infra.waiting import wait_until
+from ackproof.nemesis.examples import EXAMPLES
 
 
 def the_ensemble_loses_servers(backend: Backend, scratch: Path) -> None:

@@ -14,8 +14,8 @@ from freezable_way import FreezableWay
 from kazoo.exceptions import KazooException
 from zookeeper import TICK_MS
 
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import kazoo_client
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import kazoo_client
 from simulation.loop.loop import SimulatedLoop
 from simulation.network.network import Network
 from simulation.zookeeper.client import clients_on

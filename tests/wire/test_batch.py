@@ -8,7 +8,7 @@ from batches import NOW_MS, batch, encoded, with_payload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.wire.batch import (
+from ackproof.broker.wire.batch import (
     HEADER_BYTES,
     Compression,
     CorruptBatch,
@@ -19,7 +19,7 @@ from broker.wire.batch import (
     whole_batches_below,
     with_append_time,
 )
-from broker.wire.records import records
+from ackproof.broker.wire.records import records
 
 THREE = encoded([b"a", b"bb", b"ccc"], timestamps=[NOW_MS, NOW_MS + 250, NOW_MS + 125])
 

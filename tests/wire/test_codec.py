@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from broker.types import BrokerId, Offset
-from broker.wire.codec import (
+from ackproof.broker.types import BrokerId, Offset
+from ackproof.broker.wire.codec import (
     MalformedRequest,
     MalformedResponse,
     first_fields,
@@ -16,16 +16,20 @@ from broker.wire.codec import (
     write_request,
     write_response,
 )
-from broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
-from broker.wire.messages.fetch import (
+from ackproof.broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from ackproof.broker.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from broker.wire.messages.metadata import MetadataRequest
-from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ackproof.broker.wire.messages.metadata import MetadataRequest
+from ackproof.broker.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 
 PREFIX = 4
 

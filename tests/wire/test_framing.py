@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.wire.framing import (
+from ackproof.broker.wire.framing import (
     CHUNK_BYTES,
     GROWTH_BYTES,
     LARGE_BYTES,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.wire.group_records import (
+from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MalformedGroupRecord,
@@ -16,8 +16,8 @@ from broker.wire.group_records import (
     decode,
     encode,
 )
-from broker.wire.new_batch import KeyValue, new_batch
-from broker.wire.records import records
+from ackproof.broker.wire.new_batch import KeyValue, new_batch
+from ackproof.broker.wire.records import records
 
 TEXT = st.text(max_size=20)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -12,25 +12,25 @@ from confluent_kafka import Producer
 from frames import read_frame
 from kio.schema.errors import ErrorCode
 
-from broker.server.requests.table import APIS
-from broker.types import BrokerId, Offset
-from broker.wire.batch import Compression, RecordBatch, parse_batches
-from broker.wire.codec import first_fields, read_request, write_response
-from broker.wire.message import Request, Response
-from broker.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from broker.wire.messages.metadata import (
+from ackproof.broker.server.requests.table import APIS
+from ackproof.broker.types import BrokerId, Offset
+from ackproof.broker.wire.batch import Compression, RecordBatch, parse_batches
+from ackproof.broker.wire.codec import first_fields, read_request, write_response
+from ackproof.broker.wire.message import Request, Response
+from ackproof.broker.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from ackproof.broker.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from broker.wire.messages.produce import (
+from ackproof.broker.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from broker.wire.records import records
+from ackproof.broker.wire.records import records
 
 # Fetch and FindCoordinator are never asked for; librdkafka only then trusts the message format.
 SERVED = {0: range(7, 8), 1: range(4, 12), 3: range(4, 5), 10: range(3), 18: range(1)}

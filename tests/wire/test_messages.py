@@ -16,18 +16,18 @@ from kio_peer import SIZE, request_type, response_type, write_request, write_res
 from kio_peer import read_response as read_by_kio
 from messages import entities
 
-from broker.server.requests.table import APIS
-from broker.wire.codec import (
+from ackproof.broker.server.requests.table import APIS
+from ackproof.broker.wire.codec import (
     MalformedRequest,
     MalformedResponse,
     read_response,
     response_pieces,
 )
-from broker.wire.codec import write_request as write_ours
-from broker.wire.framing import LARGE_BYTES
-from broker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from broker.wire.messages.produce import ProduceRequest
-from broker.wire.reader import ELEMENTS_MAX
+from ackproof.broker.wire.codec import write_request as write_ours
+from ackproof.broker.wire.framing import LARGE_BYTES
+from ackproof.broker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ackproof.broker.wire.messages.produce import ProduceRequest
+from ackproof.broker.wire.reader import ELEMENTS_MAX
 from protocol.__main__ import MESSAGES, stale
 from protocol.apis import modules
 

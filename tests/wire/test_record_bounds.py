@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from batches import encoded, with_payload
 
-from broker.wire.batch import Compression, CorruptBatch, parse_batch
-from broker.wire.records import records
+from ackproof.broker.wire.batch import Compression, CorruptBatch, parse_batch
+from ackproof.broker.wire.records import records
 
 SOUND = encoded([b"a"])
 LIMIT = 1000

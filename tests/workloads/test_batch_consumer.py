@@ -15,14 +15,14 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from mock_cluster import MockCluster
 from patience import PATIENCE_S
 
-from history.payload import Encoder
-from infra.waiting import wait_until
-from workloads.consuming.polled import Polled, polled
-from workloads.librdkafka import consumer as batch_consumer
-from workloads.librdkafka.consumer import BatchConsumer
-from workloads.librdkafka.library import library
-from workloads.process import ClientFailed
-from workloads.spec import SpecificationError
+from ackproof.history.payload import Encoder
+from ackproof.infra.waiting import wait_until
+from ackproof.workloads.consuming.polled import Polled, polled
+from ackproof.workloads.librdkafka import consumer as batch_consumer
+from ackproof.workloads.librdkafka.consumer import BatchConsumer
+from ackproof.workloads.librdkafka.library import library
+from ackproof.workloads.process import ClientFailed
+from ackproof.workloads.spec import SpecificationError
 
 PARTITIONS = 3
 MOST = 50

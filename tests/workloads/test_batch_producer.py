@@ -11,17 +11,17 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition, cimpl
 from mock_cluster import MockCluster
 from patience import PATIENCE_S
 
-from history.payload import Encoder, bytes_min
-from infra.waiting import wait_until
-from workloads.librdkafka import library as lib
-from workloads.librdkafka.library import library
-from workloads.librdkafka.messages import Reports
-from workloads.librdkafka.partitioners import BY_KEY
-from workloads.librdkafka.producer import BatchProducer
-from workloads.process import ClientFailed
-from workloads.producing.keys import Keys
-from workloads.producing.unresolved import FEW
-from workloads.spec import SpecificationError
+from ackproof.history.payload import Encoder, bytes_min
+from ackproof.infra.waiting import wait_until
+from ackproof.workloads.librdkafka import library as lib
+from ackproof.workloads.librdkafka.library import library
+from ackproof.workloads.librdkafka.messages import Reports
+from ackproof.workloads.librdkafka.partitioners import BY_KEY
+from ackproof.workloads.librdkafka.producer import BatchProducer
+from ackproof.workloads.process import ClientFailed
+from ackproof.workloads.producing.keys import Keys
+from ackproof.workloads.producing.unresolved import FEW
+from ackproof.workloads.spec import SpecificationError
 
 TOPIC = "t"
 PARTITIONS = 3

@@ -13,13 +13,13 @@ from kafka_cluster import Cluster, running_cluster
 from memory_cluster import MemoryNode
 from patience import PATIENCE_S
 
-from history.cell import LIBRARIES, LIBRDKAFKA
-from history.payload import Encoder
-from history.reader import read
-from infra import client_programs
-from infra.interface import InfraError, Software
-from infra.java import find_java
-from infra.waiting import wait_until
+from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
+from ackproof.history.payload import Encoder
+from ackproof.history.reader import read
+from ackproof.infra import client_programs
+from ackproof.infra.interface import InfraError, Software
+from ackproof.infra.java import find_java
+from ackproof.infra.waiting import wait_until
 
 PARTITIONS = 3
 BUILT = [pytest.param(one, marks=pytest.mark.libraries) for one in ("java", "franz-go")]
@@ -47,7 +47,7 @@ def produce(cluster: Cluster, client, tmp_path: Path) -> Callable:
     def start(library: str, topic: str, **changed):
         create_topic(cluster, topic, PARTITIONS, config={"min.insync.replicas": "2"})
         return client(
-            "workloads.foreign.producer",
+            "ackproof.workloads.foreign.producer",
             {
                 "cell": topic,
                 "topic": topic,

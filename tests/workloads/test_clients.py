@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from patience import PATIENCE_S
 
-from history.payload import Identity
-from history.reader import files, read
-from history.sessions import SESSIONS_MAX, session_number
-from infra.waiting import wait_until
-from workloads.producing.keys import Keys
+from ackproof.history.payload import Identity
+from ackproof.history.reader import files, read
+from ackproof.history.sessions import SESSIONS_MAX, session_number
+from ackproof.infra.waiting import wait_until
+from ackproof.workloads.producing.keys import Keys
 
 pytestmark = pytest.mark.integration
 
@@ -33,7 +33,7 @@ def produce(mock_cluster, client) -> Callable:
     def start(create: int = PARTITIONS, **changed):
         mock_cluster.create(TOPIC, create)
         return client(
-            "workloads.producing.producer",
+            "ackproof.workloads.producing.producer",
             {
                 "cell": "cell.one",
                 "topic": TOPIC,
@@ -54,7 +54,7 @@ def produce(mock_cluster, client) -> Callable:
 def final_read(mock_cluster, client) -> Callable:
     def start(partitions: int = PARTITIONS, deadline_s: float = 100):
         return client(
-            "workloads.reading_back.final_read",
+            "ackproof.workloads.reading_back.final_read",
             {
                 "topics": [{"topic": TOPIC, "partitions": partitions}],
                 "bootstrap_servers": mock_cluster.bootstrap_servers,

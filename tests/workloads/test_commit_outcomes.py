@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from history.schema import SendType
-from workloads.consuming.commit_outcomes import DEFINITE, of_commit
+from ackproof.history.schema import SendType
+from ackproof.workloads.consuming.commit_outcomes import DEFINITE, of_commit
 
 CODES = sorted(
     code

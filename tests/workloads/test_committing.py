@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from history.reader import read
-from workloads.configuration import member_properties
-from workloads.consuming.committing import Committer, NoAnswer
-from workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
-from workloads.consuming.positions import Positions
-from workloads.interface import Delivery
-from workloads.spec import GroupMemberSpec
+from ackproof.history.reader import read
+from ackproof.workloads.configuration import member_properties
+from ackproof.workloads.consuming.committing import Committer, NoAnswer
+from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
+from ackproof.workloads.consuming.positions import Positions
+from ackproof.workloads.interface import Delivery
+from ackproof.workloads.spec import GroupMemberSpec
 
 NOBODY = "127.0.0.1:1"
 ASKED, UNKNOWN = (1, "invoke", 0, 5), (1, "info", 0, 5)

@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from workloads.configuration import CONNECTION, connected, member_properties, producer_properties
-from workloads.interface import Delivery
-from workloads.reading_back.final_read import consumer_properties
-from workloads.spec import FinalReadSpec, GroupMemberSpec, ProducerSpec
+from ackproof.workloads.configuration import (
+    CONNECTION,
+    connected,
+    member_properties,
+    producer_properties,
+)
+from ackproof.workloads.interface import Delivery
+from ackproof.workloads.reading_back.final_read import consumer_properties
+from ackproof.workloads.spec import FinalReadSpec, GroupMemberSpec, ProducerSpec
 
 TOLD = {"security.protocol": "SASL_SSL", "sasl.username": "ackproof", "sasl.password": "hunter2"}
 PLACE = {"bootstrap_servers": "kafka:9093", "history": Path("h"), "progress": Path("p")}

@@ -8,9 +8,9 @@ from confluent_kafka import KafkaError, Producer
 from mock_cluster import MockCluster
 from patience import PATIENCE_S
 
-from history.payload import Encoder
-from history.reader import read
-from infra.waiting import wait_until
+from ackproof.history.payload import Encoder
+from ackproof.history.reader import read
+from ackproof.infra.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -63,7 +63,7 @@ def sequences(directory: Path) -> list[int]:
 
 
 def test_a_tail_reader_goes_on_where_its_place_is_refused(consumer, mock_cluster) -> None:
-    reader = consumer("workloads.consuming.tail_reader")
+    reader = consumer("ackproof.workloads.consuming.tail_reader")
     mock_cluster.fail(FETCH, KafkaError.OFFSET_OUT_OF_RANGE, 1)
     send(mock_cluster, COUNT)
     is_shown(reader, 2 * COUNT)
@@ -77,7 +77,9 @@ def test_a_tail_reader_goes_on_where_its_place_is_refused(consumer, mock_cluster
 
 
 def test_a_commit_that_was_refused_is_unknown_and_asked_for_again(consumer, mock_cluster) -> None:
-    member = consumer("workloads.consuming.group_member", group="g", delivery="at-most-once")
+    member = consumer(
+        "ackproof.workloads.consuming.group_member", group="g", delivery="at-most-once"
+    )
     mock_cluster.fail(OFFSET_COMMIT, KafkaError.INVALID_COMMIT_OFFSET_SIZE, 1)
     send(mock_cluster, COUNT)
     is_shown(member, 2 * COUNT)

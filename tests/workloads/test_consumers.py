@@ -12,10 +12,10 @@ from kafka_clients import create_topic, watermarks
 from kafka_cluster import PATIENT, Cluster, running_cluster
 from patience import PATIENCE_S
 
-from history.payload import Identity
-from history.reader import read
-from infra.waiting import wait_until
-from workloads.interface import Delivery
+from ackproof.history.payload import Identity
+from ackproof.history.reader import read
+from ackproof.infra.waiting import wait_until
+from ackproof.workloads.interface import Delivery
 
 pytestmark = pytest.mark.integration
 
@@ -53,15 +53,17 @@ class Clients:
 
     def producer(self, rate: float = RATE):
         further = {"cell": "c", "acks": "all", "producer": 0, "rate": rate, "record_bytes": 100}
-        return self._client("workloads.producing.producer", "producer", further)
+        return self._client("ackproof.workloads.producing.producer", "producer", further)
 
     def reader(self, name: str = "reader"):
-        return self._client("workloads.consuming.tail_reader", name, {"client": name})
+        return self._client("ackproof.workloads.consuming.tail_reader", name, {"client": name})
 
     def member(self, name: str, delivery: Delivery, config: Mapping = {}, **further: object):
         of_group = {"group": f"{self.topic}-g", "delivery": delivery, **further}
         of_group["consumer_config"] = {**QUICK, **config}
-        return self._client("workloads.consuming.group_member", name, {"client": name, **of_group})
+        return self._client(
+            "ackproof.workloads.consuming.group_member", name, {"client": name, **of_group}
+        )
 
     def _client(self, module: str, name: str, further: Mapping):
         specification = {
@@ -375,11 +377,19 @@ def test_a_place_that_the_log_has_no_more_is_told(cluster: Cluster, clients: Cli
 @pytest.mark.parametrize(
     ("module", "changed", "problem"),
     [
-        ("workloads.consuming.tail_reader", {"consumer_config": {"group.id": "g"}}, "group.id"),
-        ("workloads.consuming.tail_reader", {"consumer_config": {"no.such": "hunter2"}}, "no.such"),
-        ("workloads.consuming.group_member", {"delivery": "twice"}, "delivery"),
         (
-            "workloads.consuming.group_member",
+            "ackproof.workloads.consuming.tail_reader",
+            {"consumer_config": {"group.id": "g"}},
+            "group.id",
+        ),
+        (
+            "ackproof.workloads.consuming.tail_reader",
+            {"consumer_config": {"no.such": "hunter2"}},
+            "no.such",
+        ),
+        ("ackproof.workloads.consuming.group_member", {"delivery": "twice"}, "delivery"),
+        (
+            "ackproof.workloads.consuming.group_member",
             {"consumer_config": {"check.crcs": False}},
             "check.crcs",
         ),
@@ -392,7 +402,7 @@ def test_a_wrong_specification_ends_it_at_once(client, module, changed, problem)
         "partitions": 1,
         "bootstrap_servers": "127.0.0.1:1",
     }
-    if module == "workloads.consuming.group_member":
+    if module == "ackproof.workloads.consuming.group_member":
         specification |= {"group": "g", "delivery": "at-least-once"}
     process = client(module, {**specification, **changed})
     assert process.wait() == 2

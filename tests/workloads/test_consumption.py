@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message
 
-from history.errors import HistoryError
-from history.payload import Encoder
-from history.reader import partitions, read, read_files
-from history.schema import SendType
-from workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
-from workloads.consuming.polled import Records, polled
-from workloads.interface import Delivery
-from workloads.spec import ConsumerSpec, GroupMemberSpec
+from ackproof.history.errors import HistoryError
+from ackproof.history.payload import Encoder
+from ackproof.history.reader import partitions, read, read_files
+from ackproof.history.schema import SendType
+from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
+from ackproof.workloads.consuming.polled import Records, polled
+from ackproof.workloads.interface import Delivery
+from ackproof.workloads.spec import ConsumerSpec, GroupMemberSpec
 
 VALUE = Encoder("c", 4, 100).encode(7)
 

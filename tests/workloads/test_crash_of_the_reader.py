@@ -4,10 +4,10 @@ import signal
 
 import pytest
 
-from workloads.interface import Client, Role
-from workloads.reading_back.apart import Reading
-from workloads.reading_back.crash import apart, crashed
-from workloads.spec import TopicSpec
+from ackproof.workloads.interface import Client, Role
+from ackproof.workloads.reading_back.apart import Reading
+from ackproof.workloads.reading_back.crash import apart, crashed
+from ackproof.workloads.spec import TopicSpec
 
 
 def test_of_a_topic_each_partition_is_left_to_be_read_alone() -> None:

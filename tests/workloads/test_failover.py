@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError
 from mock_cluster import MockCluster
 
-from workloads.failover import LOOK_EVERY_S, NotMade, Onlooker, grow
+from ackproof.workloads.failover import LOOK_EVERY_S, NotMade, Onlooker, grow
 
 TOPIC = "failover"
 PRODUCE = 0

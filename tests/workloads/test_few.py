@@ -9,12 +9,12 @@ from confluent_kafka import KafkaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from history.reader import read
-from history.writer import PartitionedWriter
-from workloads.librdkafka.messages import Reports
-from workloads.producing import recorder, reports, turns, unresolved
-from workloads.producing.recorder import SendRecorder
-from workloads.spec import ProducerSpec
+from ackproof.history.reader import read
+from ackproof.history.writer import PartitionedWriter
+from ackproof.workloads.librdkafka.messages import Reports
+from ackproof.workloads.producing import recorder, reports, turns, unresolved
+from ackproof.workloads.producing.recorder import SendRecorder
+from ackproof.workloads.spec import ProducerSpec
 
 PARTITIONS = 3
 CODES = (0, 0, KafkaError._MSG_TIMED_OUT, KafkaError.NOT_ENOUGH_REPLICAS)

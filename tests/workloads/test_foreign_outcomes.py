@@ -2,9 +2,9 @@
 
 import pytest
 
-from history.cell import LIBRARIES, LIBRDKAFKA
-from history.schema import SendType
-from workloads.foreign.outcomes import DEFINITE, of_refusal
+from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
+from ackproof.history.schema import SendType
+from ackproof.workloads.foreign.outcomes import DEFINITE, of_refusal
 
 NEVER_CERTAIN = (
     # Java throws these behind the append, where the producer is idempotent.

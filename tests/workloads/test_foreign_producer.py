@@ -12,8 +12,8 @@ import psutil
 import pytest
 from patience import PATIENCE_S
 
-from history.reader import files, read
-from infra.waiting import wait_until
+from ackproof.history.reader import files, read
+from ackproof.infra.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -28,7 +28,7 @@ AFTER = 20
 def produce(client) -> Callable:
     def start(manner: str, **changed):
         return client(
-            "workloads.foreign.producer",
+            "ackproof.workloads.foreign.producer",
             {
                 "cell": "cell.one",
                 "topic": "cell.one",

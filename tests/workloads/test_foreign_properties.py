@@ -2,7 +2,7 @@
 
 import pytest
 
-from workloads.foreign.properties import (
+from ackproof.workloads.foreign.properties import (
     contradiction,
     delivery_timeout_ms,
     producer_properties,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.foreign.protocol import (
+from ackproof.workloads.foreign.protocol import (
     Abort,
     Acked,
     Begin,

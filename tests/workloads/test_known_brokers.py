@@ -15,11 +15,11 @@ from confluent_kafka import Producer
 from mock_cluster import MockCluster
 from patience import PATIENCE_S
 
-from history.payload import Encoder
-from history.reader import read
-from history.sessions import LIBRARY, NO_BROKERS, session_number
-from infra.waiting import wait_until
-from workloads.known_brokers import LOOKS, KnownBrokers
+from ackproof.history.payload import Encoder
+from ackproof.history.reader import read
+from ackproof.history.sessions import LIBRARY, NO_BROKERS, session_number
+from ackproof.infra.waiting import wait_until
+from ackproof.workloads.known_brokers import LOOKS, KnownBrokers
 
 TOPIC = "t"
 COUNT = 50
@@ -91,7 +91,7 @@ def test_one_that_has_brokers_still_has_them() -> None:
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_a_producer_goes_on_in_another_session(way: BlinkingWay, client, idempotent: bool) -> None:
     producer = client(
-        "workloads.producing.producer",
+        "ackproof.workloads.producing.producer",
         {
             "cell": "one",
             "topic": TOPIC,
@@ -124,7 +124,7 @@ def test_a_producer_goes_on_in_another_session(way: BlinkingWay, client, idempot
 def test_a_member_begins_anew(cluster, way: BlinkingWay, client, delivery: str) -> None:
     send(cluster, 0)
     member = client(
-        "workloads.consuming.group_member",
+        "ackproof.workloads.consuming.group_member",
         {
             "client": "one",
             "topic": TOPIC,

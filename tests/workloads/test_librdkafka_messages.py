@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from mock_cluster import MockCluster
 from patience import PATIENCE_S
 
-from infra.waiting import wait_until
-from workloads.librdkafka.consumer import BatchConsumer
-from workloads.librdkafka.destroying import at_once, one_by_one
-from workloads.librdkafka.epochs import epochs_of, with_epoch
-from workloads.librdkafka.library import MESSAGE, Message, library
-from workloads.librdkafka.memory import Pointers, gathered
+from ackproof.infra.waiting import wait_until
+from ackproof.workloads.librdkafka.consumer import BatchConsumer
+from ackproof.workloads.librdkafka.destroying import at_once, one_by_one
+from ackproof.workloads.librdkafka.epochs import epochs_of, with_epoch
+from ackproof.workloads.librdkafka.library import MESSAGE, Message, library
+from ackproof.workloads.librdkafka.memory import Pointers, gathered
 
 integration = pytest.mark.integration
 RECORDS = 60

@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from history.schema import SendType
-from workloads.producing.outcomes import DEFINITE, of_refusal, of_report
+from ackproof.history.schema import SendType
+from ackproof.workloads.producing.outcomes import DEFINITE, of_refusal, of_report
 
 CODES = sorted(
     code

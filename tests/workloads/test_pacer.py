@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from history.schema import SendType
-from history.writer import PartitionedWriter
-from workloads.producing.pacer import Pacer
-from workloads.producing.recorder import SendRecorder
-from workloads.producing.turns import FLAT_OUT_BYTES, FLAT_OUT_RECORDS, TURNS_MAX, Turns
-from workloads.spec import ProducerSpec
+from ackproof.history.schema import SendType
+from ackproof.history.writer import PartitionedWriter
+from ackproof.workloads.producing.pacer import Pacer
+from ackproof.workloads.producing.recorder import SendRecorder
+from ackproof.workloads.producing.turns import FLAT_OUT_BYTES, FLAT_OUT_RECORDS, TURNS_MAX, Turns
+from ackproof.workloads.spec import ProducerSpec
 
 
 def taken(pacer: Pacer, now: float) -> list[float]:

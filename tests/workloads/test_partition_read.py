@@ -1,6 +1,6 @@
 """The final read of a partition is complete from start to end, or says what is missing."""
 
-from workloads.reading_back.partition_read import PartitionRead
+from ackproof.workloads.reading_back.partition_read import PartitionRead
 
 
 def reading(start: int, end: int) -> PartitionRead:

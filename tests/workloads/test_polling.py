@@ -10,13 +10,13 @@ from confluent_kafka import KafkaError, Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from history.reader import read
-from workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
-from workloads.consuming.polled import polled
-from workloads.consuming.polling import Poller
-from workloads.consuming.positions import Positions
-from workloads.process import ClientFailed
-from workloads.spec import ConsumerSpec
+from ackproof.history.reader import read
+from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
+from ackproof.workloads.consuming.polled import polled
+from ackproof.workloads.consuming.polling import Poller
+from ackproof.workloads.consuming.positions import Positions
+from ackproof.workloads.process import ClientFailed
+from ackproof.workloads.spec import ConsumerSpec
 
 
 def error(code: int, partition: int = 0, offset: int = 0) -> Message:

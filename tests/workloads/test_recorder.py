@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from history.reader import partitions, read_files
-from history.schema import SendType
-from history.sessions import SESSIONS_MAX, session_number
-from history.writer import PartitionedWriter
-from workloads.producing.recorder import SendRecorder
-from workloads.spec import ProducerSpec
+from ackproof.history.reader import partitions, read_files
+from ackproof.history.schema import SendType
+from ackproof.history.sessions import SESSIONS_MAX, session_number
+from ackproof.history.writer import PartitionedWriter
+from ackproof.workloads.producing.recorder import SendRecorder
+from ackproof.workloads.spec import ProducerSpec
 
 SPEC = ProducerSpec(
     cell="c",

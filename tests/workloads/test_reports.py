@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from confluent_kafka import KafkaError
 
-from history.reader import read
-from history.writer import PartitionedWriter
-from workloads.librdkafka.messages import Reports
-from workloads.producing.recorder import SendRecorder
-from workloads.producing.reports import record
-from workloads.producing.unresolved import FEW
-from workloads.spec import ProducerSpec
+from ackproof.history.reader import read
+from ackproof.history.writer import PartitionedWriter
+from ackproof.workloads.librdkafka.messages import Reports
+from ackproof.workloads.producing.recorder import SendRecorder
+from ackproof.workloads.producing.reports import record
+from ackproof.workloads.producing.unresolved import FEW
+from ackproof.workloads.spec import ProducerSpec
 
 TIMED_OUT = KafkaError._MSG_TIMED_OUT
 NOWHERE = -1001

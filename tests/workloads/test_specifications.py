@@ -10,10 +10,10 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from history.cell import Cell
-from history.names import PARTITIONED, Stem
-from workloads import WORKLOADS
-from workloads.configuration import (
+from ackproof.history.cell import Cell
+from ackproof.history.names import PARTITIONED, Stem
+from ackproof.workloads import WORKLOADS
+from ackproof.workloads.configuration import (
     CONSUMER_RESERVED,
     connection_properties,
     is_cooperative,
@@ -21,11 +21,11 @@ from workloads.configuration import (
     producer_properties,
     reader_properties,
 )
-from workloads.interface import Client, Delivery, Group, Load, Place, Role
-from workloads.librdkafka.library import UNASSIGNED
-from workloads.librdkafka.partitioners import partitions_of
-from workloads.producing.keys import Keys, keys_of
-from workloads.spec import (
+from ackproof.workloads.interface import Client, Delivery, Group, Load, Place, Role
+from ackproof.workloads.librdkafka.library import UNASSIGNED
+from ackproof.workloads.librdkafka.partitioners import partitions_of
+from ackproof.workloads.producing.keys import Keys, keys_of
+from ackproof.workloads.spec import (
     FINAL_READ,
     ConsumerSpec,
     FinalReadSpec,
@@ -34,7 +34,7 @@ from workloads.spec import (
     SpecificationError,
     load,
 )
-from workloads.topics import topic_properties
+from ackproof.workloads.topics import topic_properties
 
 CELL = Cell(
     name="acks-all.minisr-2",
@@ -73,19 +73,25 @@ def clients(cell: Cell, asked: Load) -> dict[str, Client]:
 
 def producer_spec(**changed: object) -> dict[str, object]:
     (client,) = clients(CELL, Load(rate=100, record_bytes=200)).values()
-    assert (client.module, client.role) == ("workloads.producing.producer", Role.PRODUCER)
+    assert (client.module, client.role) == ("ackproof.workloads.producing.producer", Role.PRODUCER)
     return {**client.specification, **changed}
 
 
 def reader_spec(**changed: object) -> ConsumerSpec:
     client = clients(CELL, FULL)["reader-acks-all-minisr-2-0"]
-    assert (client.module, client.role) == ("workloads.consuming.tail_reader", Role.CONSUMER)
+    assert (client.module, client.role) == (
+        "ackproof.workloads.consuming.tail_reader",
+        Role.CONSUMER,
+    )
     return ConsumerSpec.model_validate({**client.specification, **changed})
 
 
 def member_spec(group: str = "twice", **changed: object) -> GroupMemberSpec:
     client = clients(CELL, FULL)[f"member-acks-all-minisr-2-{group}-0"]
-    assert (client.module, client.role) == ("workloads.consuming.group_member", Role.CONSUMER)
+    assert (client.module, client.role) == (
+        "ackproof.workloads.consuming.group_member",
+        Role.CONSUMER,
+    )
     return GroupMemberSpec.model_validate({**client.specification, **changed})
 
 

@@ -11,8 +11,8 @@ from kafka_cluster import PATIENT, Cluster
 from kazoo.client import KazooClient
 from processes import TIMEOUT_S, listens, until
 
-from history.cell import Cell
-from workloads.topics import create_topics
+from ackproof.history.cell import Cell
+from ackproof.workloads.topics import create_topics
 
 pytestmark = pytest.mark.integration
 

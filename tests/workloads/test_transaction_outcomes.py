@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from history.cell import LIBRARIES
-from history.schema import SendType
-from workloads.transactions.lives import Draws, End
-from workloads.transactions.outcomes import DEFINITE, OFFSETS, of_answer
-from workloads.transactions.spec import TransactionalSpec
+from ackproof.history.cell import LIBRARIES
+from ackproof.history.schema import SendType
+from ackproof.workloads.transactions.lives import Draws, End
+from ackproof.workloads.transactions.outcomes import DEFINITE, OFFSETS, of_answer
+from ackproof.workloads.transactions.spec import TransactionalSpec
 
 CODES = sorted(
     code

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S
 
-from checkers.transactions.outcomes import Outcome, transactions_of
-from history.reader import read
-from infra.waiting import wait_until
+from ackproof.checkers.transactions.outcomes import Outcome, transactions_of
+from ackproof.history.reader import read
+from ackproof.infra.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -25,7 +25,7 @@ EVERY = 3
 def produce(client) -> Callable:
     def start(manner: str, **changed: Any):
         return client(
-            "workloads.transactions.producer",
+            "ackproof.workloads.transactions.producer",
             {
                 "cell": "c",
                 "topic": "t",

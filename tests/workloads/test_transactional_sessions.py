@@ -9,14 +9,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.transactions.outcomes import Outcome, transactions_of
-from history.reader import read
-from history.schema import SendType
-from workloads.foreign.protocol import Remedy
-from workloads.transactions.client import CallFailed, Report
-from workloads.transactions.recording import TransactionRecorder
-from workloads.transactions.session import Session
-from workloads.transactions.spec import TransactionalSpec
+from ackproof.checkers.transactions.outcomes import Outcome, transactions_of
+from ackproof.history.reader import read
+from ackproof.history.schema import SendType
+from ackproof.workloads.foreign.protocol import Remedy
+from ackproof.workloads.transactions.client import CallFailed, Report
+from ackproof.workloads.transactions.recording import TransactionRecorder
+from ackproof.workloads.transactions.session import Session
+from ackproof.workloads.transactions.spec import TransactionalSpec
 
 Answer = Remedy | None
 """To one call: None for one that returned."""

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from patience import PATIENCE_S
 
-from checkers.arrays import NONE
-from checkers.transactions.outcomes import Membership, Outcome, transactions_of
-from history.reader import read
-from infra.waiting import wait_until
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.transactions.outcomes import Membership, Outcome, transactions_of
+from ackproof.history.reader import read
+from ackproof.infra.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -56,7 +56,7 @@ def sends(history: Path) -> list[dict[str, Any]]:
 
 def test_every_record_is_of_a_transaction_that_ended_as_drawn(mock_cluster, client) -> None:
     mock_cluster.create(TOPIC, PARTITIONS)
-    producer = client("workloads.transactions.producer", specification(mock_cluster))
+    producer = client("ackproof.workloads.transactions.producer", specification(mock_cluster))
     run_until(producer, "aborted", 3)
     transactions = transactions_of(read(producer.history, "transactions").to_pylist())
     outcomes = Counter(one.outcome for one in transactions)
@@ -79,7 +79,9 @@ def test_every_record_is_of_a_transaction_that_ended_as_drawn(mock_cluster, clie
 
 def test_whoever_is_fenced_does_not_commit(mock_cluster, client) -> None:
     mock_cluster.create(TOPIC, PARTITIONS)
-    producer = client("workloads.transactions.producer", specification(mock_cluster, fences=0.5))
+    producer = client(
+        "ackproof.workloads.transactions.producer", specification(mock_cluster, fences=0.5)
+    )
     run_until(producer, "committed", 5)
     rows = read(producer.history, "transactions").to_pylist()
     transactions = transactions_of(rows)

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
-from history.schema import SendType
+from ackproof.history.schema import SendType
 
 DEFINITE: Mapping[str, str] = {
     "_NO_OFFSET": "no partition has an offset; rd_kafka_cgrp_offsets_commit looks before it sends",

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from workloads.bounded import within
-from workloads.consuming.commit_outcomes import of_commit
-from workloads.consuming.consumption import ConsumptionRecorder
-from workloads.consuming.positions import Positions
+from ackproof.workloads.bounded import within
+from ackproof.workloads.consuming.commit_outcomes import of_commit
+from ackproof.workloads.consuming.consumption import ConsumptionRecorder
+from ackproof.workloads.consuming.positions import Positions
 
 
 class NoAnswer(Exception):

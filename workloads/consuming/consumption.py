@@ -11,11 +11,11 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from history.schema import SendType
-from history.values import Decoder
-from history.writer import PartitionedWriter, Row, TableWriter
-from workloads.consuming.polled import Records
-from workloads.spec import ConsumerSpec, GroupMemberSpec
+from ackproof.history.schema import SendType
+from ackproof.history.values import Decoder
+from ackproof.history.writer import PartitionedWriter, Row, TableWriter
+from ackproof.workloads.consuming.polled import Records
+from ackproof.workloads.spec import ConsumerSpec, GroupMemberSpec
 
 FETCHED = "fetched"
 """The ``type`` of a row of ``commits`` that tells what is committed, after an assignment."""

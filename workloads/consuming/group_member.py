@@ -1,4 +1,6 @@
-"""A member of a cell's consumer group: ``python -m workloads.consuming.group_member SPEC.json``.
+"""A member of a cell's consumer group.
+
+``python -m ackproof.workloads.consuming.group_member SPEC.json``
 
 What a poll returned is recorded as shown, which is all the processing there is. Committed is the
 next offset of each partition:
@@ -41,12 +43,12 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from history.sessions import NO_ANSWER, NO_BROKERS
-from workloads.bounded import within
-from workloads.configuration import commit_s, is_cooperative, member_properties
-from workloads.consuming.committing import Committer, NoAnswer
-from workloads.consuming.consumption import ConsumptionRecorder
-from workloads.consuming.polling import (
+from ackproof.history.sessions import NO_ANSWER, NO_BROKERS
+from ackproof.workloads.bounded import within
+from ackproof.workloads.configuration import commit_s, is_cooperative, member_properties
+from ackproof.workloads.consuming.committing import Committer, NoAnswer
+from ackproof.workloads.consuming.consumption import ConsumptionRecorder
+from ackproof.workloads.consuming.polling import (
     CatchUp,
     Keep,
     Poller,
@@ -55,11 +57,11 @@ from workloads.consuming.polling import (
     recording,
     watermarks,
 )
-from workloads.consuming.positions import Positions
-from workloads.interface import Delivery
-from workloads.known_brokers import KnownBrokers
-from workloads.process import main
-from workloads.spec import GroupMemberSpec, load
+from ackproof.workloads.consuming.positions import Positions
+from ackproof.workloads.interface import Delivery
+from ackproof.workloads.known_brokers import KnownBrokers
+from ackproof.workloads.process import main
+from ackproof.workloads.spec import GroupMemberSpec, load
 
 FETCH_S = 10.0
 ASK_S = 1.0

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
-from workloads.consuming.polled import NOTHING, Polled, polled
-from workloads.consuming.positions import Positions
-from workloads.interface import CATCH_UP_S
-from workloads.process import ClientFailed, note_error
-from workloads.progress import Progress
-from workloads.spec import Config, ConsumerSpec, SpecificationError
+from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
+from ackproof.workloads.consuming.polled import NOTHING, Polled, polled
+from ackproof.workloads.consuming.positions import Positions
+from ackproof.workloads.interface import CATCH_UP_S
+from ackproof.workloads.process import ClientFailed, note_error
+from ackproof.workloads.progress import Progress
+from ackproof.workloads.spec import Config, ConsumerSpec, SpecificationError
 
 BATCH = 500
 BATCH_OF_ARRAYS = 8_000

@@ -1,4 +1,4 @@
-"""The tail reader of one cell: ``python -m workloads.consuming.tail_reader SPEC.json``.
+"""The tail reader of one cell: ``python -m ackproof.workloads.consuming.tail_reader SPEC.json``.
 
 Reads all partitions from offset 0, where the log of a topic that was made for the run begins, as
 they grow. It assigns itself to them, once: no coordinator is asked, and nothing is committed.
@@ -17,9 +17,9 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from workloads.configuration import reader_properties
-from workloads.consuming.consumption import ConsumptionRecorder
-from workloads.consuming.polling import (
+from ackproof.workloads.configuration import reader_properties
+from ackproof.workloads.consuming.consumption import ConsumptionRecorder
+from ackproof.workloads.consuming.polling import (
     ASK_S,
     BATCH_OF_ARRAYS,
     WAIT_SECONDS,
@@ -28,10 +28,10 @@ from workloads.consuming.polling import (
     Poller,
     recording,
 )
-from workloads.consuming.positions import Positions
-from workloads.librdkafka.consumer import BatchConsumer
-from workloads.process import main
-from workloads.spec import ConsumerSpec, load
+from ackproof.workloads.consuming.positions import Positions
+from ackproof.workloads.librdkafka.consumer import BatchConsumer
+from ackproof.workloads.process import main
+from ackproof.workloads.spec import ConsumerSpec, load
 
 
 class TailReader:

@@ -1,4 +1,4 @@
-"""aiokafka as a program under test: ``python -m workloads.foreign.aiokafka_producer``.
+"""aiokafka as a program under test: ``python -m ackproof.workloads.foreign.aiokafka_producer``.
 
 ``AIOKafkaProducer.send`` waits while the batch of its partition is full, so that partitions are
 sent to by a task each: one that nobody leads must not keep the others waiting. What one of them has
@@ -16,7 +16,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from workloads.foreign.protocol import (
+from ackproof.workloads.foreign.protocol import (
     LINE_BYTES_MAX,
     VERSION,
     Abort,

@@ -13,7 +13,7 @@ user's own program nothing is known, and all of it is ``info``.
 
 from collections.abc import Mapping
 
-from history.schema import SendType
+from ackproof.history.schema import SendType
 
 _METADATA = "the topic's metadata are waited for before the record is queued"
 

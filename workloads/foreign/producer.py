@@ -1,5 +1,5 @@
 """The producer of one cell whose client is a program under test:
-``python -m workloads.foreign.producer SPEC.json``.
+``python -m ackproof.workloads.foreign.producer SPEC.json``.
 
 It does for the program what :mod:`workloads.producing.producer` does for librdkafka: draws the
 records, in the same pace and the same turns, and records each: an ``invoke`` when its line is
@@ -24,11 +24,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from history.schema import SendType
-from workloads.foreign.outcomes import of_refusal
-from workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
-from workloads.foreign.properties import delivery_timeout_ms, producer_properties
-from workloads.foreign.protocol import (
+from ackproof.history.schema import SendType
+from ackproof.workloads.foreign.outcomes import of_refusal
+from ackproof.workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
+from ackproof.workloads.foreign.properties import delivery_timeout_ms, producer_properties
+from ackproof.workloads.foreign.protocol import (
     Acked,
     Done,
     Failed,
@@ -42,12 +42,12 @@ from workloads.foreign.protocol import (
     encode_command,
     send_line,
 )
-from workloads.process import main
-from workloads.producing.outcomes import TIMED_OUT
-from workloads.producing.recorder import SendRecorder
-from workloads.producing.sending import Keep, encoder, recording
-from workloads.producing.turns import Turns
-from workloads.spec import ForeignProducerSpec, load
+from ackproof.workloads.process import main
+from ackproof.workloads.producing.outcomes import TIMED_OUT
+from ackproof.workloads.producing.recorder import SendRecorder
+from ackproof.workloads.producing.sending import Keep, encoder, recording
+from ackproof.workloads.producing.turns import Turns
+from ackproof.workloads.spec import ForeignProducerSpec, load
 
 WAITING_MAX = 100_000
 """Records without an outcome: librdkafka's ``queue.buffering.max.messages``."""

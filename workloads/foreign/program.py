@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from workloads.foreign.protocol import (
+from ackproof.workloads.foreign.protocol import (
     LINE_BYTES_MAX,
     VERSION,
     Command,
@@ -31,8 +31,8 @@ from workloads.foreign.protocol import (
     decode_saying,
     encode_command,
 )
-from workloads.process import ClientFailed
-from workloads.spec import SpecificationError
+from ackproof.workloads.process import ClientFailed
+from ackproof.workloads.spec import SpecificationError
 
 READY_S = 60.0
 """How long it may take until it is ready."""

@@ -13,8 +13,8 @@ not know.
 
 from collections.abc import Callable, Mapping
 
-from history.cell import Value, as_text, is_program
-from workloads.configuration import PRODUCER_DEFAULTS, RESERVED
+from ackproof.history.cell import Value, as_text, is_program
+from ackproof.workloads.configuration import PRODUCER_DEFAULTS, RESERVED
 
 DELIVERY_TIMEOUT = "delivery.timeout.ms"
 

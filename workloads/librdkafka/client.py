@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaError
 
-from workloads.librdkafka import library as lib
-from workloads.librdkafka.library import library
-from workloads.process import note_error
-from workloads.spec import Config, SpecificationError
+from ackproof.workloads.librdkafka import library as lib
+from ackproof.workloads.librdkafka.library import library
+from ackproof.workloads.process import note_error
+from ackproof.workloads.spec import Config, SpecificationError
 
 
 class Client:

@@ -10,15 +10,15 @@ import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
-from workloads.consuming.polled import NOTHING, Polled
-from workloads.librdkafka import library as lib
-from workloads.librdkafka.client import Client
-from workloads.librdkafka.destroying import destroy
-from workloads.librdkafka.library import library
-from workloads.librdkafka.memory import Pointers
-from workloads.librdkafka.messages import polled_of
-from workloads.process import ClientFailed, note_error
-from workloads.spec import Config, SpecificationError
+from ackproof.workloads.consuming.polled import NOTHING, Polled
+from ackproof.workloads.librdkafka import library as lib
+from ackproof.workloads.librdkafka.client import Client
+from ackproof.workloads.librdkafka.destroying import destroy
+from ackproof.workloads.librdkafka.library import library
+from ackproof.workloads.librdkafka.memory import Pointers
+from ackproof.workloads.librdkafka.messages import polled_of
+from ackproof.workloads.process import ClientFailed, note_error
+from ackproof.workloads.spec import Config, SpecificationError
 
 REST_S = 0.01
 """So long, and no longer, it is waited for the rest of what has come so fast that the last time it

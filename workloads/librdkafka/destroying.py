@@ -11,8 +11,8 @@ from functools import cache
 
 import numpy as np
 
-from workloads.librdkafka.library import library
-from workloads.librdkafka.memory import Pointers
+from ackproof.workloads.librdkafka.library import library
+from ackproof.workloads.librdkafka.memory import Pointers
 
 
 def destroy(client: int | None, messages: Pointers) -> None:

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.librdkafka.library import MESSAGE, Message, library
-from workloads.librdkafka.memory import Pointers
+from ackproof.workloads.librdkafka.library import MESSAGE, Message, library
+from ackproof.workloads.librdkafka.memory import Pointers
 
 _PUBLIC = MESSAGE.itemsize // 4
 _LOOKED_AT = 128

@@ -13,7 +13,7 @@ import confluent_kafka
 import numpy as np
 from confluent_kafka import cimpl
 
-from workloads.process import ClientFailed
+from ackproof.workloads.process import ClientFailed
 
 MAPS = Path("/proc/self/maps")
 

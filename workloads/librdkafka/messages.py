@@ -8,11 +8,11 @@ import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
-from history.values import Given
-from workloads.consuming.polled import Failure, Polled, Records
-from workloads.librdkafka.epochs import epochs_of, with_epoch
-from workloads.librdkafka.library import MESSAGE, library
-from workloads.librdkafka.memory import Pointers, gathered
+from ackproof.history.values import Given
+from ackproof.workloads.consuming.polled import Failure, Polled, Records
+from ackproof.workloads.librdkafka.epochs import epochs_of, with_epoch
+from ackproof.workloads.librdkafka.library import MESSAGE, library
+from ackproof.workloads.librdkafka.memory import Pointers, gathered
 
 GATHERED_BYTES_MAX = 4096
 """A value of more is copied by itself: then that costs no more. (And numpy has no array whose bytes

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.librdkafka.library import library
+from ackproof.workloads.librdkafka.library import library
 
 BY_KEY = (
     *("consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a", "fnv1a_random"),

@@ -7,15 +7,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from history.payload import Encoder
-from history.values import Values
-from workloads.librdkafka import library as lib
-from workloads.librdkafka.client import Client
-from workloads.librdkafka.library import MESSAGE, Message, library
-from workloads.librdkafka.messages import Reports, reports_of
-from workloads.producing.keys import Keys
-from workloads.producing.unresolved import FEW
-from workloads.spec import Config, SpecificationError
+from ackproof.history.payload import Encoder
+from ackproof.history.values import Values
+from ackproof.workloads.librdkafka import library as lib
+from ackproof.workloads.librdkafka.client import Client
+from ackproof.workloads.librdkafka.library import MESSAGE, Message, library
+from ackproof.workloads.librdkafka.messages import Reports, reports_of
+from ackproof.workloads.producing.keys import Keys
+from ackproof.workloads.producing.unresolved import FEW
+from ackproof.workloads.spec import Config, SpecificationError
 
 ROWS_MAX = 1_000
 BLOCK_BYTES = 4 << 20

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.librdkafka.library import UNASSIGNED
-from workloads.librdkafka.partitioners import BY_KEY, partitions_of
-from workloads.spec import SpecificationError
+from ackproof.workloads.librdkafka.library import UNASSIGNED
+from ackproof.workloads.librdkafka.partitioners import BY_KEY, partitions_of
+from ackproof.workloads.spec import SpecificationError
 
 Integers = NDArray[np.int64]
 

@@ -29,7 +29,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
-from history.schema import SendType
+from ackproof.history.schema import SendType
 
 TIMED_OUT = "_TIMED_OUT"
 """The error of whatever had no outcome in time: librdkafka's, and told of other libraries, too."""

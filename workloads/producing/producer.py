@@ -1,4 +1,4 @@
-"""The producer of one cell: ``python -m workloads.producing.producer SPEC.json``.
+"""The producer of one cell: ``python -m ackproof.workloads.producing.producer SPEC.json``.
 
 At a rate it sends in an open loop (``workloads.producing.pacer``): how much is sent does not depend
 on how fast it is acknowledged. Partitions take turns (``workloads.producing.turns``); the share of
@@ -26,19 +26,19 @@ from pathlib import Path
 import numpy as np
 from confluent_kafka import KafkaError
 
-from history.sessions import NO_BROKERS, SESSIONS_MAX, session_number
-from workloads.configuration import PARTITIONER, producer_properties
-from workloads.known_brokers import KnownBrokers
-from workloads.librdkafka.messages import Reports
-from workloads.librdkafka.producer import BatchProducer
-from workloads.process import ClientFailed, main
-from workloads.producing.keys import keys_of
-from workloads.producing.outcomes import TIMED_OUT, of_refusal
-from workloads.producing.recorder import SendRecorder
-from workloads.producing.reports import record
-from workloads.producing.sending import Keep, encoder, recording
-from workloads.producing.turns import Turns
-from workloads.spec import Config, ProducerSpec, load
+from ackproof.history.sessions import NO_BROKERS, SESSIONS_MAX, session_number
+from ackproof.workloads.configuration import PARTITIONER, producer_properties
+from ackproof.workloads.known_brokers import KnownBrokers
+from ackproof.workloads.librdkafka.messages import Reports
+from ackproof.workloads.librdkafka.producer import BatchProducer
+from ackproof.workloads.process import ClientFailed, main
+from ackproof.workloads.producing.keys import keys_of
+from ackproof.workloads.producing.outcomes import TIMED_OUT, of_refusal
+from ackproof.workloads.producing.recorder import SendRecorder
+from ackproof.workloads.producing.reports import record
+from ackproof.workloads.producing.sending import Keep, encoder, recording
+from ackproof.workloads.producing.turns import Turns
+from ackproof.workloads.spec import Config, ProducerSpec, load
 
 POLL_SECONDS_MIN = 0.002
 """Tokens of this long are sent in one go; librdkafka polls in whole milliseconds."""

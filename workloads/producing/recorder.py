@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from history.columns import Many
-from history.schema import SendType
-from history.sessions import LIBRARY
-from history.writer import PartitionedWriter
-from workloads.producing.unresolved import FEW, Unresolved
-from workloads.spec import ProducerSpec
+from ackproof.history.columns import Many
+from ackproof.history.schema import SendType
+from ackproof.history.sessions import LIBRARY
+from ackproof.history.writer import PartitionedWriter
+from ackproof.workloads.producing.unresolved import FEW, Unresolved
+from ackproof.workloads.spec import ProducerSpec
 
 _NS_PER_S = 1_000_000_000
 _INVOKE = SendType.INVOKE

@@ -11,11 +11,11 @@ import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
-from history.schema import SendType
-from workloads.librdkafka.messages import Reports
-from workloads.producing.outcomes import of_report
-from workloads.producing.recorder import SendRecorder
-from workloads.producing.unresolved import FEW
+from ackproof.history.schema import SendType
+from ackproof.workloads.librdkafka.messages import Reports
+from ackproof.workloads.producing.outcomes import of_report
+from ackproof.workloads.producing.recorder import SendRecorder
+from ackproof.workloads.producing.unresolved import FEW
 
 _log = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from history.payload import Encoder
-from history.writer import PartitionedWriter
-from workloads.producing.recorder import SendRecorder
-from workloads.progress import Progress
-from workloads.spec import ProducerSpec, SpecificationError
+from ackproof.history.payload import Encoder
+from ackproof.history.writer import PartitionedWriter
+from ackproof.workloads.producing.recorder import SendRecorder
+from ackproof.workloads.progress import Progress
+from ackproof.workloads.spec import ProducerSpec, SpecificationError
 
 Keep = Callable[[float], None]
 """To be called several times a second, with the time of a clock that only goes forward, in seconds:

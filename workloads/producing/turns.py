@@ -15,10 +15,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.producing.pacer import BACKLOG_SECONDS, FlatOut, Pace, Pacer
-from workloads.producing.recorder import SendRecorder
-from workloads.producing.unresolved import FEW
-from workloads.spec import ProducerSpec
+from ackproof.workloads.producing.pacer import BACKLOG_SECONDS, FlatOut, Pace, Pacer
+from ackproof.workloads.producing.recorder import SendRecorder
+from ackproof.workloads.producing.unresolved import FEW
+from ackproof.workloads.spec import ProducerSpec
 
 TURNS_MAX = 1_000
 """At once; then the client library is listened to."""

@@ -22,14 +22,14 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from history import reader
-from history.names import PARTITIONED, Stem, parse
-from history.schema import READS, TABLES
-from history.writer import TableWriter
-from workloads.process import ClientFailed
-from workloads.reading_back.crash import crashed
-from workloads.reading_back.partition_read import PartitionRead
-from workloads.spec import FINAL_READ, FinalReadSpec, TopicSpec
+from ackproof.history import reader
+from ackproof.history.names import PARTITIONED, Stem, parse
+from ackproof.history.schema import READS, TABLES
+from ackproof.history.writer import TableWriter
+from ackproof.workloads.process import ClientFailed
+from ackproof.workloads.reading_back.crash import crashed
+from ackproof.workloads.reading_back.partition_read import PartitionRead
+from ackproof.workloads.spec import FINAL_READ, FinalReadSpec, TopicSpec
 
 _LEAST_S = 0.1
 _LOOK_S = 0.1

@@ -3,7 +3,7 @@
 import signal
 from dataclasses import replace
 
-from workloads.interface import Client
+from ackproof.workloads.interface import Client
 
 _SIGNALS = frozenset({signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV})
 """By which a process ends that nobody has killed."""

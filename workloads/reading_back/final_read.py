@@ -1,9 +1,9 @@
 """The final read: every partition from its start to its end, into ``log`` and ``reads``.
 
-``python -m workloads.reading_back.final_read SPEC.json``. One consumer reads all partitions at
-once; librdkafka fetches from every broker in a thread of its own. Partitions are assigned with the
-offset to start at, so that no group coordinator is needed; confluent-kafka insists on a
-``group.id``, and nothing is ever committed to it.
+``python -m ackproof.workloads.reading_back.final_read SPEC.json``. One consumer reads all
+partitions at once; librdkafka fetches from every broker in a thread of its own. Partitions are
+assigned with the offset to start at, so that no group coordinator is needed; confluent-kafka
+insists on a ``group.id``, and nothing is ever committed to it.
 
 A partition that could not be read to its end by the deadline is recorded as incomplete, with the
 reason. That is a result, not a failure of the reader: exit status 0.
@@ -21,15 +21,15 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from history.payload import decode
-from history.writer import PartitionedWriter, TableWriter
-from workloads.configuration import connection_of_environment
-from workloads.process import main, note_error
-from workloads.progress import Progress
-from workloads.reading_back import apart
-from workloads.reading_back.bounds import Bounds
-from workloads.reading_back.partition_read import PartitionRead
-from workloads.spec import FINAL_READ, Config, FinalReadSpec, SpecificationError, load
+from ackproof.history.payload import decode
+from ackproof.history.writer import PartitionedWriter, TableWriter
+from ackproof.workloads.configuration import connection_of_environment
+from ackproof.workloads.process import main, note_error
+from ackproof.workloads.progress import Progress
+from ackproof.workloads.reading_back import apart
+from ackproof.workloads.reading_back.bounds import Bounds
+from ackproof.workloads.reading_back.partition_read import PartitionRead
+from ackproof.workloads.spec import FINAL_READ, Config, FinalReadSpec, SpecificationError, load
 
 TABLES = ("log", "reads")
 

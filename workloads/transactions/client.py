@@ -4,8 +4,8 @@ producer, and how one of them fails."""
 from collections.abc import Callable
 from typing import Protocol
 
-from history.schema import SendType
-from workloads.foreign.protocol import Remedy
+from ackproof.history.schema import SendType
+from ackproof.workloads.foreign.protocol import Remedy
 
 Report = Callable[[int, SendType, int | None, str | None], None]
 """Told what became of a record: its sequence number, outcome, offset and error."""

@@ -1,5 +1,5 @@
 """The final read of what was written in transactions:
-``python -m workloads.transactions.final_read SPEC.json``.
+``python -m ackproof.workloads.transactions.final_read SPEC.json``.
 
 Reads everything (``workloads.reading_back.final_read``), then again what is committed, into
 ``committed`` and ``committed_reads``, then fetches what the transformers' groups have committed.
@@ -15,14 +15,18 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from history.transactional import FETCHED, NOTHING_COMMITTED
-from history.writer import PartitionedWriter, TableWriter
-from workloads.process import main, note_error
-from workloads.progress import Progress
-from workloads.reading_back import apart, final_read
-from workloads.reading_back.final_read import FinalReader, connection_of, consumer_properties
-from workloads.spec import FINAL_READ, SpecificationError, TopicSpec, load
-from workloads.transactions.spec import READ_TABLES, TransactionalReadSpec
+from ackproof.history.transactional import FETCHED, NOTHING_COMMITTED
+from ackproof.history.writer import PartitionedWriter, TableWriter
+from ackproof.workloads.process import main, note_error
+from ackproof.workloads.progress import Progress
+from ackproof.workloads.reading_back import apart, final_read
+from ackproof.workloads.reading_back.final_read import (
+    FinalReader,
+    connection_of,
+    consumer_properties,
+)
+from ackproof.workloads.spec import FINAL_READ, SpecificationError, TopicSpec, load
+from ackproof.workloads.transactions.spec import READ_TABLES, TransactionalReadSpec
 
 ASK_S = 2.0
 

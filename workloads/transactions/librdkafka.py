@@ -7,13 +7,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from workloads.bounded import within
-from workloads.foreign.protocol import Remedy
-from workloads.process import note_error
-from workloads.producing.outcomes import TIMED_OUT, of_refusal, of_report
-from workloads.spec import SpecificationError
-from workloads.transactions.client import CallFailed, Report
-from workloads.transactions.spec import TransactionalSpec, session_properties
+from ackproof.workloads.bounded import within
+from ackproof.workloads.foreign.protocol import Remedy
+from ackproof.workloads.process import note_error
+from ackproof.workloads.producing.outcomes import TIMED_OUT, of_refusal, of_report
+from ackproof.workloads.spec import SpecificationError
+from ackproof.workloads.transactions.client import CallFailed, Report
+from ackproof.workloads.transactions.spec import TransactionalSpec, session_properties
 
 PURGE_S = 2.0
 """How long purged records may take to be reported."""

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable
 from enum import Enum, auto
 
-from history.transactional import producer_number
-from workloads.producing.sending import Keep
-from workloads.transactions.recording import TransactionRecorder
-from workloads.transactions.session import PAUSE_S, Session
-from workloads.transactions.spec import TransactionalSpec, TransformerSpec
+from ackproof.history.transactional import producer_number
+from ackproof.workloads.producing.sending import Keep
+from ackproof.workloads.transactions.recording import TransactionRecorder
+from ackproof.workloads.transactions.session import PAUSE_S, Session
+from ackproof.workloads.transactions.spec import TransactionalSpec, TransformerSpec
 
 
 class End(Enum):

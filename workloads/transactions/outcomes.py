@@ -22,8 +22,8 @@ So only what is refused before anything was asked is ``fail`` (:data:`DEFINITE`)
 
 from collections.abc import Mapping
 
-from history.schema import SendType
-from history.transactional import TransactionEvent
+from ackproof.history.schema import SendType
+from ackproof.history.transactional import TransactionEvent
 
 _LOCAL: Mapping[str, str] = {
     "_STATE": "the client's transactional state forbids it; checked before anything is sent",

@@ -1,5 +1,5 @@
 """A producer of one cell that writes in transactions:
-``python -m workloads.transactions.producer SPEC.json``.
+``python -m ackproof.workloads.transactions.producer SPEC.json``.
 
 Sends at a steady rate (``workloads.producing.pacer``), each record to a partition that is drawn. A
 transaction that has the records that were drawn for it is ended as was drawn: committed, aborted,
@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from workloads.process import main
-from workloads.producing.pacer import Pacer
-from workloads.spec import load
-from workloads.transactions.lives import Draws, End, Lives
-from workloads.transactions.recording import recording
-from workloads.transactions.session import Session
-from workloads.transactions.spec import TransactionalSpec
+from ackproof.workloads.process import main
+from ackproof.workloads.producing.pacer import Pacer
+from ackproof.workloads.spec import load
+from ackproof.workloads.transactions.lives import Draws, End, Lives
+from ackproof.workloads.transactions.recording import recording
+from ackproof.workloads.transactions.session import Session
+from ackproof.workloads.transactions.spec import TransactionalSpec
 
 POLL_SECONDS_MIN = 0.002
 POLL_SECONDS_MAX = 0.1

@@ -8,10 +8,10 @@ recorded: see :mod:`workloads.foreign.producer`.
 import time
 from contextlib import suppress
 
-from history.schema import SendType
-from workloads.foreign.outcomes import of_refusal
-from workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
-from workloads.foreign.protocol import (
+from ackproof.history.schema import SendType
+from ackproof.workloads.foreign.outcomes import of_refusal
+from ackproof.workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
+from ackproof.workloads.foreign.protocol import (
     Abort,
     Acked,
     Begin,
@@ -30,9 +30,9 @@ from workloads.foreign.protocol import (
     encode_command,
     send_line,
 )
-from workloads.producing.outcomes import TIMED_OUT
-from workloads.transactions.client import CallFailed, Report
-from workloads.transactions.spec import TransactionalSpec, program_properties
+from ackproof.workloads.producing.outcomes import TIMED_OUT
+from ackproof.workloads.transactions.client import CallFailed, Report
+from ackproof.workloads.transactions.spec import TransactionalSpec, program_properties
 
 ANSWER_S = 10.0
 """How much longer than it was told a call may take, before its program counts as one that hangs."""

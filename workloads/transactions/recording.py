@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from history.payload import Identity
-from history.schema import SendType
-from history.transactional import TransactionEvent
-from history.writer import PartitionedWriter, TableWriter
-from workloads.producing.recorder import SendRecorder
-from workloads.producing.sending import Keep
-from workloads.progress import Progress
-from workloads.transactions.spec import TransactionalSpec, TransformerSpec
+from ackproof.history.payload import Identity
+from ackproof.history.schema import SendType
+from ackproof.history.transactional import TransactionEvent
+from ackproof.history.writer import PartitionedWriter, TableWriter
+from ackproof.workloads.producing.recorder import SendRecorder
+from ackproof.workloads.producing.sending import Keep
+from ackproof.workloads.progress import Progress
+from ackproof.workloads.transactions.spec import TransactionalSpec, TransformerSpec
 
 
 class Read(NamedTuple):

@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from history.cell import LIBRDKAFKA
-from history.payload import Encoder
-from history.schema import SendType
-from history.transactional import TransactionEvent
-from workloads.foreign.protocol import Remedy
-from workloads.producing.outcomes import TIMED_OUT
-from workloads.producing.sending import Keep
-from workloads.spec import SpecificationError
-from workloads.transactions.client import CallFailed, Report, TransactionalClient
-from workloads.transactions.librdkafka import LibrdkafkaClient
-from workloads.transactions.outcomes import OFFSETS, of_answer
-from workloads.transactions.program import ProgramClient
-from workloads.transactions.recording import TransactionRecorder
-from workloads.transactions.spec import TransactionalSpec
+from ackproof.history.cell import LIBRDKAFKA
+from ackproof.history.payload import Encoder
+from ackproof.history.schema import SendType
+from ackproof.history.transactional import TransactionEvent
+from ackproof.workloads.foreign.protocol import Remedy
+from ackproof.workloads.producing.outcomes import TIMED_OUT
+from ackproof.workloads.producing.sending import Keep
+from ackproof.workloads.spec import SpecificationError
+from ackproof.workloads.transactions.client import CallFailed, Report, TransactionalClient
+from ackproof.workloads.transactions.librdkafka import LibrdkafkaClient
+from ackproof.workloads.transactions.outcomes import OFFSETS, of_answer
+from ackproof.workloads.transactions.program import ProgramClient
+from ackproof.workloads.transactions.recording import TransactionRecorder
+from ackproof.workloads.transactions.spec import TransactionalSpec
 
 _log = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from history.cell import LIBRDKAFKA
-from workloads.configuration import PRODUCER_DEFAULTS, producer_properties
-from workloads.foreign import properties as foreign
-from workloads.interface import Transactions
-from workloads.spec import Config, ConsumerSpec, FinalReadSpec, ProducerSpec
+from ackproof.history.cell import LIBRDKAFKA
+from ackproof.workloads.configuration import PRODUCER_DEFAULTS, producer_properties
+from ackproof.workloads.foreign import properties as foreign
+from ackproof.workloads.interface import Transactions
+from ackproof.workloads.spec import Config, ConsumerSpec, FinalReadSpec, ProducerSpec
 
 TRANSACTION_TIMEOUT_MS = 10_000
 """``transaction.timeout.ms`` where nobody says: what a client that was killed leaves open holds all

@@ -1,4 +1,4 @@
-"""A transformer of one cell: ``python -m workloads.transactions.transformer SPEC.json``.
+"""A transformer of one cell: ``python -m ackproof.workloads.transactions.transformer SPEC.json``.
 
 Consume, transform, produce (KIP-98): what a poll of its group's member returned is read in one
 transaction, which sends a record for each that a producer sent, to a partition that is drawn, and
@@ -27,17 +27,17 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from history.payload import decode
-from history.transactional import FETCHED, NOTHING_COMMITTED, TRANSFORMERS
-from workloads.configuration import consumer_properties
-from workloads.consuming.polling import consumer_of
-from workloads.process import main, note_error
-from workloads.producing.sending import Keep
-from workloads.spec import Config, load
-from workloads.transactions.lives import Draws, End, Lives
-from workloads.transactions.recording import Read, TransactionRecorder, recording
-from workloads.transactions.session import Session
-from workloads.transactions.spec import TransformerSpec
+from ackproof.history.payload import decode
+from ackproof.history.transactional import FETCHED, NOTHING_COMMITTED, TRANSFORMERS
+from ackproof.workloads.configuration import consumer_properties
+from ackproof.workloads.consuming.polling import consumer_of
+from ackproof.workloads.process import main, note_error
+from ackproof.workloads.producing.sending import Keep
+from ackproof.workloads.spec import Config, load
+from ackproof.workloads.transactions.lives import Draws, End, Lives
+from ackproof.workloads.transactions.recording import Read, TransactionRecorder, recording
+from ackproof.workloads.transactions.session import Session
+from ackproof.workloads.transactions.spec import TransformerSpec
 
 WAIT_S = 0.1
 """How long a poll waits."""

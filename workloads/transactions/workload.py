@@ -4,14 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle, islice
 
-from history.cell import Cell
-from history.manifest import PlannedWriter
-from history.names import PARTITIONED
-from workloads.configuration import connection_properties, producer_config
-from workloads.interface import NO_COMEBACKS, Client, Load, Place, Role
-from workloads.produce import Produce, written_at
-from workloads.spec import FINAL_READ, producer_of, reader_of
-from workloads.transactions.spec import READ_TABLES, drawn, transformer_of, transformers_group
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedWriter
+from ackproof.history.names import PARTITIONED
+from ackproof.workloads.configuration import connection_properties, producer_config
+from ackproof.workloads.interface import NO_COMEBACKS, Client, Load, Place, Role
+from ackproof.workloads.produce import Produce, written_at
+from ackproof.workloads.spec import FINAL_READ, producer_of, reader_of
+from ackproof.workloads.transactions.spec import (
+    READ_TABLES,
+    drawn,
+    transformer_of,
+    transformers_group,
+)
 
 _SENT = ("sends", "transactions")
 
@@ -119,7 +124,7 @@ class Transactions:
         groups = {cell.topic: transformers_group(cell.topic) for cell in cells}
         return replace(
             plain,
-            module="workloads.transactions.final_read",
+            module="ackproof.workloads.transactions.final_read",
             specification={**plain.specification, "groups": groups},
         )
 
@@ -131,7 +136,7 @@ def _transformers(load: Load) -> int:
 def _transactional(producer: Client, draws: Mapping[str, object]) -> Client:
     return replace(
         producer,
-        module="workloads.transactions.producer",
+        module="ackproof.workloads.transactions.producer",
         specification={**producer.specification, **draws},
     )
 
@@ -154,7 +159,7 @@ def _transformer(
         producer,
         name=name,
         node=place.node,
-        module="workloads.transactions.transformer",
+        module="ackproof.workloads.transactions.transformer",
         specification={**given, "group": transformers_group(cell.topic), "reader": reader},
     )
 

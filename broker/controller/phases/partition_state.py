@@ -7,7 +7,7 @@ leader, Offline while it has none. The table is Kafka's (``PartitionStateMachine
 import enum
 from collections.abc import Mapping
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 
 
 class PartitionPhase(enum.Enum):

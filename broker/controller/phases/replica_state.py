@@ -8,8 +8,8 @@ table is Kafka's (``ReplicaStateMachine.scala``).
 import enum
 from collections.abc import Iterator, Mapping
 
-from broker.controller.phases.partition_state import IllegalTransition
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.phases.partition_state import IllegalTransition
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class ReplicaPhase(enum.Enum):

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from broker.controller.context import Context
-from broker.controller.events import Effect, Failed, StateWrite, WriteStates
-from broker.controller.requests.request_batch import RequestBatch
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import Effect, Failed, StateWrite, WriteStates
+from ackproof.broker.controller.requests.request_batch import RequestBatch
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class Outbox:

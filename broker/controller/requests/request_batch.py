@@ -7,24 +7,29 @@ then of replicas to stop (StopReplica), as with Kafka's ``ControllerBrokerReques
 from collections import defaultdict
 from collections.abc import Iterable
 
-from broker.controller.cluster import SECURITY_PROTOCOLS, BrokerInfo, Endpoint, PartitionState
-from broker.controller.context import Context
-from broker.controller.events import Send
-from broker.controller.phases.replica_state import ReplicaPhase
-from broker.types import LEADER_DURING_DELETE, BrokerId, LeaderEpoch, TopicPartition
-from broker.wire.interbroker import LEADER_AND_ISR_FULL, LEADER_AND_ISR_INCREMENTAL
-from broker.wire.messages.leader_and_isr import (
+from ackproof.broker.controller.cluster import (
+    SECURITY_PROTOCOLS,
+    BrokerInfo,
+    Endpoint,
+    PartitionState,
+)
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import Send
+from ackproof.broker.controller.phases.replica_state import ReplicaPhase
+from ackproof.broker.types import LEADER_DURING_DELETE, BrokerId, LeaderEpoch, TopicPartition
+from ackproof.broker.wire.interbroker import LEADER_AND_ISR_FULL, LEADER_AND_ISR_INCREMENTAL
+from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
-from broker.wire.messages.stop_replica import (
+from ackproof.broker.wire.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from broker.wire.messages.update_metadata import (
+from ackproof.broker.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,

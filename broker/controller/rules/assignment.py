@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 
-from broker.types import BrokerId
+from ackproof.broker.types import BrokerId
 
 
 class InvalidReplicationFactor(ValueError):

@@ -18,8 +18,8 @@ Pure rules, Kafka's own (``PartitionLeaderElectionAlgorithms``, ``ReplicaStateMa
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from broker.controller.cluster import PartitionState
-from broker.types import NO_LEADER, BrokerId
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.types import NO_LEADER, BrokerId
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ should be. So repeated, late or reordered events do no harm.
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from broker.controller.cluster import PartitionState, ReplicaAssignment
-from broker.controller.context import Context
-from broker.controller.events import StateWrite
-from broker.controller.intent import Intent
-from broker.controller.rules.election import Choice, choose, first_leader
-from broker.controller.rules.suspicion import suspects, who_may_have_joined
-from broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
+from ackproof.broker.controller.cluster import PartitionState, ReplicaAssignment
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import StateWrite
+from ackproof.broker.controller.intent import Intent
+from ackproof.broker.controller.rules.election import Choice, choose, first_leader
+from ackproof.broker.controller.rules.suspicion import suspects, who_may_have_joined
+from ackproof.broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 
 FIRST_EPOCH = LeaderEpoch(0)
 

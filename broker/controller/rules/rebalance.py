@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 
-from broker.controller.context import Context
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.context import Context
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 def imbalanced(context: Context, percentage: int) -> list[TopicPartition]:

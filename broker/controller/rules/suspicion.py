@@ -7,10 +7,10 @@ says that it is out of the ISR, or was let in afterwards.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from broker.controller.cluster import LiveBroker, PartitionState
-from broker.controller.events import StateWrite
-from broker.controller.intent import Intent
-from broker.types import NO_LEADER, BrokerId
+from ackproof.broker.controller.cluster import LiveBroker, PartitionState
+from ackproof.broker.controller.events import StateWrite
+from ackproof.broker.controller.intent import Intent
+from ackproof.broker.types import NO_LEADER, BrokerId
 
 Live = Mapping[BrokerId, LiveBroker]
 

@@ -9,7 +9,7 @@ partitions of a topic before the next step: a thousand partitions then take abou
 import enum
 from collections.abc import Generator, Iterable, Mapping
 
-from broker.coordination.administration.admin_steps import (
+from ackproof.broker.coordination.administration.admin_steps import (
     AdminWrite,
     AdminWritten,
     Answer,
@@ -21,9 +21,9 @@ from broker.coordination.administration.admin_steps import (
     TopicNodes,
     Waited,
 )
-from broker.coordination.administration.admin_writes import AdminWrites, Names, Replicas
-from broker.coordination.administration.hold import Hold
-from broker.coordination.events import (
+from ackproof.broker.coordination.administration.admin_writes import AdminWrites, Names, Replicas
+from ackproof.broker.coordination.administration.hold import Hold
+from ackproof.broker.coordination.events import (
     Check,
     CreateTopic,
     Delete,
@@ -33,7 +33,7 @@ from broker.coordination.events import (
     PutAssigned,
     Result,
 )
-from broker.coordination.nodes import (
+from ackproof.broker.coordination.nodes import (
     ADMIN,
     ADMIN_EPOCH,
     ANY_VERSION,
@@ -43,7 +43,7 @@ from broker.coordination.nodes import (
     PartitionView,
     StateChangeRequest,
 )
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 
 
 class Outcome(enum.Enum):

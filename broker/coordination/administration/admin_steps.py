@@ -27,9 +27,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from broker.coordination.events import Lifecycle, Op, Refused, Result
-from broker.coordination.nodes import ABSENT, PartitionView
-from broker.types import BrokerId, TopicPartition, ZkVersion
+from ackproof.broker.coordination.events import Lifecycle, Op, Refused, Result
+from ackproof.broker.coordination.nodes import ABSENT, PartitionView
+from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
-from broker.coordination.administration.admin_steps import (
+from ackproof.broker.coordination.administration.admin_steps import (
     AdminWrite,
     AdminWritten,
     Answer,
@@ -13,8 +13,8 @@ from broker.coordination.administration.admin_steps import (
     Step,
     Waited,
 )
-from broker.coordination.administration.hold import Hold, held
-from broker.coordination.events import (
+from ackproof.broker.coordination.administration.hold import Hold, held
+from ackproof.broker.coordination.events import (
     Dequeue,
     Enqueue,
     Fault,
@@ -24,7 +24,7 @@ from broker.coordination.events import (
     Result,
     Stage,
 )
-from broker.coordination.nodes import (
+from ackproof.broker.coordination.nodes import (
     ABSENT,
     ANY_VERSION,
     Change,
@@ -32,8 +32,8 @@ from broker.coordination.nodes import (
     QueuedRequest,
     StateChangeRequest,
 )
-from broker.coordination.queues.queue import superfluous
-from broker.types import BrokerId, TopicPartition, ZkVersion
+from ackproof.broker.coordination.queues.queue import superfluous
+from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 
 Replicas = tuple[BrokerId, ...]
 Names = dict[BrokerId, set[str]]

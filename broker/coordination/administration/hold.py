@@ -1,8 +1,8 @@
 """A topic in the hands of one admin command (fenced)."""
 
-from broker.coordination.administration.admin_steps import TopicNodes
-from broker.coordination.ops import Op, TakeTopic
-from broker.types import ZkVersion
+from ackproof.broker.coordination.administration.admin_steps import TopicNodes
+from ackproof.broker.coordination.ops import Op, TakeTopic
+from ackproof.broker.types import ZkVersion
 
 
 class Hold:

@@ -8,7 +8,7 @@ document's leader does in ZooKeeper. :meth:`Leading.act` does what is due, one t
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.coordination.events import (
+from ackproof.broker.coordination.events import (
     Check,
     Delete,
     Progress,
@@ -17,10 +17,10 @@ from broker.coordination.events import (
     WatchProgress,
     Written,
 )
-from broker.coordination.hosting.reassignment import reassignment
-from broker.coordination.nodes import ANY_VERSION, Kind, Node, PartitionView
-from broker.replication.epochs import UNKNOWN_OFFSET
-from broker.replication.events import (
+from ackproof.broker.coordination.hosting.reassignment import reassignment
+from ackproof.broker.coordination.nodes import ANY_VERSION, Kind, Node, PartitionView
+from ackproof.broker.replication.epochs import UNKNOWN_OFFSET
+from ackproof.broker.replication.events import (
     IsrRefused,
     IsrWriteFailed,
     IsrWritten,
@@ -28,10 +28,10 @@ from broker.replication.events import (
     StartServing,
     WriteIsr,
 )
-from broker.types import BrokerId, LeaderEpoch, Millis, Offset, ZkVersion
+from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, Offset, ZkVersion
 
 if TYPE_CHECKING:
-    from broker.coordination.hosting.partition import HostedPartition
+    from ackproof.broker.coordination.hosting.partition import HostedPartition
 
 
 class Leading:

@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.coordination.context import NEVER, NO_SESSION, Context
-from broker.coordination.events import (
+from ackproof.broker.coordination.context import NEVER, NO_SESSION, Context
+from ackproof.broker.coordination.events import (
     Assume,
     Delete,
     Op,
@@ -22,13 +22,13 @@ from broker.coordination.events import (
     WatchProgress,
     Written,
 )
-from broker.coordination.hosting.leading import Leading
-from broker.coordination.hosting.reassignment import RETRY_MS
-from broker.coordination.hosting.unclean import leaving
-from broker.coordination.nodes import ANY_VERSION, Kind, LeaderNode, Node, PartitionView
-from broker.coordination.queues.sending import Requests, Sender
-from broker.replication.events import LeaderAndIsr, Resigned
-from broker.types import (
+from ackproof.broker.coordination.hosting.leading import Leading
+from ackproof.broker.coordination.hosting.reassignment import RETRY_MS
+from ackproof.broker.coordination.hosting.unclean import leaving
+from ackproof.broker.coordination.nodes import ANY_VERSION, Kind, LeaderNode, Node, PartitionView
+from ackproof.broker.coordination.queues.sending import Requests, Sender
+from ackproof.broker.replication.events import LeaderAndIsr, Resigned
+from ackproof.broker.types import (
     NO_CONTROLLER_EPOCH,
     NO_EPOCH,
     BrokerId,

@@ -6,8 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.coordination.events import Check, Delete, Op, PutAssigned, PutIsr, Result, Written
-from broker.coordination.nodes import (
+from ackproof.broker.coordination.events import (
+    Check,
+    Delete,
+    Op,
+    PutAssigned,
+    PutIsr,
+    Result,
+    Written,
+)
+from ackproof.broker.coordination.nodes import (
     ANY_VERSION,
     Change,
     Kind,
@@ -15,11 +23,11 @@ from broker.coordination.nodes import (
     QueuedRequest,
     StateChangeRequest,
 )
-from broker.coordination.queues.sending import Requests
-from broker.types import BrokerId, Millis
+from ackproof.broker.coordination.queues.sending import Requests
+from ackproof.broker.types import BrokerId, Millis
 
 if TYPE_CHECKING:
-    from broker.coordination.hosting.leading import Leading
+    from ackproof.broker.coordination.hosting.leading import Leading
 
 RETRY_MS = 1_000
 """After what was refused: a full queue, an unknown broker."""

@@ -1,10 +1,10 @@
 """After an unclean stop: a replica that may have lost its log's end leaves the ISR (fenced)."""
 
-from broker.coordination.nodes import ANY_VERSION, Change, Kind, Node, PartitionView
-from broker.coordination.nodes import StateChangeRequest as Request
-from broker.coordination.ops import Check, Enqueue, Op, PutIsr
-from broker.coordination.variants import hosting
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.coordination.nodes import ANY_VERSION, Change, Kind, Node, PartitionView
+from ackproof.broker.coordination.nodes import StateChangeRequest as Request
+from ackproof.broker.coordination.ops import Check, Enqueue, Op, PutIsr
+from ackproof.broker.coordination.variants import hosting
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 def leaving(me: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...] | None:

@@ -11,8 +11,8 @@ these until the brokers are started again. Fenced, what was asked last of each p
 
 from collections.abc import Iterable
 
-from broker.coordination.nodes import Change, QueuedRequest
-from broker.types import TopicPartition
+from ackproof.broker.coordination.nodes import Change, QueuedRequest
+from ackproof.broker.types import TopicPartition
 
 
 def superfluous(entries: Iterable[QueuedRequest], *, keeps_all_kinds: bool) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ and closing one that is closed, are nothing.
 from collections import deque
 from collections.abc import Callable
 
-from broker.coordination.context import Context
-from broker.coordination.events import (
+from ackproof.broker.coordination.context import Context
+from ackproof.broker.coordination.events import (
     Dequeue,
     Fault,
     Lifecycle,
@@ -18,8 +18,13 @@ from broker.coordination.events import (
     Stage,
     Written,
 )
-from broker.coordination.nodes import Change, PartitionView, QueuedRequest, StateChangeRequest
-from broker.types import NO_EPOCH, TopicPartition
+from ackproof.broker.coordination.nodes import (
+    Change,
+    PartitionView,
+    QueuedRequest,
+    StateChangeRequest,
+)
+from ackproof.broker.types import NO_EPOCH, TopicPartition
 
 
 class OwnQueue:

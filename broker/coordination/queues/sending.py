@@ -8,8 +8,8 @@ is kept to within what is under way.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from broker.coordination.context import Context
-from broker.coordination.events import (
+from ackproof.broker.coordination.context import Context
+from ackproof.broker.coordination.events import (
     Dequeue,
     Enqueue,
     Fault,
@@ -22,9 +22,9 @@ from broker.coordination.events import (
     Stage,
     Written,
 )
-from broker.coordination.nodes import QueuedRequest, StateChangeRequest
-from broker.coordination.queues.queue import superfluous
-from broker.types import BrokerId
+from ackproof.broker.coordination.nodes import QueuedRequest, StateChangeRequest
+from ackproof.broker.coordination.queues.queue import superfluous
+from ackproof.broker.types import BrokerId
 
 Sent = Callable[[Written], None]
 Requests = tuple[tuple[BrokerId, StateChangeRequest], ...]

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import (
+from ackproof.broker.groups.events import (
     NO_MEMBER_ID,
     Commit,
     DeleteGroup,
@@ -17,13 +17,13 @@ from broker.groups.events import (
     PartitionsDeleted,
     Stored,
 )
-from broker.groups.group import Group
-from broker.groups.offsets import CommittedOffset, key, value
-from broker.groups.pending import Burial, OffsetsDeletion, PendingCommit, PendingRemoval
-from broker.groups.requests.failures import of_offsets
-from broker.groups.state import GroupState
-from broker.types import TopicPartition
-from broker.wire.group_records import GroupMetadataKey, Key, Value
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.offsets import CommittedOffset, key, value
+from ackproof.broker.groups.pending import Burial, OffsetsDeletion, PendingCommit, PendingRemoval
+from ackproof.broker.groups.requests.failures import of_offsets
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.group_records import GroupMetadataKey, Key, Value
 
 CommitStep: TypeAlias = Callable[[Group, Commit], None]
 Partitions: TypeAlias = frozenset[TopicPartition]

@@ -6,13 +6,13 @@ from typing import TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import NO_MEMBER_ID, Join, JoinAnswer, Stored, SyncAnswer
-from broker.groups.group import Group
-from broker.groups.members import Member
-from broker.groups.pending import PendingReturn
-from broker.groups.requests.failures import of_group
-from broker.groups.state import GroupState
-from broker.types import Millis
+from ackproof.broker.groups.events import NO_MEMBER_ID, Join, JoinAnswer, Stored, SyncAnswer
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.members import Member
+from ackproof.broker.groups.pending import PendingReturn
+from ackproof.broker.groups.requests.failures import of_group
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.types import Millis
 
 Rejoin: TypeAlias = Callable[[Group, Join], None]
 

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import (
+from ackproof.broker.groups.events import (
     NO_MEMBER_ID,
     ErrorAnswer,
     Heartbeat,
@@ -17,10 +17,10 @@ from broker.groups.events import (
     Sync,
     SyncAnswer,
 )
-from broker.groups.group import Group
-from broker.groups.pending import PendingAssignments
-from broker.groups.requests.failures import of_group
-from broker.groups.state import GroupState
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.pending import PendingAssignments
+from ackproof.broker.groups.requests.failures import of_group
+from ackproof.broker.groups.state import GroupState
 
 SyncStep: TypeAlias = Callable[[Group, Sync], None]
 

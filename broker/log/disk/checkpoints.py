@@ -18,8 +18,8 @@ from pathlib import Path
 
 from jproperties import Properties
 
-from broker.log.disk.files import Directory
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.types import BrokerId, TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"

@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from broker.log.disk.file_system import REAL, Bytes, FileSystem
-from broker.log.disk.steps import carry_out
+from ackproof.broker.log.disk.file_system import REAL, Bytes, FileSystem
+from ackproof.broker.log.disk.steps import carry_out
 
 TEMPORARY_SUFFIX = ".tmp"
 

@@ -9,13 +9,13 @@ only where the log has one.
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker.log.disk.checkpoints import (
+from ackproof.broker.log.disk.checkpoints import (
     META_PROPERTIES,
     MetaProperties,
     read_meta_properties,
     write_meta_properties,
 )
-from broker.log.disk.files import Directory
+from ackproof.broker.log.disk.files import Directory
 
 
 class ForeignLogDirectory(Exception):

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 
 from crc32c import crc32c
 
-from broker.log.disk.files import Directory
-from broker.log.disk.steps import Steps
-from broker.log.idempotence.producer_state import SEQUENCES, Appended, ProducerState
-from broker.types import Offset, ProducerId
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import Steps
+from ackproof.broker.log.idempotence.producer_state import SEQUENCES, Appended, ProducerState
+from ackproof.broker.types import Offset, ProducerId
 
 SNAPSHOT_SUFFIX = ".snapshot"
 

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker.log.refused import RefusedBatch
-from broker.types import Offset, ProducerId, value
-from broker.wire.batch import RecordBatch
+from ackproof.broker.log.refused import RefusedBatch
+from ackproof.broker.types import Offset, ProducerId, value
+from ackproof.broker.wire.batch import RecordBatch
 
 BATCHES_REMEMBERED = 5
 SEQUENCES = 2**31

@@ -10,11 +10,11 @@ behind it. A snapshot that cannot be read is passed over: the one before, or the
 import logging
 from collections.abc import Callable, Collection, Iterable
 
-from broker.log.disk.files import Directory
-from broker.log.disk.steps import Steps, carry_out
-from broker.log.idempotence.producer_snapshots import CorruptSnapshot, Snapshots, encode
-from broker.log.idempotence.producer_state import ProducerState
-from broker.wire.batch import RecordBatch
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import Steps, carry_out
+from ackproof.broker.log.idempotence.producer_snapshots import CorruptSnapshot, Snapshots, encode
+from ackproof.broker.log.idempotence.producer_state import ProducerState
+from ackproof.broker.wire.batch import RecordBatch
 
 logger = logging.getLogger(__name__)
 

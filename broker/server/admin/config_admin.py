@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import ConfigError
-from broker.dynamic_config import (
+from ackproof.broker.config import ConfigError
+from ackproof.broker.dynamic_config import (
     DYNAMIC,
     Described,
     Layers,
@@ -19,14 +19,14 @@ from broker.dynamic_config import (
     describe_broker,
     describe_topic,
 )
-from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.admin.topic_store import TopicStore
-from broker.server.admin.topics import Refused
-from broker.server.metadata_cache import MetadataCache
-from broker.server.topic_names import is_legal
-from broker.server.zk.config_zk import ALL_BROKERS, ConfigZk, Settings, of_broker, of_topic
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import SessionExpired
+from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.admin.topic_store import TopicStore
+from ackproof.broker.server.admin.topics import Refused
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.topic_names import is_legal
+from ackproof.broker.server.zk.config_zk import ALL_BROKERS, ConfigZk, Settings, of_broker, of_topic
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import SessionExpired
 
 TOPIC = 2
 BROKER = 4

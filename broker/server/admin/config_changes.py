@@ -9,11 +9,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.topic_names import is_legal
-from broker.server.zk.config_zk import ALL_BROKERS, ConfigZk, of_broker
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.types import BrokerId
+from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.topic_names import is_legal
+from ackproof.broker.server.zk.config_zk import ALL_BROKERS, ConfigZk, of_broker
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.types import BrokerId
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ when the broker starts, when a partition comes to it, and when
 import logging
 from collections.abc import Collection, Mapping
 
-from broker.config import BrokerConfig, ConfigError, TopicConfig
-from broker.dynamic_config import DYNAMIC, Layers
-from broker.log.config import LogConfig
-from broker.server.zk import znodes
-from broker.server.zk.config_zk import ALL_BROKERS, ConfigZk, of_broker, of_topic
-from broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.config import BrokerConfig, ConfigError, TopicConfig
+from ackproof.broker.dynamic_config import DYNAMIC, Layers
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.config_zk import ALL_BROKERS, ConfigZk, of_broker, of_topic
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ each broker concerned.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from broker.controller.cluster import TopicAssignment
+from ackproof.broker.controller.cluster import TopicAssignment
 
 
 class TopicStore(Protocol):

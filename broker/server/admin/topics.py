@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig, ConfigError
-from broker.controller.cluster import TopicAssignment
-from broker.controller.rules.assignment import (
+from ackproof.broker.config import BrokerConfig, ConfigError
+from ackproof.broker.controller.cluster import TopicAssignment
+from ackproof.broker.controller.rules.assignment import (
     InvalidReplicationFactor,
     assign_more,
     assign_replicas,
 )
-from broker.server.admin.java_hash import java_hash
-from broker.server.admin.topic_store import TopicStore
-from broker.server.metadata_cache import MetadataCache
-from broker.server.topic_names import is_legal
-from broker.server.zk.kafka_zk import TopicExists, UnknownTopic
-from broker.server.zk.session import SessionExpired
-from broker.types import NO_LEADER, BrokerId
+from ackproof.broker.server.admin.java_hash import java_hash
+from ackproof.broker.server.admin.topic_store import TopicStore
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.topic_names import is_legal
+from ackproof.broker.server.zk.kafka_zk import TopicExists, UnknownTopic
+from ackproof.broker.server.zk.session import SessionExpired
+from ackproof.broker.types import NO_LEADER, BrokerId
 
 Assignment = Mapping[int, tuple[BrokerId, ...]]
 

@@ -4,8 +4,8 @@
 import logging
 from collections.abc import Iterable, Mapping
 
-from broker.controller.cluster import LiveBroker
-from broker.types import BrokerId
+from ackproof.broker.controller.cluster import LiveBroker
+from ackproof.broker.types import BrokerId
 
 logger = logging.getLogger(__name__)
 

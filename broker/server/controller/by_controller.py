@@ -9,25 +9,25 @@ from collections.abc import Callable, Collection, Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
-from broker.controller.context import Context
-from broker.controller.events import Outcome
-from broker.replication.events import WriteIsr
-from broker.server.admin.topic_store import TopicStore
-from broker.server.clock import Clock
-from broker.server.controller.control_fence import ControlFence
-from broker.server.controller.hand_over import hand_over
-from broker.server.controller.isr_changes import IsrChanges
-from broker.server.controller.registration import Registration
-from broker.server.controller.runtime import ControllerRuntime
-from broker.server.coordinator import Outcomes
-from broker.server.metadata_cache import MetadataCache
-from broker.server.replication.partition import Partition
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.server.schedule import Spawn
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.types import BrokerId, TopicPartition
-from broker.wire.messages.controlled_shutdown import (
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import Outcome
+from ackproof.broker.replication.events import WriteIsr
+from ackproof.broker.server.admin.topic_store import TopicStore
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.controller.hand_over import hand_over
+from ackproof.broker.server.controller.isr_changes import IsrChanges
+from ackproof.broker.server.controller.registration import Registration
+from ackproof.broker.server.controller.runtime import ControllerRuntime
+from ackproof.broker.server.coordinator import Outcomes
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.types import BrokerId, TopicPartition
+from ackproof.broker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )

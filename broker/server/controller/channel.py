@@ -10,14 +10,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from broker.controller.events import Request
-from broker.server.controller.state_changes import log_request
-from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.server.schedule import Spawn
-from broker.types import BrokerId
-from broker.wire.messages.leader_and_isr import LeaderAndIsrResponse
-from broker.wire.messages.stop_replica import StopReplicaResponse
-from broker.wire.messages.update_metadata import UpdateMetadataResponse
+from ackproof.broker.controller.events import Request
+from ackproof.broker.server.controller.state_changes import log_request
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
+from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.types import BrokerId
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrResponse
+from ackproof.broker.wire.messages.stop_replica import StopReplicaResponse
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataResponse
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.network.connections import CloseConnection
-from broker.server.replication.roles import Origin
-from broker.types import NO_BROKER_EPOCH, BrokerId, ControllerEpoch
+from ackproof.broker.server.network.connections import CloseConnection
+from ackproof.broker.server.replication.roles import Origin
+from ackproof.broker.types import NO_BROKER_EPOCH, BrokerId, ControllerEpoch
 
 
 class ControlRequest(Protocol):

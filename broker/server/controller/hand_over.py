@@ -10,12 +10,12 @@ import logging
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
-from broker.server.controller.control_fence import ControlFence
-from broker.server.metadata_cache import MetadataCache
-from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.types import NO_LEADER
-from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
+from ackproof.broker.types import NO_LEADER
+from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 logger = logging.getLogger(__name__)
 

@@ -9,15 +9,15 @@ nothing was sent for 60 s.
 import asyncio
 import logging
 
-from broker.replication.events import IsrWriteFailed, IsrWritten, WriteIsr
-from broker.server.clock import Clock
-from broker.server.metrics import meters
-from broker.server.replication.partition import Partition
-from broker.server.schedule import Spawn
-from broker.server.zk.isr_write import IsrWriteOutcome
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import SessionExpired, ZkClosed
-from broker.types import BrokerId, Millis, TopicPartition
+from ackproof.broker.replication.events import IsrWriteFailed, IsrWritten, WriteIsr
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.metrics import meters
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import SessionExpired, ZkClosed
+from ackproof.broker.types import BrokerId, Millis, TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ for dead as soon as it is elected.
 import asyncio
 import contextlib
 
-from broker.config import BrokerConfig
-from broker.controller.cluster import BrokerInfo, Endpoint
-from broker.server.controller.control_fence import ControlFence
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import SessionExpired
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import SessionExpired
 
 
 class Registration:

@@ -21,19 +21,19 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
-from broker.controller import events
-from broker.controller.context import Context
-from broker.server.controller.state_changes import log_tenure
-from broker.server.controller.term import ASKED, OVER, WATCHED, Term
-from broker.server.coordinator import Outcomes
-from broker.server.zk import znodes
-from broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import SessionExpired, ZkClosed
-from broker.server.zk.znodes import MalformedNode
-from broker.types import BrokerId, TopicPartition
-from broker.wire.messages.controlled_shutdown import (
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.controller import events
+from ackproof.broker.controller.context import Context
+from ackproof.broker.server.controller.state_changes import log_tenure
+from ackproof.broker.server.controller.term import ASKED, OVER, WATCHED, Term
+from ackproof.broker.server.coordinator import Outcomes
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import SessionExpired, ZkClosed
+from ackproof.broker.server.zk.znodes import MalformedNode
+from ackproof.broker.types import BrokerId, TopicPartition
+from ackproof.broker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     RemainingPartition,

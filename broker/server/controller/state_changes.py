@@ -11,10 +11,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.events import Request, StateWrite
-from broker.types import BrokerId, ControllerEpoch
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from broker.wire.messages.stop_replica import StopReplicaRequest
+from ackproof.broker.controller.events import Request, StateWrite
+from ackproof.broker.types import BrokerId, ControllerEpoch
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
 
 logger = logging.getLogger("state.change.logger")
 

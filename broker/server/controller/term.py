@@ -15,24 +15,24 @@ from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
-from broker.controller import events
-from broker.controller.cluster import LiveBroker, PartitionState, TopicAssignment
-from broker.controller.context import Context
-from broker.controller.controller import Controller
-from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.controller.broker_changes import log_broker_changes
-from broker.server.controller.channel import Channel, Response
-from broker.server.controller.state_changes import log_tenure, log_write
-from broker.server.metrics import meters
-from broker.server.network.broker_connection import BrokerConnection
-from broker.server.schedule import Spawn
-from broker.server.zk import znodes
-from broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import SessionExpired, ZkClosed
-from broker.types import NO_LEADER, BrokerId, TopicPartition
-from broker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import LiveBroker, PartitionState, TopicAssignment
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.controller.broker_changes import log_broker_changes
+from ackproof.broker.server.controller.channel import Channel, Response
+from ackproof.broker.server.controller.state_changes import log_tenure, log_write
+from ackproof.broker.server.metrics import meters
+from ackproof.broker.server.network.broker_connection import BrokerConnection
+from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import SessionExpired, ZkClosed
+from ackproof.broker.types import NO_LEADER, BrokerId, TopicPartition
+from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 logger = logging.getLogger(__name__)
 

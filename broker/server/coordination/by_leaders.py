@@ -7,35 +7,35 @@ from collections.abc import Collection, Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
-from broker.controller.cluster import BrokerInfo, Endpoint
-from broker.controller.context import Context
-from broker.controller.events import Outcome
-from broker.coordination.administration.admin import Admin
-from broker.coordination.coordinator import Coordinator
-from broker.coordination.events import BrokersRead, IsrAsked, ShutdownAsked
-from broker.coordination.settings import Settings
-from broker.replication.events import WriteIsr
-from broker.server.admin.topic_store import TopicStore
-from broker.server.clock import Clock
-from broker.server.coordination.commands import Commands
-from broker.server.coordination.feeding import Feed
-from broker.server.coordination.hands import Hands
-from broker.server.coordination.led_topics import LedTopics
-from broker.server.coordination.orders import Orders
-from broker.server.coordination.progress import ProgressWatch
-from broker.server.coordination.reading import Reader
-from broker.server.coordination.writing import Writer
-from broker.server.coordination.zk_metadata import ZkMetadata
-from broker.server.coordinator import Outcomes
-from broker.server.metrics import meters
-from broker.server.replication.partition import Partition
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.server.schedule import Spawn
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import SessionExpired
-from broker.types import BrokerId, TopicPartition
-from broker.wire.messages.controlled_shutdown import (
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import Outcome
+from ackproof.broker.coordination.administration.admin import Admin
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.events import BrokersRead, IsrAsked, ShutdownAsked
+from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.replication.events import WriteIsr
+from ackproof.broker.server.admin.topic_store import TopicStore
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.coordination.commands import Commands
+from ackproof.broker.server.coordination.feeding import Feed
+from ackproof.broker.server.coordination.hands import Hands
+from ackproof.broker.server.coordination.led_topics import LedTopics
+from ackproof.broker.server.coordination.orders import Orders
+from ackproof.broker.server.coordination.progress import ProgressWatch
+from ackproof.broker.server.coordination.reading import Reader
+from ackproof.broker.server.coordination.writing import Writer
+from ackproof.broker.server.coordination.zk_metadata import ZkMetadata
+from ackproof.broker.server.coordinator import Outcomes
+from ackproof.broker.server.metrics import meters
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import SessionExpired
+from ackproof.broker.types import BrokerId, TopicPartition
+from ackproof.broker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )

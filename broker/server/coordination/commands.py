@@ -9,13 +9,13 @@ import contextlib
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, TypeVar
 
-from broker.coordination.administration import admin_steps as steps
-from broker.coordination.events import Lifecycle, Refused
-from broker.coordination.nodes import Kind, Node
-from broker.server.coordination import nodes
-from broker.server.coordination.hands import record, refuse
-from broker.server.coordination.reading import Reader
-from broker.server.coordination.writing import Settings, Writer
+from ackproof.broker.coordination.administration import admin_steps as steps
+from ackproof.broker.coordination.events import Lifecycle, Refused
+from ackproof.broker.coordination.nodes import Kind, Node
+from ackproof.broker.server.coordination import nodes
+from ackproof.broker.server.coordination.hands import record, refuse
+from ackproof.broker.server.coordination.reading import Reader
+from ackproof.broker.server.coordination.writing import Settings, Writer
 
 R = TypeVar("R")
 Command = Generator[steps.Step, Any, R]

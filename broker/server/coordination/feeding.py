@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
-from broker.coordination.coordinator import Coordinator
-from broker.coordination.effects import partition_of
-from broker.coordination.events import (
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.effects import partition_of
+from ackproof.broker.coordination.events import (
     Effect,
     Event,
     RegisterBroker,
@@ -24,9 +24,9 @@ from broker.coordination.events import (
     Tick,
     Write,
 )
-from broker.server.clock import Clock
-from broker.server.zk.session import SessionNumber, ZkSession
-from broker.types import Millis, TopicPartition
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.zk.session import SessionNumber, ZkSession
+from ackproof.broker.types import Millis, TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -10,21 +10,27 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.coordination import events
-from broker.log.partition_metadata import InconsistentTopicId
-from broker.replication.events import IsrWriteFailed, IsrWritten
-from broker.server.coordination import nodes
-from broker.server.coordination.feeding import ANY_SESSION
-from broker.server.coordination.progress import ProgressWatch
-from broker.server.coordination.reading import Reader
-from broker.server.coordination.writing import UNKNOWN, Writer
-from broker.server.metrics import meters
-from broker.server.replication.partition import Partition
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.server.replication.roles import BecomeLeaderOrFollower, Origin, StopReplica
-from broker.server.schedule import Spawn
-from broker.server.zk.session import Callback, SessionExpired, SessionNumber, ZkClosed, ZkSession
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.coordination import events
+from ackproof.broker.log.partition_metadata import InconsistentTopicId
+from ackproof.broker.replication.events import IsrWriteFailed, IsrWritten
+from ackproof.broker.server.coordination import nodes
+from ackproof.broker.server.coordination.feeding import ANY_SESSION
+from ackproof.broker.server.coordination.progress import ProgressWatch
+from ackproof.broker.server.coordination.reading import Reader
+from ackproof.broker.server.coordination.writing import UNKNOWN, Writer
+from ackproof.broker.server.metrics import meters
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.server.replication.roles import BecomeLeaderOrFollower, Origin, StopReplica
+from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.server.zk.session import (
+    Callback,
+    SessionExpired,
+    SessionNumber,
+    ZkClosed,
+    ZkSession,
+)
+from ackproof.broker.types import BrokerId, TopicPartition
 
 logger = logging.getLogger(__name__)
 state_change = logging.getLogger("state.change.logger")

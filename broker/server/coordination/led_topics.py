@@ -6,16 +6,16 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.coordination.administration.admin import Admin, Outcome
-from broker.coordination.nodes import PartitionView
-from broker.server.admin.topics import Refused
-from broker.server.coordination.commands import Commands
-from broker.server.coordination.reading import Reader
-from broker.server.schedule import Spawn
-from broker.server.zk.kafka_zk import TopicExists, UnknownTopic
-from broker.server.zk.session import ZkClosed
-from broker.types import BrokerId
+from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
+from ackproof.broker.coordination.administration.admin import Admin, Outcome
+from ackproof.broker.coordination.nodes import PartitionView
+from ackproof.broker.server.admin.topics import Refused
+from ackproof.broker.server.coordination.commands import Commands
+from ackproof.broker.server.coordination.reading import Reader
+from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.server.zk.kafka_zk import TopicExists, UnknownTopic
+from ackproof.broker.server.zk.session import ZkClosed
+from ackproof.broker.types import BrokerId
 
 TIMEOUT_S = 30.0
 """How long a command waits for brokers to do their part. One that is down may never."""

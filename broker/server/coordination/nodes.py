@@ -10,12 +10,12 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
-from broker.coordination.nodes import Change, Kind, Node, StateChangeRequest
-from broker.server.topic_names import is_legal
-from broker.server.zk import znodes
-from broker.server.zk.znodes import TOPICS, MalformedNode, decode, encode
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition
-from broker.wire.uuids import encode_uuid
+from ackproof.broker.coordination.nodes import Change, Kind, Node, StateChangeRequest
+from ackproof.broker.server.topic_names import is_legal
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.znodes import TOPICS, MalformedNode, decode, encode
+from ackproof.broker.types import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition
+from ackproof.broker.wire.uuids import encode_uuid
 
 REASSIGNED: Final = "/brokers/partitions_reassigned"
 STATE: Final = "/brokers/state"

@@ -10,18 +10,25 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.events import Outcome
-from broker.coordination.administration.admin import Admin, Command
-from broker.coordination.administration.admin import Outcome as CommandOutcome
-from broker.coordination.nodes import ADMIN, Change, Kind, Node, PartitionView, StateChangeRequest
-from broker.coordination.ops import Check, Enqueue, PutIsr, RemoveBroker, Result
-from broker.server.coordination.commands import Commands
-from broker.server.coordination.nodes import queue
-from broker.server.coordination.reading import Reader
-from broker.server.coordination.writing import Writer
-from broker.server.coordinator import Outcomes
-from broker.server.topic_names import is_legal
-from broker.types import BrokerId, LeaderEpoch, TopicPartition
+from ackproof.broker.controller.events import Outcome
+from ackproof.broker.coordination.administration.admin import Admin, Command
+from ackproof.broker.coordination.administration.admin import Outcome as CommandOutcome
+from ackproof.broker.coordination.nodes import (
+    ADMIN,
+    Change,
+    Kind,
+    Node,
+    PartitionView,
+    StateChangeRequest,
+)
+from ackproof.broker.coordination.ops import Check, Enqueue, PutIsr, RemoveBroker, Result
+from ackproof.broker.server.coordination.commands import Commands
+from ackproof.broker.server.coordination.nodes import queue
+from ackproof.broker.server.coordination.reading import Reader
+from ackproof.broker.server.coordination.writing import Writer
+from ackproof.broker.server.coordinator import Outcomes
+from ackproof.broker.server.topic_names import is_legal
+from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
 
 LOOK_S = 0.05
 """How often it is looked whether somebody leads."""

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from broker.coordination.events import Progress
-from broker.replication.replica import Role
-from broker.server.replication.partition import Partition
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.types import TopicPartition
+from ackproof.broker.coordination.events import Progress
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.types import TopicPartition
 
 LOOK_S = 0.5
 """How often it is said even if nobody fetches."""

@@ -10,8 +10,8 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from broker.coordination.administration.admin_steps import TopicNodes
-from broker.coordination.nodes import (
+from ackproof.broker.coordination.administration.admin_steps import TopicNodes
+from ackproof.broker.coordination.nodes import (
     ABSENT,
     Assigned,
     IsrNode,
@@ -21,12 +21,12 @@ from broker.coordination.nodes import (
     PartitionView,
     QueuedRequest,
 )
-from broker.server.coordination import nodes
-from broker.server.topic_names import is_legal
-from broker.server.zk import registrations, znodes
-from broker.server.zk.session import Callback, ZkSession
-from broker.server.zk.understood import understood
-from broker.types import BrokerId, TopicPartition, ZkVersion
+from ackproof.broker.server.coordination import nodes
+from ackproof.broker.server.topic_names import is_legal
+from ackproof.broker.server.zk import registrations, znodes
+from ackproof.broker.server.zk.session import Callback, ZkSession
+from ackproof.broker.server.zk.understood import understood
+from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
-from broker.config import BrokerConfig
-from broker.server.coordination import nodes
-from broker.server.zk import znodes
-from broker.server.zk.session import ZkError, ZkSession
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.server.coordination import nodes
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.session import ZkError, ZkSession
 
 COORDINATION = "ackproof.coordination"
 VARIANT = "ackproof.coordination.variant"

@@ -22,12 +22,17 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
-from broker.coordination import events
-from broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node
-from broker.server.coordination import nodes
-from broker.server.zk import znodes
-from broker.server.zk.session import OutcomeUnknown, SessionExpired, SessionNumber, ZkSession
-from broker.types import BrokerId, ZkVersion
+from ackproof.broker.coordination import events
+from ackproof.broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node
+from ackproof.broker.server.coordination import nodes
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.session import (
+    OutcomeUnknown,
+    SessionExpired,
+    SessionNumber,
+    ZkSession,
+)
+from ackproof.broker.types import BrokerId, ZkVersion
 
 GUESSES_MAX: Final = 100
 """So often others may be faster; then the write is refused, which its author can deal with."""

@@ -11,19 +11,19 @@ made again before somebody asks it would never have been away.
 import asyncio
 from collections.abc import Callable, Collection
 
-from broker.config import Listener
-from broker.controller.cluster import LiveBroker
-from broker.coordination.nodes import PartitionView
-from broker.server.coordination.reading import Reader
-from broker.server.metadata_cache import (
+from ackproof.broker.config import Listener
+from ackproof.broker.controller.cluster import LiveBroker
+from ackproof.broker.coordination.nodes import PartitionView
+from ackproof.broker.server.coordination.reading import Reader
+from ackproof.broker.server.metadata_cache import (
     FIRST_UPDATE_S,
     BrokerMetadata,
     MetadataCache,
     PartitionMetadata,
 )
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import Callback
-from broker.types import NO_EPOCH, NO_LEADER, BrokerId, TopicPartition
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import Callback
+from ackproof.broker.types import NO_EPOCH, NO_LEADER, BrokerId, TopicPartition
 
 FRESH_S = 0.1
 """How old an answer may be at least."""

@@ -24,25 +24,25 @@ from typing import Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
-from broker.groups.config import GroupConfig
-from broker.groups.events import Answer, Commit, Heartbeat, Request, Sync, refusal
-from broker.groups.groups import Groups
-from broker.log.partition_log import OffsetOutOfRange
-from broker.replication.replica import Role
-from broker.server.clock import Clock
-from broker.server.groups.log_loading import load
-from broker.server.groups.offsets_topic import OffsetsTopic
-from broker.server.groups.rewrite import SLACK_BYTES, Rewriting
-from broker.server.groups.shard import AreGone, GroupShard, StoreConfig, moment
-from broker.server.groups.turns import Turns
-from broker.server.metadata_cache import MetadataCache
-from broker.server.replication.partition import Partition
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.server.schedule import Spawn
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import LeaderEpoch, TopicPartition
-from broker.wire.batch import CorruptBatch
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import Answer, Commit, Heartbeat, Request, Sync, refusal
+from ackproof.broker.groups.groups import Groups
+from ackproof.broker.log.partition_log import OffsetOutOfRange
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.groups.log_loading import load
+from ackproof.broker.server.groups.offsets_topic import OffsetsTopic
+from ackproof.broker.server.groups.rewrite import SLACK_BYTES, Rewriting
+from ackproof.broker.server.groups.shard import AreGone, GroupShard, StoreConfig, moment
+from ackproof.broker.server.groups.turns import Turns
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import LeaderEpoch, TopicPartition
+from ackproof.broker.wire.batch import CorruptBatch
 
 logger = logging.getLogger(__name__)
 

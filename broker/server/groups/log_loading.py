@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from broker.groups.loading import Loading
-from broker.log.partition_log import PartitionLog
-from broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
-from broker.wire.group_records import MalformedGroupRecord, decode
-from broker.wire.records import records
+from ackproof.broker.groups.loading import Loading
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
+from ackproof.broker.wire.group_records import MalformedGroupRecord, decode
+from ackproof.broker.wire.records import records
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ import logging
 
 from kio.schema.errors import ErrorCode
 
-from broker.replication.events import DeleteRecords
-from broker.server.groups.shard import GroupShard
+from ackproof.broker.replication.events import DeleteRecords
+from ackproof.broker.server.groups.shard import GroupShard
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import (
+from ackproof.broker.groups.events import (
     Answer,
     Event,
     Expire,
@@ -26,14 +26,14 @@ from broker.groups.events import (
     Tick,
     refusal,
 )
-from broker.groups.groups import Groups
-from broker.replication.replica import Role
-from broker.server.clock import Clock
-from broker.server.replication.partition import Partition, Produced, refused
-from broker.types import TopicPartition
-from broker.wire.batch import RecordBatch
-from broker.wire.group_records import Key, Value, encode
-from broker.wire.new_batch import KeyValue, new_batch, split
+from ackproof.broker.groups.groups import Groups
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.replication.partition import Partition, Produced, refused
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import RecordBatch
+from ackproof.broker.wire.group_records import Key, Value, encode
+from ackproof.broker.wire.new_batch import KeyValue, new_batch, split
 
 AreGone: TypeAlias = Callable[[TopicPartition], bool]
 

@@ -12,7 +12,7 @@ its heartbeats say so.
 import asyncio
 from weakref import WeakValueDictionary
 
-from broker.server.network.connections import PEER
+from ackproof.broker.server.network.connections import PEER
 
 
 class Turns:

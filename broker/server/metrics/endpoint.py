@@ -13,8 +13,8 @@ from aiohttp import hdrs, web
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
 
-from broker.server.metrics.meters import REGISTRY
-from broker.server.metrics.snapshot import Snapshot
+from ackproof.broker.server.metrics.meters import REGISTRY
+from ackproof.broker.server.metrics.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

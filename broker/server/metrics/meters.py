@@ -21,9 +21,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from broker.server.metrics.tally import Tallies, Tally, Times, TimesByLabel
-from broker.wire.message import Request, Response
-from broker.wire.messages.fetch import FetchRequest
+from ackproof.broker.server.metrics.tally import Tallies, Tally, Times, TimesByLabel
+from ackproof.broker.wire.message import Request, Response
+from ackproof.broker.wire.messages.fetch import FetchRequest
 
 REGISTRY: Final = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 
 
 class PartitionGauges(NamedTuple):

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from broker.config import Listener
+from ackproof.broker.config import Listener
 
 logger = logging.getLogger(__name__)
 

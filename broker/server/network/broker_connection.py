@@ -11,9 +11,9 @@ import asyncio
 from collections import deque
 from typing import Generic, Protocol, TypeVar, cast
 
-from broker.wire.codec import read_response, write_request
-from broker.wire.framing import BytesLike, FrameBuffer
-from broker.wire.message import Request, Response
+from ackproof.broker.wire.codec import read_response, write_request
+from ackproof.broker.wire.framing import BytesLike, FrameBuffer
+from ackproof.broker.wire.message import Request, Response
 
 SOCKET_REQUEST_MAX_BYTES = 100 * 1024 * 1024
 """Default of ``socket.request.max.bytes``; no frame may be longer."""

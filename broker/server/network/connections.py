@@ -22,16 +22,16 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from broker.config import BrokerConfig, Listener
-from broker.server.network.acceptor import (
+from ackproof.broker.config import BrokerConfig, Listener
+from ackproof.broker.server.network.acceptor import (
     NO_LIMITS,
     ConnectionLimits,
     ConnectionQuotas,
     accept_forever,
     listening_socket,
 )
-from broker.server.schedule import Spawn
-from broker.wire.framing import BytesLike, FrameBuffer, MalformedFrame
+from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.wire.framing import BytesLike, FrameBuffer, MalformedFrame
 
 logger = logging.getLogger(__name__)
 

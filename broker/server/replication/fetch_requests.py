@@ -7,22 +7,27 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias, TypeVar
 
-from broker.config import BrokerConfig
-from broker.replication.events import AskEpoch, FetchFrom
-from broker.server.replication.fetch_session_handler import FetchAsk
-from broker.types import BrokerId, NamedPartition, TopicPartition
-from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from broker.wire.messages.list_offsets import (
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.replication.events import AskEpoch, FetchFrom
+from ackproof.broker.server.replication.fetch_session_handler import FetchAsk
+from ackproof.broker.types import BrokerId, NamedPartition, TopicPartition
+from ackproof.broker.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+from ackproof.broker.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from broker.wire.messages.offset_for_leader_epoch import (
+from ackproof.broker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from broker.wire.reader import uuid_of
+from ackproof.broker.wire.reader import uuid_of
 
 BY_NAME: Final = 11
 BY_ID: Final = 13

@@ -18,16 +18,16 @@ from random import Random
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.metrics.meters import CONSUMER
-from broker.types import Millis, NamedPartition, Offset, TopicIdPartition, TopicPartition
-from broker.wire.messages.fetch import (
+from ackproof.broker.server.metrics.meters import CONSUMER
+from ackproof.broker.types import Millis, NamedPartition, Offset, TopicIdPartition, TopicPartition
+from ackproof.broker.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchTopic,
     ForgottenTopic,
 )
-from broker.wire.writer import uuid_bytes
+from ackproof.broker.wire.writer import uuid_bytes
 
 INVALID_SESSION_ID = 0
 FINAL_EPOCH = -1

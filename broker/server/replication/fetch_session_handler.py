@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.replication.events import FetchFrom
-from broker.server.replication.fetch_session_cache import (
+from ackproof.broker.replication.events import FetchFrom
+from ackproof.broker.server.replication.fetch_session_cache import (
     INITIAL_EPOCH,
     INVALID_SESSION_ID,
     epoch_after,
 )
-from broker.types import NamedPartition, TopicIdPartition
-from broker.wire.messages.fetch import FetchResponse
+from ackproof.broker.types import NamedPartition, TopicIdPartition
+from ackproof.broker.wire.messages.fetch import FetchResponse
 
 
 class FetchAsk(NamedTuple):

@@ -14,21 +14,21 @@ from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig, Listener
-from broker.replication.events import (
+from ackproof.broker.config import BrokerConfig, Listener
+from ackproof.broker.replication.events import (
     AskEpoch,
     EpochEndOffset,
     Fetched,
     FetchFrom,
     FetchOutOfRange,
 )
-from broker.server.clock import Clock
-from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.server.replication import fetch_requests
-from broker.server.replication.fetch_session_cache import name_of
-from broker.server.replication.fetch_session_handler import FetchSessionHandler
-from broker.server.replication.partition import Partition
-from broker.types import (
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
+from ackproof.broker.server.replication import fetch_requests
+from ackproof.broker.server.replication.fetch_session_cache import name_of
+from ackproof.broker.server.replication.fetch_session_handler import FetchSessionHandler
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     BrokerId,
@@ -37,9 +37,9 @@ from broker.types import (
     Offset,
     TopicPartition,
 )
-from broker.wire.batch import CorruptBatch, parse_batches
-from broker.wire.message import Request, Response
-from broker.wire.messages.fetch import PartitionData
+from ackproof.broker.wire.batch import CorruptBatch, parse_batches
+from ackproof.broker.wire.message import Request, Response
+from ackproof.broker.wire.messages.fetch import PartitionData
 
 logger = logging.getLogger(__name__)
 

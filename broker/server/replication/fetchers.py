@@ -2,12 +2,12 @@
 
 import asyncio
 
-from broker.config import BrokerConfig
-from broker.server.clock import Clock
-from broker.server.replication.fetcher import Fetcher, Locate
-from broker.server.replication.partition import Partition
-from broker.server.schedule import Spawn
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.replication.fetcher import Fetcher, Locate
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class Fetchers:

@@ -14,12 +14,12 @@ from typing import NamedTuple, cast
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import TopicConfig
-from broker.log.idempotence.producer_state import Appended
-from broker.log.partition_log import PartitionLog
-from broker.log.refused import RefusedBatch
-from broker.replication.config import ReplicaConfig
-from broker.replication.events import (
+from ackproof.broker.config import TopicConfig
+from ackproof.broker.log.idempotence.producer_state import Appended
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.refused import RefusedBatch
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.events import (
     AdvanceLogStart,
     Append,
     Effect,
@@ -38,12 +38,16 @@ from broker.replication.events import (
     TruncateFully,
     WriteIsr,
 )
-from broker.replication.replica import Replica
-from broker.server.clock import Clock
-from broker.server.metrics.meters import LEADERS_LOST_RECORDS, REPLICATION_BYTES_IN, of_topic
-from broker.server.replication.purgatory import Purgatory
-from broker.server.replication.state_change_log import truncated
-from broker.types import (
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.metrics.meters import (
+    LEADERS_LOST_RECORDS,
+    REPLICATION_BYTES_IN,
+    of_topic,
+)
+from ackproof.broker.server.replication.purgatory import Purgatory
+from ackproof.broker.server.replication.state_change_log import truncated
+from ackproof.broker.types import (
     NO_EPOCH,
     BrokerId,
     ControllerEpoch,
@@ -53,7 +57,7 @@ from broker.types import (
     TopicIdPartition,
     TopicPartition,
 )
-from broker.wire.batch import RecordBatch, TimestampType
+from ackproof.broker.wire.batch import RecordBatch, TimestampType
 
 logger = logging.getLogger(__name__)
 

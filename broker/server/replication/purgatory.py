@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 
 T = TypeVar("T")
 

@@ -18,22 +18,22 @@ from collections.abc import Collection, Iterable, Iterator
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.log.manager import LogManager
-from broker.log.partition_metadata import InconsistentTopicId
-from broker.replication.config import ReplicaConfig
-from broker.replication.events import Event, LeaderAndIsr, Tick
-from broker.replication.replica import LogState, Replica, Role, StaleEpoch
-from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.metadata_cache import MetadataCache
-from broker.server.metrics.meters import forget_topic
-from broker.server.replication.fetchers import Fetchers
-from broker.server.replication.partition import Partition, PartitionContext
-from broker.server.replication.roles import BecomeLeaderOrFollower, Origin, StopReplica
-from broker.server.replication.state_change_log import StateChangeLog
-from broker.server.schedule import carry_out
-from broker.server.topic_names import is_legal
-from broker.types import NO_EPOCH, NamedPartition, Offset, TopicIdPartition, TopicPartition
+from ackproof.broker.config import BrokerConfig, TopicConfig
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_metadata import InconsistentTopicId
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.events import Event, LeaderAndIsr, Tick
+from ackproof.broker.replication.replica import LogState, Replica, Role, StaleEpoch
+from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.metrics.meters import forget_topic
+from ackproof.broker.server.replication.fetchers import Fetchers
+from ackproof.broker.server.replication.partition import Partition, PartitionContext
+from ackproof.broker.server.replication.roles import BecomeLeaderOrFollower, Origin, StopReplica
+from ackproof.broker.server.replication.state_change_log import StateChangeLog
+from ackproof.broker.server.schedule import carry_out
+from ackproof.broker.server.topic_names import is_legal
+from ackproof.broker.types import NO_EPOCH, NamedPartition, Offset, TopicIdPartition, TopicPartition
 
 Errors = dict[TopicPartition, ErrorCode]
 

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.types import (
+from ackproof.broker.types import (
     NO_CONTROLLER_EPOCH,
     NO_EPOCH,
     BrokerId,

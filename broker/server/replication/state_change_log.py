@@ -7,10 +7,10 @@ was received and when it was completed (the lifecycle of the replication design 
 import json
 import logging
 
-from broker.replication.events import EpochEndOffset, Event, FetchOutOfRange, LeaderAndIsr
-from broker.replication.replica import Replica
-from broker.server.replication.roles import Origin
-from broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
+from ackproof.broker.replication.events import EpochEndOffset, Event, FetchOutOfRange, LeaderAndIsr
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.server.replication.roles import Origin
+from ackproof.broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 
 logger = logging.getLogger("state.change.logger")
 

@@ -13,11 +13,11 @@ from typing import Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.admin.config_admin import Change
-from broker.server.admin.topics import Refused
-from broker.server.requests.context import Context
-from broker.server.zk.config_zk import Settings
-from broker.wire.messages.alter_configs import (
+from ackproof.broker.server.admin.config_admin import Change
+from ackproof.broker.server.admin.topics import Refused
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.zk.config_zk import Settings
+from ackproof.broker.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,

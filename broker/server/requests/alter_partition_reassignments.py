@@ -9,11 +9,11 @@ import asyncio
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.coordinator import Outcomes
-from broker.server.requests.by_topic import by_topic
-from broker.server.requests.context import Context
-from broker.types import BrokerId, TopicPartition
-from broker.wire.messages.alter_partition_reassignments import (
+from ackproof.broker.server.coordinator import Outcomes
+from ackproof.broker.server.requests.by_topic import by_topic
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import BrokerId, TopicPartition
+from ackproof.broker.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.requests.context import Context
-from broker.wire.messages.api_versions import (
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,

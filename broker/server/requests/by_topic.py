@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ since offsets are given out by that number.
 
 from kio.schema.errors import ErrorCode
 
-from broker.wire.batch import (
+from ackproof.broker.wire.batch import (
     HEADER_BYTES,
     MAGIC,
     Compression,
@@ -17,7 +17,7 @@ from broker.wire.batch import (
     RecordBatch,
     parse_batches,
 )
-from broker.wire.framing import BytesLike
+from ackproof.broker.wire.framing import BytesLike
 
 MAGIC_AT = 16
 """Where a batch, like the older formats' messages, has its magic."""

@@ -4,18 +4,18 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from broker.config import BrokerConfig
-from broker.server.admin.config_admin import ConfigAdmin
-from broker.server.admin.topics import Topics
-from broker.server.clock import Clock
-from broker.server.controller.control_fence import ControlFence
-from broker.server.coordinator import Coordinator
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.server.metadata_cache import MetadataCache
-from broker.server.replication.fetch_session_cache import FetchSessionCache
-from broker.server.replication.purgatory import Purgatory
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.server.zk.producer_ids import ProducerIds
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.server.admin.config_admin import ConfigAdmin
+from ackproof.broker.server.admin.topics import Topics
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.coordinator import Coordinator
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
+from ackproof.broker.server.replication.purgatory import Purgatory
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.server.zk.producer_ids import ProducerIds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

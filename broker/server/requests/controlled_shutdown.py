@@ -6,8 +6,8 @@ partitions that stay; elsewhere NOT_CONTROLLER.
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.requests.context import Context
-from broker.wire.messages.controlled_shutdown import (
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )

@@ -10,10 +10,10 @@ import asyncio
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.admin.topics import Refused
-from broker.server.requests.context import Context
-from broker.types import BrokerId
-from broker.wire.messages.create_partitions import (
+from ackproof.broker.server.admin.topics import Refused
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import BrokerId
+from ackproof.broker.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,

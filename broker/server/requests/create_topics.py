@@ -12,10 +12,10 @@ import asyncio
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.admin.topics import Refused, TopicSpec
-from broker.server.requests.context import Context
-from broker.server.topic_names import CLUSTER_METADATA_TOPIC
-from broker.wire.messages.create_topics import (
+from ackproof.broker.server.admin.topics import Refused, TopicSpec
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.topic_names import CLUSTER_METADATA_TOPIC
+from ackproof.broker.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,

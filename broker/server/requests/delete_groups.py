@@ -8,9 +8,9 @@ v2 flexible.
 
 import asyncio
 
-from broker.groups.events import DeleteGroup, ErrorAnswer
-from broker.server.requests.context import Context
-from broker.wire.messages.delete_groups import (
+from ackproof.broker.groups.events import DeleteGroup, ErrorAnswer
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,

@@ -11,12 +11,12 @@ v2 flexible.
 
 from kio.schema.errors import ErrorCode
 
-from broker.replication.events import DeleteRecords
-from broker.server.replication.partition import Partition
-from broker.server.requests.context import Context
-from broker.server.topic_names import is_internal
-from broker.types import NO_OFFSET, Offset, TopicPartition
-from broker.wire.messages.delete_records import (
+from ackproof.broker.replication.events import DeleteRecords
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.topic_names import is_internal
+from ackproof.broker.types import NO_OFFSET, Offset, TopicPartition
+from ackproof.broker.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,

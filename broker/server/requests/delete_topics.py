@@ -13,9 +13,9 @@ import asyncio
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.admin.topics import Refused
-from broker.server.requests.context import Context
-from broker.wire.messages.delete_topics import (
+from ackproof.broker.server.admin.topics import Refused
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,

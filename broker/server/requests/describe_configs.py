@@ -9,10 +9,10 @@ import asyncio
 
 from kio.schema.errors import ErrorCode
 
-from broker.dynamic_config import Described, text
-from broker.server.admin.topics import Refused
-from broker.server.requests.context import Context
-from broker.wire.messages.describe_configs import (
+from ackproof.broker.dynamic_config import Described, text
+from ackproof.broker.server.admin.topics import Refused
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,

@@ -9,11 +9,11 @@ v4 group_instance_id, v5 flexible.
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.group import Group
-from broker.groups.members import Member
-from broker.groups.state import GroupState
-from broker.server.requests.context import Context
-from broker.wire.messages.describe_groups import (
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.members import Member
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.replication.partition import Partition
-from broker.server.requests.context import Context
-from broker.types import TopicPartition
-from broker.wire.messages.describe_log_dirs import (
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

@@ -4,19 +4,19 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from time import perf_counter
 
-from broker.server.metrics import meters
-from broker.server.network.connections import CloseConnection, Frame, Later, Reply
-from broker.server.requests import api_versions
-from broker.server.requests.context import Context
-from broker.server.requests.table import APIS, TO_THEIR_END, Started, readable
-from broker.wire.codec import (
+from ackproof.broker.server.metrics import meters
+from ackproof.broker.server.network.connections import CloseConnection, Frame, Later, Reply
+from ackproof.broker.server.requests import api_versions
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.requests.table import APIS, TO_THEIR_END, Started, readable
+from ackproof.broker.wire.codec import (
     MalformedRequest,
     UnsupportedVersion,
     first_fields,
     response_pieces,
     write_response,
 )
-from broker.wire.message import Response
+from ackproof.broker.wire.message import Response
 
 API_VERSIONS = 18
 

@@ -12,11 +12,11 @@ import asyncio
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.coordinator import Outcomes
-from broker.server.requests.by_topic import by_topic
-from broker.server.requests.context import Context
-from broker.types import TopicPartition
-from broker.wire.messages.elect_leaders import (
+from ackproof.broker.server.coordinator import Outcomes
+from ackproof.broker.server.requests.by_topic import by_topic
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,

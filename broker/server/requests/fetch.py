@@ -27,36 +27,36 @@ from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
-from broker.log.partition_log import OffsetOutOfRange
-from broker.replication.events import FollowerFetch
-from broker.replication.replica import Replica
-from broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
-from broker.server.metrics.meters import CONSUMER
-from broker.server.replication.fetch_session_cache import (
+from ackproof.broker.log.partition_log import OffsetOutOfRange
+from ackproof.broker.replication.events import FollowerFetch
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
+from ackproof.broker.server.metrics.meters import CONSUMER
+from ackproof.broker.server.replication.fetch_session_cache import (
     INVALID_SESSION_ID,
     FetchSession,
     SessionRefused,
     asked_in,
 )
-from broker.server.replication.partition import Partition
-from broker.server.requests.context import Context
-from broker.types import (
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import (
     NO_OFFSET,
     BrokerId,
     NamedPartition,
     Offset,
     TopicPartition,
 )
-from broker.wire.batch import CorruptBatch
-from broker.wire.framing import BytesLike
-from broker.wire.messages.fetch import (
+from ackproof.broker.wire.batch import CorruptBatch
+from ackproof.broker.wire.framing import BytesLike
+from ackproof.broker.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from broker.wire.reader import uuid_of
+from ackproof.broker.wire.reader import uuid_of
 
 logger = logging.getLogger(__name__)
 

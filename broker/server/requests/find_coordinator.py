@@ -10,10 +10,10 @@ v1 key_type, error_message, v3 flexible, v4 several keys at once.
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.admin.topics import Refused
-from broker.server.requests.context import Context
-from broker.types import BrokerId
-from broker.wire.messages.find_coordinator import (
+from ackproof.broker.server.admin.topics import Refused
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import BrokerId
+from ackproof.broker.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,

@@ -6,9 +6,9 @@ believed.
 v3 group_instance_id, v4 flexible.
 """
 
-from broker.groups.events import ErrorAnswer, Heartbeat
-from broker.server.requests.context import Context
-from broker.wire.messages.heartbeat import (
+from ackproof.broker.groups.events import ErrorAnswer, Heartbeat
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.heartbeat import (
     HeartbeatRequest,
     HeartbeatResponse,
 )

@@ -7,12 +7,12 @@ Not modelled: append (2) and subtract (3), since no setting here is a list.
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.admin.config_admin import Change
-from broker.server.admin.topics import Refused
-from broker.server.requests.alter_configs import alter_each, required
-from broker.server.requests.context import Context
-from broker.server.zk.config_zk import Settings
-from broker.wire.messages.incremental_alter_configs import (
+from ackproof.broker.server.admin.config_admin import Change
+from ackproof.broker.server.admin.topics import Refused
+from ackproof.broker.server.requests.alter_configs import alter_each, required
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.zk.config_zk import Settings
+from ackproof.broker.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,

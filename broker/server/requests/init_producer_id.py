@@ -12,10 +12,10 @@ import logging
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.requests.context import Context
-from broker.server.zk.znodes import MalformedNode
-from broker.types import ProducerId
-from broker.wire.messages.init_producer_id import (
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.zk.znodes import MalformedNode
+from ackproof.broker.types import ProducerId
+from ackproof.broker.wire.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )

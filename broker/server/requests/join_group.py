@@ -8,10 +8,10 @@ v1 rebalance_timeout, v4 MEMBER_ID_REQUIRED, v5 group_instance_id, v6 flexible, 
 v9 skip_assignment.
 """
 
-from broker.groups.events import Join, JoinAnswer, Protocol
-from broker.server.requests.client import Client
-from broker.server.requests.context import Context
-from broker.wire.messages.join_group import (
+from ackproof.broker.groups.events import Join, JoinAnswer, Protocol
+from ackproof.broker.server.requests.client import Client
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,

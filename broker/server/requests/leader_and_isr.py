@@ -12,11 +12,11 @@ ZooKeeper.
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.controller.control_fence import origin
-from broker.server.replication.roles import BecomeLeaderOrFollower
-from broker.server.requests.context import Context
-from broker.types import TopicPartition
-from broker.wire.messages.leader_and_isr import (
+from ackproof.broker.server.controller.control_fence import origin
+from ackproof.broker.server.replication.roles import BecomeLeaderOrFollower
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,

@@ -10,9 +10,9 @@ v3 members, v4 flexible.
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import Leave, LeaveAnswer, Leaving
-from broker.server.requests.context import Context
-from broker.wire.messages.leave_group import (
+from ackproof.broker.groups.events import Leave, LeaveAnswer, Leaving
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberResponse,

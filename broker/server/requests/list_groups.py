@@ -8,8 +8,8 @@ v3 flexible, v4 group_state and states_filter.
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.requests.context import Context
-from broker.wire.messages.list_groups import (
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.list_groups import (
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,

@@ -17,9 +17,9 @@ v8 -4, v9 -5.
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.replication.partition import Partition
-from broker.server.requests.context import Context
-from broker.types import (
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     NO_EPOCH,
@@ -28,8 +28,8 @@ from broker.types import (
     Offset,
     TopicPartition,
 )
-from broker.wire.batch import CorruptBatch
-from broker.wire.messages.list_offsets import (
+from ackproof.broker.wire.batch import CorruptBatch
+from ackproof.broker.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.server.requests.context import Context
-from broker.wire.messages.list_partition_reassignments import (
+from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,

@@ -19,11 +19,11 @@ from collections.abc import Awaitable
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.metadata_cache import PartitionMetadata
-from broker.server.requests.context import Context
-from broker.server.topic_names import OFFSETS_TOPIC, is_internal
-from broker.types import NO_LEADER
-from broker.wire.messages.metadata import (
+from ackproof.broker.server.metadata_cache import PartitionMetadata
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC, is_internal
+from ackproof.broker.types import NO_LEADER
+from ackproof.broker.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,

@@ -10,10 +10,10 @@ v6 committed_leader_epoch, v7 group_instance_id, v8 flexible.
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
-from broker.server.requests.context import Context
-from broker.types import TopicPartition
-from broker.wire.messages.offset_commit import (
+from ackproof.broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitResponse,

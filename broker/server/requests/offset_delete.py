@@ -6,10 +6,10 @@ stay (KIP-496).
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import DeleteOffsets, OffsetsAnswer
-from broker.server.requests.context import Context
-from broker.types import TopicPartition
-from broker.wire.messages.offset_delete import (
+from ackproof.broker.groups.events import DeleteOffsets, OffsetsAnswer
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,

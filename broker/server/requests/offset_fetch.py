@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import OffsetAndMetadata
-from broker.groups.offsets import CommittedOffset
-from broker.server.requests.by_topic import by_topic
-from broker.server.requests.context import Context
-from broker.types import LeaderEpoch, Offset, TopicPartition
-from broker.wire.messages.offset_fetch import (
+from ackproof.broker.groups.events import OffsetAndMetadata
+from ackproof.broker.groups.offsets import CommittedOffset
+from ackproof.broker.server.requests.by_topic import by_topic
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import LeaderEpoch, Offset, TopicPartition
+from ackproof.broker.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

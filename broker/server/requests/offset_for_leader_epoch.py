@@ -8,10 +8,10 @@ v2 current_leader_epoch, v3 replica_id, v4 flexible.
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.replication.partition import Partition
-from broker.server.requests.context import Context
-from broker.types import NO_EPOCH, NO_OFFSET, BrokerId, LeaderEpoch, Offset, TopicPartition
-from broker.wire.messages.offset_for_leader_epoch import (
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import NO_EPOCH, NO_OFFSET, BrokerId, LeaderEpoch, Offset, TopicPartition
+from ackproof.broker.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

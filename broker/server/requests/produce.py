@@ -18,16 +18,16 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.log.refused import RefusedBatch
-from broker.log.validator import admitted
-from broker.server.network.connections import CloseConnection, Later
-from broker.server.replication.partition import Partition, Produced, refused
-from broker.server.requests.client import Client
-from broker.server.requests.client_batch import validated
-from broker.server.requests.context import Context
-from broker.server.topic_names import is_internal
-from broker.types import NO_OFFSET, TopicPartition
-from broker.wire.messages.produce import (
+from ackproof.broker.log.refused import RefusedBatch
+from ackproof.broker.log.validator import admitted
+from ackproof.broker.server.network.connections import CloseConnection, Later
+from ackproof.broker.server.replication.partition import Partition, Produced, refused
+from ackproof.broker.server.requests.client import Client
+from ackproof.broker.server.requests.client_batch import validated
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.topic_names import is_internal
+from ackproof.broker.types import NO_OFFSET, TopicPartition
+from ackproof.broker.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

@@ -8,11 +8,11 @@ directory has failed (``LogDirFailureHandler``).
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.controller.control_fence import origin
-from broker.server.replication.roles import StopReplica
-from broker.server.requests.context import Context
-from broker.types import TopicPartition
-from broker.wire.messages.stop_replica import (
+from ackproof.broker.server.controller.control_fence import origin
+from ackproof.broker.server.replication.roles import StopReplica
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.stop_replica import (
     StopReplicaPartitionError,
     StopReplicaRequest,
     StopReplicaResponse,

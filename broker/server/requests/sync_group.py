@@ -6,9 +6,9 @@ that is stored.
 v3 group_instance_id, v4 flexible, v5 protocol_type and protocol_name.
 """
 
-from broker.groups.events import Sync, SyncAnswer
-from broker.server.requests.context import Context
-from broker.wire.messages.sync_group import (
+from ackproof.broker.groups.events import Sync, SyncAnswer
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupResponse,
 )

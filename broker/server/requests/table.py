@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from broker.server.network.connections import PEER, Later
-from broker.server.requests import (
+from ackproof.broker.server.network.connections import PEER, Later
+from ackproof.broker.server.requests import (
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -41,45 +41,49 @@ from broker.server.requests import (
     unregister_broker,
     update_metadata,
 )
-from broker.server.requests.client import Client
-from broker.server.requests.context import Context
-from broker.wire.codec import FirstFields, RequestHeader, read_request
-from broker.wire.framing import BytesLike
-from broker.wire.message import Request, Response
-from broker.wire.messages.alter_configs import AlterConfigsRequest
-from broker.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from broker.wire.messages.api_versions import ApiVersionsRequest
-from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
-from broker.wire.messages.create_partitions import CreatePartitionsRequest
-from broker.wire.messages.create_topics import CreateTopicsRequest
-from broker.wire.messages.delete_groups import DeleteGroupsRequest
-from broker.wire.messages.delete_records import DeleteRecordsRequest
-from broker.wire.messages.delete_topics import DeleteTopicsRequest
-from broker.wire.messages.describe_configs import DescribeConfigsRequest
-from broker.wire.messages.describe_groups import DescribeGroupsRequest
-from broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from broker.wire.messages.elect_leaders import ElectLeadersRequest
-from broker.wire.messages.fetch import FetchRequest
-from broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from broker.wire.messages.heartbeat import HeartbeatRequest
-from broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from broker.wire.messages.init_producer_id import InitProducerIdRequest
-from broker.wire.messages.join_group import JoinGroupRequest
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from broker.wire.messages.leave_group import LeaveGroupRequest
-from broker.wire.messages.list_groups import ListGroupsRequest
-from broker.wire.messages.list_offsets import ListOffsetsRequest
-from broker.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from broker.wire.messages.metadata import MetadataRequest
-from broker.wire.messages.offset_commit import OffsetCommitRequest
-from broker.wire.messages.offset_delete import OffsetDeleteRequest
-from broker.wire.messages.offset_fetch import OffsetFetchRequest
-from broker.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from broker.wire.messages.produce import ProduceRequest
-from broker.wire.messages.stop_replica import StopReplicaRequest
-from broker.wire.messages.sync_group import SyncGroupRequest
-from broker.wire.messages.unregister_broker import UnregisterBrokerRequest
-from broker.wire.messages.update_metadata import UpdateMetadataRequest
+from ackproof.broker.server.requests.client import Client
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.codec import FirstFields, RequestHeader, read_request
+from ackproof.broker.wire.framing import BytesLike
+from ackproof.broker.wire.message import Request, Response
+from ackproof.broker.wire.messages.alter_configs import AlterConfigsRequest
+from ackproof.broker.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
+from ackproof.broker.wire.messages.api_versions import ApiVersionsRequest
+from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from ackproof.broker.wire.messages.create_partitions import CreatePartitionsRequest
+from ackproof.broker.wire.messages.create_topics import CreateTopicsRequest
+from ackproof.broker.wire.messages.delete_groups import DeleteGroupsRequest
+from ackproof.broker.wire.messages.delete_records import DeleteRecordsRequest
+from ackproof.broker.wire.messages.delete_topics import DeleteTopicsRequest
+from ackproof.broker.wire.messages.describe_configs import DescribeConfigsRequest
+from ackproof.broker.wire.messages.describe_groups import DescribeGroupsRequest
+from ackproof.broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from ackproof.broker.wire.messages.elect_leaders import ElectLeadersRequest
+from ackproof.broker.wire.messages.fetch import FetchRequest
+from ackproof.broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from ackproof.broker.wire.messages.heartbeat import HeartbeatRequest
+from ackproof.broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ackproof.broker.wire.messages.init_producer_id import InitProducerIdRequest
+from ackproof.broker.wire.messages.join_group import JoinGroupRequest
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ackproof.broker.wire.messages.leave_group import LeaveGroupRequest
+from ackproof.broker.wire.messages.list_groups import ListGroupsRequest
+from ackproof.broker.wire.messages.list_offsets import ListOffsetsRequest
+from ackproof.broker.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
+from ackproof.broker.wire.messages.metadata import MetadataRequest
+from ackproof.broker.wire.messages.offset_commit import OffsetCommitRequest
+from ackproof.broker.wire.messages.offset_delete import OffsetDeleteRequest
+from ackproof.broker.wire.messages.offset_fetch import OffsetFetchRequest
+from ackproof.broker.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from ackproof.broker.wire.messages.produce import ProduceRequest
+from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
+from ackproof.broker.wire.messages.sync_group import SyncGroupRequest
+from ackproof.broker.wire.messages.unregister_broker import UnregisterBrokerRequest
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 Q = TypeVar("Q", bound=Request[Response])
 R_co = TypeVar("R_co", bound=Response, covariant=True)

@@ -7,9 +7,9 @@ broker runs or has replicas, which Kafka's KRaft controllers let pass.
 
 import logging
 
-from broker.server.requests.context import Context
-from broker.types import BrokerId
-from broker.wire.messages.unregister_broker import (
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.types import BrokerId
+from ackproof.broker.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )

@@ -7,8 +7,11 @@ their offsets in deleted partitions.
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.requests.context import Context
-from broker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ackproof.broker.server.requests.context import Context
+from ackproof.broker.wire.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
 
 
 def handle(

@@ -23,11 +23,11 @@ from kazoo.exceptions import (
     RolledBackError,
 )
 
-from broker.server.zk import znodes
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import Callback, SessionNumber
-from broker.server.zk.understood import understood
-from broker.types import BrokerId
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import Callback, SessionNumber
+from ackproof.broker.server.zk.understood import understood
+from ackproof.broker.types import BrokerId
 
 EXPIRATION_MS = 15 * 60 * 1000
 ALL_BROKERS = "brokers/<default>"

@@ -23,13 +23,13 @@ from kazoo.exceptions import (
     RolledBackError,
 )
 
-from broker.controller.cluster import PartitionState, TopicAssignment
-from broker.controller.events import StatesWritten, StateWrite
-from broker.server.zk import znodes
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import Callback, SessionNumber, ZkError
-from broker.server.zk.understood import understood
-from broker.types import BrokerId, ControllerEpoch, TopicPartition, ZkVersion
+from ackproof.broker.controller.cluster import PartitionState, TopicAssignment
+from ackproof.broker.controller.events import StatesWritten, StateWrite
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import Callback, SessionNumber, ZkError
+from ackproof.broker.server.zk.understood import understood
+from ackproof.broker.types import BrokerId, ControllerEpoch, TopicPartition, ZkVersion
 
 
 class ControllerMoved(ZkError):

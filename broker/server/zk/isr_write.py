@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from kazoo.exceptions import BadVersionError, NoNodeError
 
-from broker.controller.cluster import PartitionState
-from broker.server.zk import znodes
-from broker.server.zk.session import SessionExpired, SessionNumber, ZkSession
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.session import SessionExpired, SessionNumber, ZkSession
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 NEVER_TRUSTED = 0
 """In place of a broker epoch: earlier than any."""

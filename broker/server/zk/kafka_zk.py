@@ -15,17 +15,17 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, RolledBackError
 
-from broker.controller.cluster import (
+from ackproof.broker.controller.cluster import (
     BrokerInfo,
     LiveBroker,
     PartitionState,
     ReplicaAssignment,
     TopicAssignment,
 )
-from broker.server.clock import Clock
-from broker.server.zk import isr_write, registrations, znodes
-from broker.server.zk.isr_write import IsrWriteResult
-from broker.server.zk.session import (
+from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.zk import isr_write, registrations, znodes
+from ackproof.broker.server.zk.isr_write import IsrWriteResult
+from ackproof.broker.server.zk.session import (
     Callback,
     ClientFactory,
     SessionNumber,
@@ -33,9 +33,9 @@ from broker.server.zk.session import (
     ZkSession,
     kazoo_client,
 )
-from broker.server.zk.understood import understood
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from broker.wire.uuids import encode_uuid
+from ackproof.broker.server.zk.understood import understood
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.wire.uuids import encode_uuid
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from typing import Final
 
 from kazoo.exceptions import BadVersionError
 
-from broker.server.zk import znodes
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import SessionExpired
-from broker.types import BrokerId, ProducerId
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import SessionExpired
+from ackproof.broker.types import BrokerId, ProducerId
 
 BLOCK: Final = 1000
 

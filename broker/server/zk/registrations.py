@@ -5,9 +5,16 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from broker.controller.cluster import SECURITY_PROTOCOLS, BrokerInfo, Endpoint
-from broker.server.zk.znodes import BROKER_IDS, MalformedNode, broker_id, decode, encode, number
-from broker.types import BrokerId
+from ackproof.broker.controller.cluster import SECURITY_PROTOCOLS, BrokerInfo, Endpoint
+from ackproof.broker.server.zk.znodes import (
+    BROKER_IDS,
+    MalformedNode,
+    broker_id,
+    decode,
+    encode,
+    number,
+)
+from ackproof.broker.types import BrokerId
 
 
 def encode_broker(info: BrokerInfo, timestamp_ms: int) -> bytes:

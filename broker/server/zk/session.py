@@ -36,7 +36,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
-from broker.types import ZkVersion
+from ackproof.broker.types import ZkVersion
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from broker.server.zk import znodes
+from ackproof.broker.server.zk import znodes
 
 logger = logging.getLogger(__name__)
 

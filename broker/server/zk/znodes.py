@@ -12,15 +12,15 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from broker.controller.cluster import (
+from ackproof.broker.controller.cluster import (
     NEVER_READ,
     PartitionState,
     ReplicaAssignment,
     TopicAssignment,
 )
-from broker.server.topic_names import is_legal
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from broker.wire.uuids import decode_uuid, encode_uuid
+from ackproof.broker.server.topic_names import is_legal
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.wire.uuids import decode_uuid, encode_uuid
 
 BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"

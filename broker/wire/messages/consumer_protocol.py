@@ -5,9 +5,9 @@ Made by ``python -m protocol``; do not edit.
 
 from typing import Self
 
-from broker.wire.message import message
-from broker.wire.reader import Reader
-from broker.wire.writer import Writer
+from ackproof.broker.wire.message import message
+from ackproof.broker.wire.reader import Reader
+from ackproof.broker.wire.writer import Writer
 
 
 @message

@@ -9,11 +9,11 @@ from typing import ClassVar, Self
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import BrokerId, LeaderEpoch, Offset, ProducerId
-from broker.wire.framing import BytesLike
-from broker.wire.message import message
-from broker.wire.reader import NIL, Reader, error, uuid_of
-from broker.wire.writer import Writer, uuid_bytes
+from ackproof.broker.types import BrokerId, LeaderEpoch, Offset, ProducerId
+from ackproof.broker.wire.framing import BytesLike
+from ackproof.broker.wire.message import message
+from ackproof.broker.wire.reader import NIL, Reader, error, uuid_of
+from ackproof.broker.wire.writer import Writer, uuid_bytes
 
 _FORM_I = struct.Struct(">i")
 _FORM_IHI = struct.Struct(">ihi")

@@ -6,9 +6,9 @@ Made by ``python -m protocol``; do not edit.
 import struct
 from typing import Self
 
-from broker.wire.message import message
-from broker.wire.reader import Reader
-from broker.wire.writer import Writer
+from ackproof.broker.wire.message import message
+from ackproof.broker.wire.reader import Reader
+from ackproof.broker.wire.writer import Writer
 
 _FORM_I = struct.Struct(">i")
 _FORM_II = struct.Struct(">ii")

@@ -8,9 +8,9 @@ from typing import ClassVar, Self
 
 from kio.schema.errors import ErrorCode
 
-from broker.wire.message import message
-from broker.wire.reader import Reader, error
-from broker.wire.writer import Writer
+from ackproof.broker.wire.message import message
+from ackproof.broker.wire.reader import Reader, error
+from ackproof.broker.wire.writer import Writer
 
 _FORM_HI = struct.Struct(">hi")
 _FORM_I = struct.Struct(">i")

@@ -9,10 +9,10 @@ from typing import ClassVar, Self
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-from broker.wire.message import message
-from broker.wire.reader import Reader, error, uuid_of
-from broker.wire.writer import Writer, uuid_bytes
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+from ackproof.broker.wire.message import message
+from ackproof.broker.wire.reader import Reader, error, uuid_of
+from ackproof.broker.wire.writer import Writer, uuid_bytes
 
 _FORM_H = struct.Struct(">h")
 _FORM_I = struct.Struct(">i")

@@ -8,10 +8,10 @@ from typing import ClassVar, Self
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import BrokerId, LeaderEpoch
-from broker.wire.message import message
-from broker.wire.reader import Reader, error
-from broker.wire.writer import Writer
+from ackproof.broker.types import BrokerId, LeaderEpoch
+from ackproof.broker.wire.message import message
+from ackproof.broker.wire.reader import Reader, error
+from ackproof.broker.wire.writer import Writer
 
 _FORM_H = struct.Struct(">h")
 _FORM_HII = struct.Struct(">hii")

@@ -8,11 +8,11 @@ from typing import ClassVar, Self
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import Offset
-from broker.wire.framing import BytesLike
-from broker.wire.message import message
-from broker.wire.reader import Reader, error
-from broker.wire.writer import Writer
+from ackproof.broker.types import Offset
+from ackproof.broker.wire.framing import BytesLike
+from ackproof.broker.wire.message import message
+from ackproof.broker.wire.reader import Reader, error
+from ackproof.broker.wire.writer import Writer
 
 _FORM_HI = struct.Struct(">hi")
 _FORM_I = struct.Struct(">i")

@@ -20,12 +20,12 @@ from itertools import groupby
 
 import numpy as np
 
-from checkers.arrays import NONE
-from checkers.autopsy.explaining import faults_on
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.scene import FaultSeen, Reign, Scene
-from checkers.partition.indexes import Fate, PartitionHistory
-from checkers.raw_logs.sessions import Session, Written
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.autopsy.explaining import faults_on
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.scene import FaultSeen, Reign, Scene
+from ackproof.checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.checkers.raw_logs.sessions import Session, Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

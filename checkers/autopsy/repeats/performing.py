@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import NONE
-from checkers.autopsy.causes import Place, held_responsible, told
-from checkers.autopsy.performing import Autopsies
-from checkers.autopsy.repeats.explaining import Repeat, RepeatStory, repeats_of, stories
-from checkers.autopsy.repeats.telling import sentence
-from checkers.autopsy.rows import isrs, of_rows
-from checkers.autopsy.scene import Scene
-from checkers.partition.indexes import PartitionHistory
-from checkers.promises import standing
-from checkers.promises.standing import Standing
-from checkers.promises.terms import Terms
-from checkers.raw_logs.sessions import Written, written
-from checkers.rules.order import renewed
-from checkers.verdict import Cause
-from history.storage import located
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.autopsy.causes import Place, held_responsible, told
+from ackproof.checkers.autopsy.performing import Autopsies
+from ackproof.checkers.autopsy.repeats.explaining import Repeat, RepeatStory, repeats_of, stories
+from ackproof.checkers.autopsy.repeats.telling import sentence
+from ackproof.checkers.autopsy.rows import isrs, of_rows
+from ackproof.checkers.autopsy.scene import Scene
+from ackproof.checkers.partition.indexes import PartitionHistory
+from ackproof.checkers.promises import standing
+from ackproof.checkers.promises.standing import Standing
+from ackproof.checkers.promises.terms import Terms
+from ackproof.checkers.raw_logs.sessions import Written, written
+from ackproof.checkers.rules.order import renewed
+from ackproof.checkers.verdict import Cause
+from ackproof.history.storage import located
 
 DUPLICATED = "duplicated"
 

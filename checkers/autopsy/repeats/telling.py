@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from checkers.autopsy.kinds import Kind
-from checkers.autopsy.repeats.explaining import RepeatStory
-from checkers.autopsy.telling import labels, struck
-from history.cell import LIBRDKAFKA
+from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.autopsy.repeats.explaining import RepeatStory
+from ackproof.checkers.autopsy.telling import labels, struck
+from ackproof.history.cell import LIBRDKAFKA
 
 _TIMES = {2: "twice", 3: "three times"}
 _NAMED_MAX = 3

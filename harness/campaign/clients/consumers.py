@@ -6,10 +6,10 @@ from pathlib import Path
 
 from confluent_kafka import Consumer
 
-from harness.campaign.clients.refusals import meant, refusal
-from workloads.configuration import CONSUMER_RESERVED, canonical, member_properties
-from workloads.interface import Group
-from workloads.spec import GroupMemberSpec, SpecificationError
+from ackproof.harness.campaign.clients.refusals import meant, refusal
+from ackproof.workloads.configuration import CONSUMER_RESERVED, canonical, member_properties
+from ackproof.workloads.interface import Group
+from ackproof.workloads.spec import GroupMemberSpec, SpecificationError
 
 Properties = Mapping[str, str | bool | int | float]
 

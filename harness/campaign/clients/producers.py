@@ -6,14 +6,19 @@ from collections.abc import Mapping
 
 from confluent_kafka import Producer
 
-from harness.campaign.clients.refusals import meant, refusal
-from history.cell import LIBRDKAFKA, Cell
-from history.payload import bytes_min
-from workloads.configuration import RESERVED, canonical, producer_config, producer_properties
-from workloads.foreign import properties as foreign
-from workloads.interface import Transactions
-from workloads.spec import ProducerSpec, SpecificationError
-from workloads.transactions.spec import TransactionalSpec, drawn, session_properties
+from ackproof.harness.campaign.clients.refusals import meant, refusal
+from ackproof.history.cell import LIBRDKAFKA, Cell
+from ackproof.history.payload import bytes_min
+from ackproof.workloads.configuration import (
+    RESERVED,
+    canonical,
+    producer_config,
+    producer_properties,
+)
+from ackproof.workloads.foreign import properties as foreign
+from ackproof.workloads.interface import Transactions
+from ackproof.workloads.spec import ProducerSpec, SpecificationError
+from ackproof.workloads.transactions.spec import TransactionalSpec, drawn, session_properties
 
 Properties = Mapping[str, str | bool | int | float]
 

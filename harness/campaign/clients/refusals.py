@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from infra.wording import closest
+from ackproof.infra.wording import closest
 
 _UNHEARD = logging.Logger("librdkafka", level=logging.CRITICAL + 1)
 

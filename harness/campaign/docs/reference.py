@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.campaign import offers
-from harness.campaign.docs.schema import schema
-from harness.campaign.plan.stories import catalogue
-from harness.campaign.problems import sizes
-from infra.schemas import Schema
-from nemesis import FAULTS
-from nemesis.interface import Fault
-from nemesis.targets import expressions
+from ackproof.harness.campaign import offers
+from ackproof.harness.campaign.docs.schema import schema
+from ackproof.harness.campaign.plan.stories import catalogue
+from ackproof.harness.campaign.problems import sizes
+from ackproof.infra.schemas import Schema
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Fault
+from ackproof.nemesis.targets import expressions
 
 _WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
 

@@ -13,17 +13,17 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from harness.backends import BACKENDS
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.section import Section
-from harness.campaign.model.values.sweep import one_or_several
-from harness.campaign.plan.stories import catalogue
-from history.cell import SETTINGS
-from infra.schemas import Schema
-from infra.systems import names, properties
-from nemesis import FAULTS
-from nemesis.targets import expressions
-from workloads import WORKLOADS
+from ackproof.harness.backends import BACKENDS
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values.sweep import one_or_several
+from ackproof.harness.campaign.plan.stories import catalogue
+from ackproof.history.cell import SETTINGS
+from ackproof.infra.schemas import Schema
+from ackproof.infra.systems import names, properties
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.targets import expressions
+from ackproof.workloads import WORKLOADS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

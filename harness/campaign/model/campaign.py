@@ -9,19 +9,19 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from harness.campaign.model.cells import Cells
-from harness.campaign.model.clusters import RUNS_MAX, ClusterSweep
-from harness.campaign.model.expectations import Expectations
-from harness.campaign.model.failover import FailoverSpec
-from harness.campaign.model.schedule import Entry, FaultEntry, Schedule
-from harness.campaign.model.section import Section
-from harness.campaign.model.values.durations import Duration
-from harness.campaign.model.workload import WorkloadSpec
-from infra.systems.names import external, pinned
-from infra.worded import Worded
-from infra.yaml_document import dump
-from nemesis.interface import OWN_TOPICS
-from nemesis.targets.expressions import with_prefix
+from ackproof.harness.campaign.model.cells import Cells
+from ackproof.harness.campaign.model.clusters import RUNS_MAX, ClusterSweep
+from ackproof.harness.campaign.model.expectations import Expectations
+from ackproof.harness.campaign.model.failover import FailoverSpec
+from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, Schedule
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values.durations import Duration
+from ackproof.harness.campaign.model.workload import WorkloadSpec
+from ackproof.infra.systems.names import external, pinned
+from ackproof.infra.worded import Worded
+from ackproof.infra.yaml_document import dump
+from ackproof.nemesis.interface import OWN_TOPICS
+from ackproof.nemesis.targets.expressions import with_prefix
 
 
 class EvidenceSpec(Section):

@@ -13,11 +13,16 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
-from harness.campaign.model.section import Section
-from harness.campaign.model.values.sweep import AsWritten, OneOrSeveral, one_or_several, several
-from harness.campaign.model.values.where import Where, holds_for
-from history.cell import SETTINGS, Cell, Scope, Setting, Value, as_text
-from infra.worded import Worded
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values.sweep import (
+    AsWritten,
+    OneOrSeveral,
+    one_or_several,
+    several,
+)
+from ackproof.harness.campaign.model.values.where import Where, holds_for
+from ackproof.history.cell import SETTINGS, Cell, Scope, Setting, Value, as_text
+from ackproof.infra.worded import Worded
 
 CELLS_MAX = 200
 """Of one campaign: each has a topic and clients of its own, in one cluster."""

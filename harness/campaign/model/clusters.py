@@ -7,12 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from harness.campaign.model.external import ExternalSpec
-from harness.campaign.model.section import Section
-from harness.campaign.model.values.sweep import AsWritten, OneOrSeveral, Scalar, Several
-from history.cell import Value
-from infra.systems.metadata_quorum import MetadataQuorum, quorum_of
-from infra.worded import Worded
+from ackproof.harness.campaign.model.external import ExternalSpec
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values.sweep import AsWritten, OneOrSeveral, Scalar, Several
+from ackproof.history.cell import Value
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum, quorum_of
+from ackproof.infra.worded import Worded
 
 RUNS_MAX = 500
 """Of one campaign: at a few minutes each, more than a day."""

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from checkers.verdict import Verdict
-from harness.campaign.model.section import Section
-from harness.campaign.model.values.sweep import AsWritten, Several
-from harness.campaign.model.values.where import Where, holds_for, where_problems
-from history.cell import Value
-from infra.documents import Problem
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values.sweep import AsWritten, Several
+from ackproof.harness.campaign.model.values.where import Where, holds_for, where_problems
+from ackproof.history.cell import Value
+from ackproof.infra.documents import Problem
 
 
 class Expectation(Section):

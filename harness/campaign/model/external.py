@@ -8,12 +8,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harness.campaign.model.section import Section
-from harness.campaign.model.values.sweep import Scalar
-from history.cell import as_text
-from infra.secrets import Secret
-from infra.ssh.inventory import Address, Login, User
-from infra.systems.external.described import (
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values.sweep import Scalar
+from ackproof.history.cell import as_text
+from ackproof.infra.secrets import Secret
+from ackproof.infra.ssh.inventory import Address, Login, User
+from ackproof.infra.systems.external.described import (
     DOCKER_HOST,
     ENGINE,
     Action,
@@ -22,8 +22,8 @@ from infra.systems.external.described import (
     Handle,
     server_name,
 )
-from infra.systems.security import PROBE
-from infra.worded import VARIABLE, Worded
+from ackproof.infra.systems.security import PROBE
+from ackproof.infra.worded import VARIABLE, Worded
 
 Word = Annotated[str, Field(min_length=1)]
 Command = Annotated[tuple[Word, ...], Field(min_length=1)]

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from harness.campaign.model.schedule import FaultEntry
-from harness.campaign.model.section import Section
-from harness.campaign.model.values.durations import Duration
-from harness.campaign.model.values.sweep import AsWritten, Several
-from history.manifest import PlannedFailover
-from infra.documents import Problem
-from nemesis.interface import Members
+from ackproof.harness.campaign.model.schedule import FaultEntry
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values.durations import Duration
+from ackproof.harness.campaign.model.values.sweep import AsWritten, Several
+from ackproof.history.manifest import PlannedFailover
+from ackproof.infra.documents import Problem
+from ackproof.nemesis.interface import Members
 
 TOPIC = "failover"
 """Grows from one number of partitions to the next."""

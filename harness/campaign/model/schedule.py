@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from harness.campaign.model.section import Section
-from harness.campaign.model.values.durations import Duration, DurationRange
-from infra.wording import closest
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values.durations import Duration, DurationRange
+from ackproof.infra.wording import closest
 
 FAULTS_MAX = 5_000
 """Of one run: a schedule with more is a slip of the pen, like a gap of 0 for an hour."""

@@ -7,14 +7,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from harness.campaign.model.section import Section
-from harness.campaign.model.values.amounts import Rate, Sizes
-from harness.campaign.model.values.sweep import Scalar
-from harness.campaign.model.values.where import Where, holds_for
-from history.cell import Cell
-from infra.worded import Worded
-from workloads import WORKLOADS
-from workloads.interface import Delivery, Group, Load, Transactions
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values.amounts import Rate, Sizes
+from ackproof.harness.campaign.model.values.sweep import Scalar
+from ackproof.harness.campaign.model.values.where import Where, holds_for
+from ackproof.history.cell import Cell
+from ackproof.infra.worded import Worded
+from ackproof.workloads import WORKLOADS
+from ackproof.workloads.interface import Delivery, Group, Load, Transactions
 
 KEYS_MAX = 100_000
 """Of a producer, which has all of them in memory."""

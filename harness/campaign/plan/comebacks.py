@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from harness.campaign.plan.faults import ScheduledFault
-from nemesis.process.clients import Crashed
-from workloads.interface import Role
+from ackproof.harness.campaign.plan.faults import ScheduledFault
+from ackproof.nemesis.process.clients import Crashed
+from ackproof.workloads.interface import Role
 
 
 def comebacks(faults: Iterable[ScheduledFault]) -> Mapping[Role, int]:

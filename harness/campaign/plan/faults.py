@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-from history.cell import as_text
-from nemesis import FAULTS
-from nemesis.interface import Parameters
-from nemesis.targets.bounds import NOBODY, Count
+from ackproof.history.cell import as_text
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Parameters
+from ackproof.nemesis.targets.bounds import NOBODY, Count
 
 Event = Literal["injected", "verified", "healed"]
 """What becomes of a fault, in the words of the history. ``verified`` and ``healed`` are proven."""

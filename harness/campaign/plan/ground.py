@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.backends import client_nodes
-from harness.campaign.model import external
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.cells import expand
-from harness.campaign.model.clusters import ClusterSpec
-from harness.campaign.model.schedule import MINORITY
-from harness.campaign.plan.timings import CampaignTimings
-from infra.interface import Timings
-from nemesis import FAULTS
-from nemesis.interface import Members
-from nemesis.targets import bounds, expressions
-from nemesis.targets.bounds import NOBODY, UNLIMITED, Count
+from ackproof.harness.backends import client_nodes
+from ackproof.harness.campaign.model import external
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import expand
+from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.model.schedule import MINORITY
+from ackproof.harness.campaign.plan.timings import CampaignTimings
+from ackproof.infra.interface import Timings
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Members
+from ackproof.nemesis.targets import bounds, expressions
+from ackproof.nemesis.targets.bounds import NOBODY, UNLIMITED, Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

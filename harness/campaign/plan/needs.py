@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Set
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.schedule import Entry, StoryEntry
-from harness.campaign.plan.faults import parameters_of
-from harness.campaign.plan.stories import catalogue
-from infra.interface import Capability
-from nemesis import FAULTS
-from nemesis.admin.added import ADD_BROKER, BrokersAdded
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
+from ackproof.harness.campaign.plan.faults import parameters_of
+from ackproof.harness.campaign.plan.stories import catalogue
+from ackproof.infra.interface import Capability
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.admin.added import ADD_BROKER, BrokersAdded
 
 DISKS = frozenset({Capability.LOSE_UNSYNCED_WRITES})
 """What disks of the brokers' own need of the backend."""

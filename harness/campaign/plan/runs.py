@@ -7,20 +7,20 @@ before anything is started.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.backends import client_nodes
-from harness.campaign.model import failover
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.cells import expand, only
-from harness.campaign.model.clusters import ClusterSpec, DisksSpec
-from harness.campaign.model.expectations import expected
-from harness.campaign.plan import scheduler
-from harness.campaign.plan.comebacks import comebacks
-from harness.campaign.plan.faults import ScheduledFault
-from harness.campaign.plan.ground import ground_of
-from harness.campaign.plan.needs import needs_of
-from harness.campaign.plan.timings import CampaignTimings, group_recovery_ms
-from history.cell import Value
-from history.manifest import (
+from ackproof.harness.backends import client_nodes
+from ackproof.harness.campaign.model import failover
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import expand, only
+from ackproof.harness.campaign.model.clusters import ClusterSpec, DisksSpec
+from ackproof.harness.campaign.model.expectations import expected
+from ackproof.harness.campaign.plan import scheduler
+from ackproof.harness.campaign.plan.comebacks import comebacks
+from ackproof.harness.campaign.plan.faults import ScheduledFault
+from ackproof.harness.campaign.plan.ground import ground_of
+from ackproof.harness.campaign.plan.needs import needs_of
+from ackproof.harness.campaign.plan.timings import CampaignTimings, group_recovery_ms
+from ackproof.history.cell import Value
+from ackproof.history.manifest import (
     Manifest,
     PlannedCell,
     PlannedFailover,
@@ -29,13 +29,13 @@ from history.manifest import (
     PlannedRun,
     PlannedWriter,
 )
-from history.schema import MEASURES
-from infra.interface import Capability
-from infra.systems.metadata_quorum import MetadataQuorum
-from infra.systems.names import external
-from nemesis.targets.bounds import UNLIMITED, Count
-from workloads import WORKLOADS
-from workloads.produce import group_id
+from ackproof.history.schema import MEASURES
+from ackproof.infra.interface import Capability
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems.names import external
+from ackproof.nemesis.targets.bounds import UNLIMITED, Count
+from ackproof.workloads import WORKLOADS
+from ackproof.workloads.produce import group_id
 
 HARNESS = "harness"
 """The writer of the harness's own tables, and the node that it counts as."""

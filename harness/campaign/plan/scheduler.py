@@ -14,13 +14,13 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEntry, StoryEntry
-from harness.campaign.plan import storytelling
-from harness.campaign.plan.faults import Act, Part, ScheduledFault, parameters_of
-from harness.campaign.plan.ground import Ground
-from nemesis.targets.bounds import UNLIMITED
-from nemesis.targets.expressions import on_topic
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEntry, StoryEntry
+from ackproof.harness.campaign.plan import storytelling
+from ackproof.harness.campaign.plan.faults import Act, Part, ScheduledFault, parameters_of
+from ackproof.harness.campaign.plan.ground import Ground
+from ackproof.nemesis.targets.bounds import UNLIMITED
+from ackproof.nemesis.targets.expressions import on_topic
 
 
 def run_seed(seed: int, run: int) -> int:

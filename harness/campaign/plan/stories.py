@@ -19,12 +19,12 @@ from typing import Annotated, Any, Literal, cast, get_args
 import yaml
 from pydantic import Field, TypeAdapter, field_validator
 
-from harness.campaign.model.section import Section
-from harness.campaign.model.values.durations import DurationRange
-from harness.campaign.plan.faults import Event, When
-from infra.worded import Worded
-from nemesis import FAULTS
-from nemesis.interface import Members
+from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values.durations import DurationRange
+from ackproof.harness.campaign.plan.faults import Event, When
+from ackproof.infra.worded import Worded
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Members
 
 _EVENTS = get_args(Event)
 
@@ -97,7 +97,9 @@ def _partition_conditions(step: Step) -> bool:
 @cache
 def catalogue() -> Mapping[str, Story]:
     """Every story that ships, by name."""
-    text = files("harness.campaign.plan").joinpath("stories.yaml").read_text(encoding="utf-8")
+    text = (
+        files("ackproof.harness.campaign.plan").joinpath("stories.yaml").read_text(encoding="utf-8")
+    )
     # By way of JSON, as campaign files are: strict, and with lists for tuples.
     return TypeAdapter(dict[str, Story]).validate_json(json.dumps(yaml.safe_load(text)))
 

@@ -8,12 +8,12 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.campaign.model.schedule import StoryEntry
-from harness.campaign.plan.faults import Cue, Part, ScheduledFault, When, parameters_of
-from harness.campaign.plan.ground import Ground
-from harness.campaign.plan.stories import CueSpec, Step, catalogue, target_of, unrolled
-from nemesis.proofs.proving import expiry_ms, shrink_ms
-from nemesis.targets.bounds import NOBODY, Count, everybody
+from ackproof.harness.campaign.model.schedule import StoryEntry
+from ackproof.harness.campaign.plan.faults import Cue, Part, ScheduledFault, When, parameters_of
+from ackproof.harness.campaign.plan.ground import Ground
+from ackproof.harness.campaign.plan.stories import CueSpec, Step, catalogue, target_of, unrolled
+from ackproof.nemesis.proofs.proving import expiry_ms, shrink_ms
+from ackproof.nemesis.targets.bounds import NOBODY, Count, everybody
 
 
 def told(entry: StoryEntry, rng: random.Random, ground: Ground) -> tuple[ScheduledFault, ...]:

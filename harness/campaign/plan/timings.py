@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.campaign.model.campaign import Limits
-from harness.campaign.model.clusters import ClusterSpec
-from infra.interface import Timings
-from infra.systems.kraft.properties import SESSION, SESSION_DEFAULT_MS, session_as_here
-from infra.systems.names import external
-from infra.systems.properties import known, timing_ms
-from nemesis.proofs.proving import expiry_ms
-from workloads.configuration import rejoin_s
+from ackproof.harness.campaign.model.campaign import Limits
+from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.infra.interface import Timings
+from ackproof.infra.systems.kraft.properties import SESSION, SESSION_DEFAULT_MS, session_as_here
+from ackproof.infra.systems.names import external
+from ackproof.infra.systems.properties import known, timing_ms
+from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.workloads.configuration import rejoin_s
 
 _FAULT_MS_MIN = 30_000
 _AFTER_THE_SESSION_MS = 15_000

@@ -4,16 +4,16 @@ librdkafka would not make, names that would not differ."""
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from harness.campaign.clients import producers
-from harness.campaign.model import expectations
-from harness.campaign.model.cells import combinations, expand
-from harness.campaign.model.clusters import ClusterSweep
-from harness.campaign.model.values.where import where_problems
-from harness.campaign.problems.draft import Draft
-from history.cell import Cell
-from infra.documents import Problem
-from infra.systems import properties
-from workloads.spec import SpecificationError
+from ackproof.harness.campaign.clients import producers
+from ackproof.harness.campaign.model import expectations
+from ackproof.harness.campaign.model.cells import combinations, expand
+from ackproof.harness.campaign.model.clusters import ClusterSweep
+from ackproof.harness.campaign.model.values.where import where_problems
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.history.cell import Cell
+from ackproof.infra.documents import Problem
+from ackproof.infra.systems import properties
+from ackproof.workloads.spec import SpecificationError
 
 NAME_MAX = 200
 """Characters of a cell's name: it is a topic's, of which Kafka allows 249, and in file names."""

@@ -3,23 +3,23 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.backends import CLIENT_NODE
-from harness.campaign.clients import consumers
-from harness.campaign.model.cells import expand
-from harness.campaign.model.clusters import ClusterSweep
-from harness.campaign.model.values.where import where_problems
-from harness.campaign.model.workload import WorkloadSpec
-from harness.campaign.problems import coordinators
-from harness.campaign.problems.cells import NAME_MAX
-from harness.campaign.problems.draft import Draft
-from harness.campaign.problems.properties import mapping
-from history.cell import Cell, Value
-from history.manifest import PlannedWriter
-from history.names import Stem
-from infra.documents import Problem
-from workloads import WORKLOADS
-from workloads.interface import Group, Place
-from workloads.spec import SpecificationError
+from ackproof.harness.backends import CLIENT_NODE
+from ackproof.harness.campaign.clients import consumers
+from ackproof.harness.campaign.model.cells import expand
+from ackproof.harness.campaign.model.clusters import ClusterSweep
+from ackproof.harness.campaign.model.values.where import where_problems
+from ackproof.harness.campaign.model.workload import WorkloadSpec
+from ackproof.harness.campaign.problems import coordinators
+from ackproof.harness.campaign.problems.cells import NAME_MAX
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.harness.campaign.problems.properties import mapping
+from ackproof.history.cell import Cell, Value
+from ackproof.history.manifest import PlannedWriter
+from ackproof.history.names import Stem
+from ackproof.infra.documents import Problem
+from ackproof.workloads import WORKLOADS
+from ackproof.workloads.interface import Group, Place
+from ackproof.workloads.spec import SpecificationError
 
 _NOWHERE = Place(node=CLIENT_NODE, history="", progress="")
 _FILE_NAME_MAX = 255

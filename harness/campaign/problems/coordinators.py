@@ -7,10 +7,10 @@ hashed to it: a fault may be aimed at it as at a cell's.
 
 from collections.abc import Iterator, Mapping
 
-from harness.campaign.model.clusters import ClusterSpec, ClusterSweep
-from harness.campaign.problems.draft import Draft
-from infra.documents import Problem
-from infra.systems import names, properties
+from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.infra.documents import Problem
+from ackproof.infra.systems import names, properties
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

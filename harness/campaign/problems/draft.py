@@ -12,16 +12,16 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from harness.campaign.model.campaign import Campaign, Limits
-from harness.campaign.model.cells import Sweep
-from harness.campaign.model.clusters import ClusterSweep
-from harness.campaign.model.expectations import Expectation
-from harness.campaign.model.failover import FailoverSpec
-from harness.campaign.model.schedule import Entry, Schedule
-from harness.campaign.model.workload import WorkloadSpec
-from harness.campaign.plan import scheduler
-from harness.campaign.plan.faults import ScheduledFault
-from harness.campaign.plan.ground import Ground, ground_of
+from ackproof.harness.campaign.model.campaign import Campaign, Limits
+from ackproof.harness.campaign.model.cells import Sweep
+from ackproof.harness.campaign.model.clusters import ClusterSweep
+from ackproof.harness.campaign.model.expectations import Expectation
+from ackproof.harness.campaign.model.failover import FailoverSpec
+from ackproof.harness.campaign.model.schedule import Entry, Schedule
+from ackproof.harness.campaign.model.workload import WorkloadSpec
+from ackproof.harness.campaign.plan import scheduler
+from ackproof.harness.campaign.plan.faults import ScheduledFault
+from ackproof.harness.campaign.plan.ground import Ground, ground_of
 
 
 @dataclass(frozen=True, kw_only=True)

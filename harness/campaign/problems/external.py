@@ -8,23 +8,23 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from harness.campaign.clients import producers
-from harness.campaign.model.cells import clients_of
-from harness.campaign.model.clusters import ClusterSweep
-from harness.campaign.model.external import ExternalSpec, handle, ids, names
-from harness.campaign.model.schedule import Entry, FaultEntry
-from harness.campaign.plan.stories import catalogue
-from harness.campaign.problems.draft import Draft
-from harness.campaign.problems.properties import mapping
-from history.cell import LIBRDKAFKA, as_text
-from infra import systems
-from infra.documents import Problem, problems_of
-from infra.ssh.inventory import Login
-from infra.systems.external.described import Action
-from infra.systems.names import EXTERNAL, parse
-from infra.systems.security import MECHANISMS, unspoken
-from nemesis.targets import expressions
-from workloads.configuration import connection_properties
+from ackproof.harness.campaign.clients import producers
+from ackproof.harness.campaign.model.cells import clients_of
+from ackproof.harness.campaign.model.clusters import ClusterSweep
+from ackproof.harness.campaign.model.external import ExternalSpec, handle, ids, names
+from ackproof.harness.campaign.model.schedule import Entry, FaultEntry
+from ackproof.harness.campaign.plan.stories import catalogue
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.harness.campaign.problems.properties import mapping
+from ackproof.history.cell import LIBRDKAFKA, as_text
+from ackproof.infra import systems
+from ackproof.infra.documents import Problem, problems_of
+from ackproof.infra.ssh.inventory import Login
+from ackproof.infra.systems.external.described import Action
+from ackproof.infra.systems.names import EXTERNAL, parse
+from ackproof.infra.systems.security import MECHANISMS, unspoken
+from ackproof.nemesis.targets import expressions
+from ackproof.workloads.configuration import connection_properties
 
 _WHERE = "cluster.external"
 IN_FORCE = (

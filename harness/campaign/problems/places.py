@@ -5,16 +5,16 @@ nobody said might be started."""
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from harness.backends import BACKENDS, SSH
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.cells import clients_of
-from harness.campaign.plan.needs import DISKS, refusal, struck
-from history.cell import LIBRDKAFKA, is_program
-from infra import client_programs, systems
-from infra.documents import Problem
-from infra.interface import Capability, InfraError
-from infra.systems import names
-from nemesis import FAULTS
+from ackproof.harness.backends import BACKENDS, SSH
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import clients_of
+from ackproof.harness.campaign.plan.needs import DISKS, refusal, struck
+from ackproof.history.cell import LIBRDKAFKA, is_program
+from ackproof.infra import client_programs, systems
+from ackproof.infra.documents import Problem
+from ackproof.infra.interface import Capability, InfraError
+from ackproof.infra.systems import names
+from ackproof.nemesis import FAULTS
 
 _FIELD = "cells.client"
 

@@ -8,17 +8,17 @@ Read as they are written, so that they are judged whatever else is wrong with th
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.campaign.clients import producers
-from harness.campaign.model.values.sweep import several
-from harness.campaign.problems.draft import Draft
-from harness.campaign.problems.sizes import bytes_of_draft, longest_run_ms
-from history.cell import LIBRARIES, LIBRDKAFKA, SETTINGS, Value, is_program
-from infra.documents import Problem, as_field
-from infra.sensitive import Steps, secrets_in
-from infra.systems import properties
-from infra.systems.names import BUNDLED, EXTERNAL
-from infra.systems.properties import RESERVED, Known
-from workloads.configuration import canonical, connection_properties
+from ackproof.harness.campaign.clients import producers
+from ackproof.harness.campaign.model.values.sweep import several
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.harness.campaign.problems.sizes import bytes_of_draft, longest_run_ms
+from ackproof.history.cell import LIBRARIES, LIBRDKAFKA, SETTINGS, Value, is_program
+from ackproof.infra.documents import Problem, as_field
+from ackproof.infra.sensitive import Steps, secrets_in
+from ackproof.infra.systems import properties
+from ackproof.infra.systems.names import BUNDLED, EXTERNAL
+from ackproof.infra.systems.properties import RESERVED, Known
+from ackproof.workloads.configuration import canonical, connection_properties
 
 _DAY_MS = 24 * 3_600_000
 _TIMES: Mapping[str, int] = {

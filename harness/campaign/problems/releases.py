@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from harness.campaign.model.cells import expand
-from harness.campaign.model.schedule import StoryEntry
-from harness.campaign.plan.needs import faults_of
-from harness.campaign.problems.draft import Draft
-from infra.documents import Problem
-from infra.systems import names
+from ackproof.harness.campaign.model.cells import expand
+from ackproof.harness.campaign.model.schedule import StoryEntry
+from ackproof.harness.campaign.plan.needs import faults_of
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.infra.documents import Problem
+from ackproof.infra.systems import names
 
 _Since = tuple[tuple[int, ...], str]
 

@@ -5,19 +5,25 @@ from dataclasses import dataclass
 from math import inf
 from statistics import mean
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.cells import CELLS_MAX, Sweep, expand
-from harness.campaign.model.clusters import RUNS_MAX, ClusterSpec
-from harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEntry, Schedule, StoryEntry
-from harness.campaign.model.workload import clients_of, times_read
-from harness.campaign.plan import scheduler
-from harness.campaign.plan.ground import hold_range, planned_members
-from harness.campaign.plan.needs import joining
-from harness.campaign.plan.stories import catalogue, unrolled
-from harness.campaign.plan.timings import CampaignTimings
-from harness.campaign.problems.draft import Draft
-from history.cell import Cell
-from infra.documents import Problem
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import CELLS_MAX, Sweep, expand
+from ackproof.harness.campaign.model.clusters import RUNS_MAX, ClusterSpec
+from ackproof.harness.campaign.model.schedule import (
+    FAULTS_MAX,
+    Entry,
+    FaultEntry,
+    Schedule,
+    StoryEntry,
+)
+from ackproof.harness.campaign.model.workload import clients_of, times_read
+from ackproof.harness.campaign.plan import scheduler
+from ackproof.harness.campaign.plan.ground import hold_range, planned_members
+from ackproof.harness.campaign.plan.needs import joining
+from ackproof.harness.campaign.plan.stories import catalogue, unrolled
+from ackproof.harness.campaign.plan.timings import CampaignTimings
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.history.cell import Cell
+from ackproof.infra.documents import Problem
 
 _HOUR_MS = 3_600_000
 _PROCESSES_MAX = 1_000

@@ -3,12 +3,12 @@ metadata."""
 
 from collections.abc import Iterator, Mapping
 
-from harness.campaign.model.clusters import ClusterSpec
-from harness.campaign.problems.draft import Draft
-from harness.campaign.problems.properties import mapping
-from infra.documents import Problem
-from infra.systems import names
-from infra.systems.metadata_quorum import MetadataQuorum, quorum_of
+from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.harness.campaign.problems.properties import mapping
+from ackproof.infra.documents import Problem
+from ackproof.infra.systems import names
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum, quorum_of
 
 _SYSTEM, _QUORUM = "cluster.system", "cluster.metadata.quorum"
 

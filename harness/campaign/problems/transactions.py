@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 
-from harness.campaign.clients import producers
-from harness.campaign.model.cells import expand
-from harness.campaign.model.schedule import FaultEntry
-from harness.campaign.model.workload import WorkloadSpec
-from harness.campaign.problems.draft import Draft
-from harness.campaign.problems.properties import mapping
-from history.cell import LIBRDKAFKA, SYNC, Cell, is_program
-from infra.documents import Problem
-from infra.systems.names import BUNDLED, EXTERNAL
-from workloads import WORKLOADS
-from workloads.configuration import PARTITIONER, producer_config
-from workloads.interface import Load
-from workloads.spec import SpecificationError
+from ackproof.harness.campaign.clients import producers
+from ackproof.harness.campaign.model.cells import expand
+from ackproof.harness.campaign.model.schedule import FaultEntry
+from ackproof.harness.campaign.model.workload import WorkloadSpec
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.harness.campaign.problems.properties import mapping
+from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, is_program
+from ackproof.infra.documents import Problem
+from ackproof.infra.systems.names import BUNDLED, EXTERNAL
+from ackproof.workloads import WORKLOADS
+from ackproof.workloads.configuration import PARTITIONER, producer_config
+from ackproof.workloads.interface import Load
+from ackproof.workloads.spec import SpecificationError
 
 _SYSTEM = "cluster.system"
 _OFFERS = "kafka:4.1.1 does"

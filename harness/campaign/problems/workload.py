@@ -3,16 +3,16 @@ cells that have a run each."""
 
 from collections.abc import Iterator
 
-from harness.campaign.model.cells import expand
-from harness.campaign.model.schedule import Entry, StoryEntry
-from harness.campaign.model.workload import WorkloadSpec
-from harness.campaign.problems.draft import Draft
-from history.cell import LIBRDKAFKA, Value
-from infra.documents import Problem
-from nemesis.targets import expressions
-from workloads.configuration import PARTITIONER, producer_config
-from workloads.producing.keys import keys_of
-from workloads.spec import SpecificationError
+from ackproof.harness.campaign.model.cells import expand
+from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
+from ackproof.harness.campaign.model.workload import WorkloadSpec
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.history.cell import LIBRDKAFKA, Value
+from ackproof.infra.documents import Problem
+from ackproof.nemesis.targets import expressions
+from ackproof.workloads.configuration import PARTITIONER, producer_config
+from ackproof.workloads.producing.keys import keys_of
+from ackproof.workloads.spec import SpecificationError
 
 
 def workload_problems(draft: Draft) -> Iterator[Problem]:

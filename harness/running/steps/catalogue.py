@@ -3,13 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.campaign.model.workload import clients_of
-from harness.campaign.plan import scheduler
-from harness.campaign.plan.timings import fault_limit_ms
-from harness.running.context import Run
-from harness.running.deadline import Deadline
-from harness.running.steps import closing, failover, flushing, nemesis, recovering, setup, story
-from history.cell import LIBRDKAFKA
+from ackproof.harness.campaign.model.workload import clients_of
+from ackproof.harness.campaign.plan import scheduler
+from ackproof.harness.campaign.plan.timings import fault_limit_ms
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.steps import (
+    closing,
+    failover,
+    flushing,
+    nemesis,
+    recovering,
+    setup,
+    story,
+)
+from ackproof.history.cell import LIBRDKAFKA
 
 _START_CLIENTS_S = 30.0
 _START_A_CLIENT_S = 1.0

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import PurePosixPath
 
-from harness.running import clients, watch
-from harness.running.context import Run
-from harness.running.deadline import Deadline
-from harness.running.ends import exit_status, last_words
-from harness.running.servers import check_brokers_left
-from history import storage
-from infra.interface import InfraError, Node, Server, System
-from workloads.interface import Client
-from workloads.reading_back.crash import apart, crashed
+from ackproof.harness.running import clients, watch
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.ends import exit_status, last_words
+from ackproof.harness.running.servers import check_brokers_left
+from ackproof.history import storage
+from ackproof.infra.interface import InfraError, Node, Server, System
+from ackproof.workloads.interface import Client
+from ackproof.workloads.reading_back.crash import apart, crashed
 
 log = logging.getLogger(__name__)
 

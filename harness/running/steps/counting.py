@@ -1,7 +1,7 @@
 """What ZooKeeper has counted, at fixed moments of a run."""
 
-from harness.running.context import Run
-from infra.interface import ViewUnavailable
+from ackproof.harness.running.context import Run
+from ackproof.infra.interface import ViewUnavailable
 
 
 def counted(run: Run, moment: str, partitions: int | None = None) -> None:

@@ -11,20 +11,20 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaException
 
-from harness.campaign.model.failover import TOPIC, FailoverSpec
-from harness.campaign.plan.timings import fault_limit_ms
-from harness.running.context import Run
-from harness.running.deadline import Deadline, StepTimeout
-from harness.running.steps.counting import counted
-from history.manifest import PlannedFailover
-from infra.interface import InfraError, ViewUnavailable
-from nemesis import FAULTS
-from nemesis.execution.executor import Executor, HealFailed
-from nemesis.execution.ledger import OpenFault
-from nemesis.interface import Target
-from nemesis.proofs.proving import prove
-from nemesis.targets import expressions, resolution
-from workloads.failover import NotMade, Onlooker, grow
+from ackproof.harness.campaign.model.failover import TOPIC, FailoverSpec
+from ackproof.harness.campaign.plan.timings import fault_limit_ms
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline, StepTimeout
+from ackproof.harness.running.steps.counting import counted
+from ackproof.history.manifest import PlannedFailover
+from ackproof.infra.interface import InfraError, ViewUnavailable
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.execution.executor import Executor, HealFailed
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.interface import Target
+from ackproof.nemesis.proofs.proving import prove
+from ackproof.nemesis.targets import expressions, resolution
+from ackproof.workloads.failover import NotMade, Onlooker, grow
 
 _LOOK_EVERY_S = 1.0
 """At thousands of partitions a look is work, for ZooKeeper and for this machine."""

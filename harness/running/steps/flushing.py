@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from harness.campaign.clients.producers import message_timeout_ms
-from harness.running import clients, sessions, watch
-from harness.running.context import Run
-from harness.running.deadline import Deadline
-from harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
-from infra.interface import InfraError
-from workloads.interface import CATCH_UP_S, Role
+from ackproof.harness.campaign.clients.producers import message_timeout_ms
+from ackproof.harness.running import clients, sessions, watch
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
+from ackproof.infra.interface import InfraError
+from ackproof.workloads.interface import CATCH_UP_S, Role
 
 CLOSE_HISTORIES_S = 20.0
 _FETCH_HISTORIES_S = 20.0

@@ -7,16 +7,16 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from harness.campaign.plan.faults import Act, lanes
-from harness.campaign.plan.scheduler import duration_ms
-from harness.running.context import Run
-from harness.running.deadline import Deadline
-from harness.running.servers import NothingLeft, brokers_are_gone, check_brokers_left
-from harness.running.steps import story, striking
-from harness.running.steps.counting import counted
-from harness.running.steps.recovering import unwhole, whole
-from harness.running.steps.room import NoRoom, Room
-from harness.running.steps.striking import not_struck, strike
+from ackproof.harness.campaign.plan.faults import Act, lanes
+from ackproof.harness.campaign.plan.scheduler import duration_ms
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.servers import NothingLeft, brokers_are_gone, check_brokers_left
+from ackproof.harness.running.steps import story, striking
+from ackproof.harness.running.steps.counting import counted
+from ackproof.harness.running.steps.recovering import unwhole, whole
+from ackproof.harness.running.steps.room import NoRoom, Room
+from ackproof.harness.running.steps.striking import not_struck, strike
 
 _TICK_S = 0.2
 _LOOK_S = 1.0

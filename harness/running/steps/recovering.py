@@ -4,14 +4,14 @@ and its groups go on, group by group."""
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 
-from harness.campaign.plan.timings import group_recovery_ms
-from harness.running.clients import ClientProcess
-from harness.running.context import Run
-from harness.running.deadline import Deadline, StepTimeout
-from harness.running.servers import brokers_are_gone, check_brokers_left
-from harness.running.silence import SLACK_S
-from harness.running.steps.counting import counted
-from infra.interface import PartitionView, ViewUnavailable
+from ackproof.harness.campaign.plan.timings import group_recovery_ms
+from ackproof.harness.running.clients import ClientProcess
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline, StepTimeout
+from ackproof.harness.running.servers import brokers_are_gone, check_brokers_left
+from ackproof.harness.running.silence import SLACK_S
+from ackproof.harness.running.steps.counting import counted
+from ackproof.infra.interface import PartitionView, ViewUnavailable
 
 _SILENT = "the metadata cannot be read"
 _NAMED_MAX = 6

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.campaign.plan.faults import Act
-from harness.running.context import Run
-from harness.running.deadline import Deadline
-from harness.running.steps import striking
-from nemesis.execution.ledger import OpenFault
-from nemesis.targets.bounds import Count
+from ackproof.harness.campaign.plan.faults import Act
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.steps import striking
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.targets.bounds import Count
 
 
 class NoRoom(Exception):

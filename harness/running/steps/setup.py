@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 
-from harness.campaign.model.workload import described, idle
-from harness.campaign.plan.comebacks import comebacks
-from harness.running import clients, joining, servers, sessions
-from harness.running.context import Run
-from harness.running.deadline import Deadline, StepTimeout
-from harness.running.ends import exit_status, in_words, last_words
-from harness.running.silence import Silences
-from harness.running.steps.counting import counted
-from harness.running.steps.recovering import unwhole, whole
-from harness.running.watch import Watch
-from infra.interface import DeploymentError, Node
-from workloads.configuration import connected
-from workloads.interface import Role
-from workloads.topics import create_topics
+from ackproof.harness.campaign.model.workload import described, idle
+from ackproof.harness.campaign.plan.comebacks import comebacks
+from ackproof.harness.running import clients, joining, servers, sessions
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline, StepTimeout
+from ackproof.harness.running.ends import exit_status, in_words, last_words
+from ackproof.harness.running.silence import Silences
+from ackproof.harness.running.steps.counting import counted
+from ackproof.harness.running.steps.recovering import unwhole, whole
+from ackproof.harness.running.watch import Watch
+from ackproof.infra.interface import DeploymentError, Node
+from ackproof.workloads.configuration import connected
+from ackproof.workloads.interface import Role
+from ackproof.workloads.topics import create_topics
 
 CLIENTS, SILENCE = "clients", "clients' silence"
 """Their watches: whether they run, and whether they say anything."""

@@ -13,13 +13,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.campaign.plan.faults import Act, Cue, Event, Part, ScheduledFault, When
-from harness.running.context import Run
-from harness.running.deadline import Deadline, StepTimeout
-from harness.running.steps.recovering import whole
-from harness.running.steps.striking import limit_s, not_struck, strike
-from infra.interface import PartitionView, ViewUnavailable
-from nemesis.proofs.proving import shrink_ms
+from ackproof.harness.campaign.plan.faults import Act, Cue, Event, Part, ScheduledFault, When
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline, StepTimeout
+from ackproof.harness.running.steps.recovering import whole
+from ackproof.harness.running.steps.striking import limit_s, not_struck, strike
+from ackproof.infra.interface import PartitionView, ViewUnavailable
+from ackproof.nemesis.proofs.proving import shrink_ms
 
 _POLL_S = 0.05
 _LOOK_S = 0.1

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from harness.campaign.plan.faults import ScheduledFault
-from harness.campaign.plan.timings import fault_limit_ms
-from harness.running.context import Run
-from harness.running.deadline import Cancelled, Deadline, StepTimeout
-from harness.running.servers import check_brokers_left
-from infra.interface import ViewUnavailable
-from nemesis import FAULTS
-from nemesis.execution.executor import GateClosed
-from nemesis.execution.ledger import OpenFault
-from nemesis.interface import Proof, Target, Unplannable
-from nemesis.proofs.proving import prove
-from nemesis.targets import expressions, resolution
+from ackproof.harness.campaign.plan.faults import ScheduledFault
+from ackproof.harness.campaign.plan.timings import fault_limit_ms
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Cancelled, Deadline, StepTimeout
+from ackproof.harness.running.servers import check_brokers_left
+from ackproof.infra.interface import ViewUnavailable
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.execution.executor import GateClosed
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.interface import Proof, Target, Unplannable
+from ackproof.nemesis.proofs.proving import prove
+from ackproof.nemesis.targets import expressions, resolution
 
 UNWANTED = (Cancelled, StepTimeout, GateClosed)
 """The step itself is over: what is open is left to the step ``heal``."""

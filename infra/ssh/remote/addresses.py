@@ -5,8 +5,8 @@ import json
 import os
 from shutil import which
 
-from infra.agent import privilege
-from infra.agent.children import carry_out
+from ackproof.infra.agent import privilege
+from ackproof.infra.agent.children import carry_out
 
 
 def addresses() -> list[str]:

@@ -10,10 +10,10 @@ to harness and network. Not handled: a logind that kills what a user leaves behi
 import os
 import time
 
-from infra.agent import children
-from infra.agent.children import in_main_thread
-from infra.ssh.remote import tenancy
-from infra.ssh.remote.main import again
+from ackproof.infra.agent import children
+from ackproof.infra.agent.children import in_main_thread
+from ackproof.infra.ssh.remote import tenancy
+from ackproof.infra.ssh.remote.main import again
 
 _LOOK_EVERY_S = 5.0
 

@@ -13,7 +13,7 @@ Nothing of it passes through a shell.
 import sys
 from collections.abc import Sequence
 
-from infra.agent import main as agent
+from ackproof.infra.agent import main as agent
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> None:
     if role == "connect":
         agent.connect(*rest)
         return
-    from infra.ssh.remote import guard, verbs  # a way needs none of it
+    from ackproof.infra.ssh.remote import guard, verbs  # a way needs none of it
 
     if role == "guard":
         guard.guard(*rest)

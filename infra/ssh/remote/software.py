@@ -10,8 +10,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from infra.agent.children import carry_out
-from infra.agent.wire import Refused
+from ackproof.infra.agent.children import carry_out
+from ackproof.infra.agent.wire import Refused
 
 _COMPLETE = "complete"
 _INSTALLED_WITHIN_S = 600

@@ -15,12 +15,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from infra.agent import cgroups, children, disks, links, throttle
-from infra.agent.wire import Refused
-from infra.identity import ProcessIdentity
-from infra.ssh.remote.addresses import ssh_port
-from infra.ssh.remote.main import again
-from infra.waiting import wait_until
+from ackproof.infra.agent import cgroups, children, disks, links, throttle
+from ackproof.infra.agent.wire import Refused
+from ackproof.infra.identity import ProcessIdentity
+from ackproof.infra.ssh.remote.addresses import ssh_port
+from ackproof.infra.ssh.remote.main import again
+from ackproof.infra.waiting import wait_until
 
 SOCKET = "agent.sock"
 LOG = "agent.log"

@@ -1,8 +1,8 @@
 """What hosts can be asked besides what every node can."""
 
-from infra.agent.verbs import VERBS as AGENT
-from infra.agent.verbs import Verbs
-from infra.ssh.remote import addresses, software, tenancy
+from ackproof.infra.agent.verbs import VERBS as AGENT
+from ackproof.infra.agent.verbs import Verbs
+from ackproof.infra.ssh.remote import addresses, software, tenancy
 
 VERBS: Verbs = {
     **AGENT,

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource
 
-from infra.interface import Server, ViewUnavailable
-from infra.systems.admin import KafkaAdmin
-from infra.systems.external.journal import Journal
-from infra.systems.external.looking import admin_client
+from ackproof.infra.interface import Server, ViewUnavailable
+from ackproof.infra.systems.admin import KafkaAdmin
+from ackproof.infra.systems.external.journal import Journal
+from ackproof.infra.systems.external.looking import admin_client
 
 _ANSWER_S = 5.0
 

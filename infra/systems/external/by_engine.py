@@ -7,8 +7,8 @@ import docker
 from docker.errors import DockerException
 from docker.models.containers import Container
 
-from infra.interface import InfraError
-from infra.systems.external.described import Action, Handle
+from ackproof.infra.interface import InfraError
+from ackproof.infra.systems.external.described import Action, Handle
 
 _PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
 

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
-from infra.secrets import Handed, Secret, handed, read_all
-from infra.ssh.inventory import Login
+from ackproof.infra.secrets import Handed, Secret, handed, read_all
+from ackproof.infra.ssh.inventory import Login
 
 
 class Action(StrEnum):

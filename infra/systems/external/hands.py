@@ -5,8 +5,8 @@ import shlex
 import subprocess
 import tempfile
 
-from infra.interface import InfraError
-from infra.systems.external.described import Action, Argv, Handle
+from ackproof.infra.interface import InfraError
+from ackproof.infra.systems.external.described import Action, Argv, Handle
 
 _WITHIN_S = 60
 """For a command. A broker that is stopped in order hands over its leaders first."""
@@ -20,7 +20,7 @@ def lay(handle: Handle, action: Action) -> None:
         raise InfraError(f"nothing says how to {action} it")
     # The libraries of both take their time to import, and few have such brokers.
     if not handle.commands:
-        from infra.systems.external.by_engine import by_engine
+        from ackproof.infra.systems.external.by_engine import by_engine
 
         by_engine(handle, action, _WITHIN_S)
         return
@@ -28,7 +28,7 @@ def lay(handle: Handle, action: Action) -> None:
         if handle.ssh is None:
             _run_here(argv, handle.directory or None)
         else:
-            from infra.systems.external.over_ssh import run_there
+            from ackproof.infra.systems.external.over_ssh import run_there
 
             _require(argv, *run_there(handle, argv, _WITHIN_S))
 

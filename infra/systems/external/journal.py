@@ -11,8 +11,8 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra.interface import InfraError
-from infra.systems.external.described import Action, Described
+from ackproof.infra.interface import InfraError
+from ackproof.infra.systems.external.described import Action, Described
 
 FILE = "external.jsonl"
 """In the directory of a run."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from infra.interface import ClusterView, InfraError, PartitionView, ViewUnavailable
+from ackproof.infra.interface import ClusterView, InfraError, PartitionView, ViewUnavailable
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from infra.changes import ClusterChange
-from infra.interface import ClusterView
-from infra.systems.polling import PollingObserver
+from ackproof.infra.changes import ClusterChange
+from ackproof.infra.interface import ClusterView
+from ackproof.infra.systems.polling import PollingObserver
 
 _EVERY_S = 0.2
 

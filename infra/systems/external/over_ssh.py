@@ -6,11 +6,11 @@ from pathlib import Path
 
 from paramiko import Channel
 
-from infra.interface import InfraError
-from infra.ssh.inventory import Host
-from infra.ssh.login import Trust, Unreachable, log_in
-from infra.systems.external.described import Argv, Handle
-from infra.waiting import wait_until
+from ackproof.infra.interface import InfraError
+from ackproof.infra.ssh.inventory import Host
+from ackproof.infra.ssh.login import Trust, Unreachable, log_in
+from ackproof.infra.systems.external.described import Argv, Handle
+from ackproof.infra.waiting import wait_until
 
 _PIECE = 1 << 16
 

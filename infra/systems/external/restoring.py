@@ -8,11 +8,11 @@ from pathlib import Path
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from infra.interface import InfraError, ViewUnavailable
-from infra.systems.external.described import server_name
-from infra.systems.external.hands import lay
-from infra.systems.external.journal import FILE, Journal, Left
-from infra.systems.external.looking import Looking, admin_client
+from ackproof.infra.interface import InfraError, ViewUnavailable
+from ackproof.infra.systems.external.described import server_name
+from ackproof.infra.systems.external.hands import lay
+from ackproof.infra.systems.external.journal import FILE, Journal, Left
+from ackproof.infra.systems.external.looking import Looking, admin_client
 
 _ANSWER_S = 10.0
 _GONE_WITHIN_S = 60.0

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from infra.agent.probes import accepts
-from infra.interface import InfraError, ProcessState
-from infra.systems.external.described import Action, Handle, server_name
-from infra.systems.external.hands import lay
-from infra.systems.external.journal import Journal
-from infra.systems.external.looking import answers
-from infra.waiting import wait_until
+from ackproof.infra.agent.probes import accepts
+from ackproof.infra.interface import InfraError, ProcessState
+from ackproof.infra.systems.external.described import Action, Handle, server_name
+from ackproof.infra.systems.external.hands import lay
+from ackproof.infra.systems.external.journal import Journal
+from ackproof.infra.systems.external.looking import answers
+from ackproof.infra.waiting import wait_until
 
 _LOOK_EVERY_S = 0.2
 _FOREVER_S = float("inf")

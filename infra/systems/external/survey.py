@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
 
-from infra.systems.external.described import Described
-from infra.systems.external.looking import Looking, admin_client
+from ackproof.infra.systems.external.described import Described
+from ackproof.infra.systems.external.looking import Looking, admin_client
 
 _WITHIN_S = 15.0
 _ANSWER_S = 5.0

@@ -3,26 +3,26 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from infra.added import Added, NobodyJoins
-from infra.admin import Admin
-from infra.changes import ClusterChange, Observer
-from infra.ensemble import Ensemble
-from infra.interface import (
+from ackproof.infra.added import Added, NobodyJoins
+from ackproof.infra.admin import Admin
+from ackproof.infra.changes import ClusterChange, Observer
+from ackproof.infra.ensemble import Ensemble
+from ackproof.infra.interface import (
     ClusterView,
     DeploymentError,
     Server,
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from infra.systems.external.admin import OutsideAdmin
-from infra.systems.external.described import Described
-from infra.systems.external.journal import Journal
-from infra.systems.external.looking import Looking
-from infra.systems.external.observer import looking_observer
-from infra.systems.external.restoring import undo
-from infra.systems.external.server import OutsideServer
-from infra.systems.names import EXTERNAL
-from infra.waiting import wait_until
+from ackproof.infra.systems.external.admin import OutsideAdmin
+from ackproof.infra.systems.external.described import Described
+from ackproof.infra.systems.external.journal import Journal
+from ackproof.infra.systems.external.looking import Looking
+from ackproof.infra.systems.external.observer import looking_observer
+from ackproof.infra.systems.external.restoring import undo
+from ackproof.infra.systems.external.server import OutsideServer
+from ackproof.infra.systems.names import EXTERNAL
+from ackproof.infra.waiting import wait_until
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _ANSWERS_WITHIN_S = 30.0

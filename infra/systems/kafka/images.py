@@ -18,9 +18,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from infra.interface import InfraError
-from infra.systems.kafka import archives, releases
-from infra.systems.kafka.cache import cached, put
+from ackproof.infra.interface import InfraError
+from ackproof.infra.systems.kafka import archives, releases
+from ackproof.infra.systems.kafka.cache import cached, put
 
 if TYPE_CHECKING:
     import docker
@@ -80,7 +80,7 @@ def _looked_up(name: str, repository: str, wanted: str | None) -> str:
     """Its digest, when its jars are here."""
     from docker.errors import ImageNotFound  # it takes its time, and few campaigns need it
 
-    from infra.docker.engine import connected
+    from ackproof.infra.docker.engine import connected
 
     answers = False
     try:
@@ -126,7 +126,7 @@ def _digest(image: "Image", repository: str) -> str:
 
 
 def _take(client: "docker.DockerClient", image: "Image", place: Path) -> None:
-    from infra.docker.engine import owned
+    from ackproof.infra.docker.engine import owned
 
     partial = place.with_name(f"{place.name}.{os.getpid()}")
     # The command is never run, but one has to be named.

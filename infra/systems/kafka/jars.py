@@ -18,10 +18,10 @@ from itertools import count
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from infra.artifacts import Artifact
-from infra.interface import InfraError
-from infra.systems.kafka.cache import cached, put
-from infra.systems.kafka.releases import Release, described
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import InfraError
+from ackproof.infra.systems.kafka.cache import cached, put
+from ackproof.infra.systems.kafka.releases import Release, described
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _DOWNLOADED = re.compile(r"Downloaded from .*/([^/]+\.jar) ")

@@ -4,8 +4,8 @@ import struct
 from collections.abc import Sequence
 from itertools import count
 
-from infra.artifacts import Artifact
-from infra.interface import Node
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import Node
 
 MAIN = "kafka.Kafka"
 _sizes = count(1)

@@ -4,8 +4,8 @@ has the time."""
 
 from dataclasses import dataclass
 
-from infra.interface import Node
-from infra.systems.kafka.releases import Release
+from ackproof.infra.interface import Node
+from ackproof.infra.systems.kafka.releases import Release
 
 _LOG4J_2 = (4, 0)
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from infra.artifacts import Artifact
-from infra.interface import Node
-from infra.systems.kafka.jars import jars_of
-from infra.systems.kafka.java import MAIN, java, knock
-from infra.systems.kafka.log4j import logging
-from infra.systems.kafka.releases import Release
-from infra.systems.on_zookeeper import Program
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import Node
+from ackproof.infra.systems.kafka.jars import jars_of
+from ackproof.infra.systems.kafka.java import MAIN, java, knock
+from ackproof.infra.systems.kafka.log4j import logging
+from ackproof.infra.systems.kafka.releases import Release
+from ackproof.infra.systems.on_zookeeper import Program
 
 _PROPERTIES = {
     # Kafka's defaults since 2.5: what waits are derived from is the same for all releases.

@@ -4,8 +4,8 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from infra.interface import ClusterView, PartitionView
-from infra.systems.kraft.records import (
+from ackproof.infra.interface import ClusterView, PartitionView
+from ackproof.infra.systems.kraft.records import (
     NO_LEADER_CHANGE,
     BrokerRegistrationChange,
     Config,

@@ -15,10 +15,10 @@ from kio.schema.fetch.v13.request import FetchPartition, FetchRequest, FetchTopi
 from kio.schema.fetch.v13.response import FetchResponse, PartitionData
 from kio.static.primitive import i32, i32Timedelta, i64
 
-from infra.interface import ViewUnavailable
-from infra.systems.kraft.image import Image
-from infra.systems.kraft.records import UnknownRecord, Written, batches
-from infra.systems.wire import ask
+from ackproof.infra.interface import ViewUnavailable
+from ackproof.infra.systems.kraft.image import Image
+from ackproof.infra.systems.kraft.records import UnknownRecord, Written, batches
+from ackproof.infra.systems.wire import ask
 
 _METADATA = uuid.UUID(int=1)
 """``Uuid.METADATA_TOPIC_ID``."""

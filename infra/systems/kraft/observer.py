@@ -7,10 +7,10 @@ another one is elected.
 import time
 from collections.abc import Callable
 
-from infra.changes import ClusterChange
-from infra.systems.kraft.image import Image
-from infra.systems.kraft.log import MetadataLog, Moment
-from infra.systems.polling import PollingObserver, Report
+from ackproof.infra.changes import ClusterChange
+from ackproof.infra.systems.kraft.image import Image
+from ackproof.infra.systems.kraft.log import MetadataLog, Moment
+from ackproof.infra.systems.polling import PollingObserver, Report
 
 _EVERY_S = 0.1
 _ANSWER_S = 2.0

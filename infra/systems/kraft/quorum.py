@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from infra.systems.kraft.log import Address, leader_told
-from infra.together import on_all
+from ackproof.infra.systems.kraft.log import Address, leader_told
+from ackproof.infra.together import on_all
 
 LEADER, FOLLOWER = "leader", "follower"
 _WITHIN_S = 1.0

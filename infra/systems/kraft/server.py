@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from infra.artifacts import Artifact
-from infra.interface import Command, DeploymentError, Node
-from infra.systems.deployment import server_properties
-from infra.systems.kafka.java import MAIN, java
-from infra.systems.kafka.log4j import logging
-from infra.systems.kafka.releases import Release
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import Command, DeploymentError, Node
+from ackproof.infra.systems.deployment import server_properties
+from ackproof.infra.systems.kafka.java import MAIN, java
+from ackproof.infra.systems.kafka.log4j import logging
+from ackproof.infra.systems.kafka.releases import Release
 
 _FORMAT = "kafka.tools.StorageTool"
 _FORMAT_WITHIN_S = 60.0

@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from infra.changes import ClusterChange, Observer
-from infra.disks import DiskPlan
-from infra.ensemble import CONTROLLER_IDS, Ensemble
-from infra.interface import (
+from ackproof.infra.changes import ClusterChange, Observer
+from ackproof.infra.disks import DiskPlan
+from ackproof.infra.ensemble import CONTROLLER_IDS, Ensemble
+from ackproof.infra.interface import (
     Backend,
     ClusterView,
     Command,
@@ -24,9 +24,9 @@ from infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from infra.systems.added import name_of
-from infra.systems.deployed import DeployedSystem
-from infra.systems.deployment import (
+from ackproof.infra.systems.added import name_of
+from ackproof.infra.systems.deployed import DeployedSystem
+from ackproof.infra.systems.deployment import (
     BROKER_PORT,
     BROKERS_UP_S,
     STOP_GRACE_S,
@@ -34,19 +34,19 @@ from infra.systems.deployment import (
     disks,
     listens,
 )
-from infra.systems.kafka.jars import jars_of
-from infra.systems.kafka.java import knock
-from infra.systems.kafka.releases import Release
-from infra.systems.kraft.let_go import let_go
-from infra.systems.kraft.log import MetadataLog
-from infra.systems.kraft.observer import log_observer
-from infra.systems.kraft.properties import SESSION, in_force
-from infra.systems.kraft.quorum import LEADER, Quorum
-from infra.systems.kraft.server import Program, metadata
-from infra.systems.properties import RESERVED
-from infra.systems.racks import own_rack
-from infra.systems.server import NodeServer, stop_all
-from infra.together import on_all
+from ackproof.infra.systems.kafka.jars import jars_of
+from ackproof.infra.systems.kafka.java import knock
+from ackproof.infra.systems.kafka.releases import Release
+from ackproof.infra.systems.kraft.let_go import let_go
+from ackproof.infra.systems.kraft.log import MetadataLog
+from ackproof.infra.systems.kraft.observer import log_observer
+from ackproof.infra.systems.kraft.properties import SESSION, in_force
+from ackproof.infra.systems.kraft.quorum import LEADER, Quorum
+from ackproof.infra.systems.kraft.server import Program, metadata
+from ackproof.infra.systems.properties import RESERVED
+from ackproof.infra.systems.racks import own_rack
+from ackproof.infra.systems.server import NodeServer, stop_all
+from ackproof.infra.together import on_all
 
 CONTROLLER_PORT = 9093
 _LISTENER = "CONTROLLER"

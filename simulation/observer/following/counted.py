@@ -7,7 +7,7 @@ though it has enough. Judged at once, by what it would count if there were news 
 
 import copy
 
-from broker.server.requests.fetch import _Reader
+from ackproof.broker.server.requests.fetch import _Reader
 from simulation.violation import Violation
 
 

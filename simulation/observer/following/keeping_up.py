@@ -15,12 +15,12 @@ import copy
 from collections.abc import Mapping
 from dataclasses import replace
 
-from broker.replication.events import Event, FollowerFetch, Tick, WriteIsr
-from broker.replication.isr import IsrState
-from broker.replication.leader import Leader
-from broker.replication.pending import PendingProduces
-from broker.replication.replica import Replica
-from broker.types import BrokerId, Millis, Offset
+from ackproof.broker.replication.events import Event, FollowerFetch, Tick, WriteIsr
+from ackproof.broker.replication.isr import IsrState
+from ackproof.broker.replication.leader import Leader
+from ackproof.broker.replication.pending import PendingProduces
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.types import BrokerId, Millis, Offset
 from simulation.violation import Violation
 
 

@@ -8,13 +8,13 @@ epoch comes late by less than a ms; so each leadership that begins is told one.
 import copy
 from dataclasses import replace
 
-from broker.coordination.events import Progress
-from broker.coordination.hosting.leading import Leading
-from broker.coordination.outbox import Outbox
-from broker.replication.epochs import UNKNOWN_OFFSET
-from broker.replication.events import WriteIsr
-from broker.replication.replica import Replica
-from broker.types import LeaderEpoch, Offset
+from ackproof.broker.coordination.events import Progress
+from ackproof.broker.coordination.hosting.leading import Leading
+from ackproof.broker.coordination.outbox import Outbox
+from ackproof.broker.replication.epochs import UNKNOWN_OFFSET
+from ackproof.broker.replication.events import WriteIsr
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.types import LeaderEpoch, Offset
 from simulation.violation import Violation
 
 LEVEL = Offset(0)

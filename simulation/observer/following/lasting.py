@@ -8,12 +8,12 @@ asked who would be idle two minutes later, when this one would have had all its 
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from broker.server.replication.fetch_session_cache import (
+from ackproof.broker.server.replication.fetch_session_cache import (
     MIN_EVICTION_MS,
     FetchSession,
     FetchSessionCache,
 )
-from broker.types import Millis
+from ackproof.broker.types import Millis
 from simulation.violation import Violation
 
 EVERY: Final = 16

@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from broker.replication.events import FetchFrom
-from broker.server.replication.fetch_session_cache import INITIAL_EPOCH
-from broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
-from broker.types import NamedPartition, TopicIdPartition, TopicPartition
+from ackproof.broker.replication.events import FetchFrom
+from ackproof.broker.server.replication.fetch_session_cache import INITIAL_EPOCH
+from ackproof.broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
+from ackproof.broker.types import NamedPartition, TopicIdPartition, TopicPartition
 from simulation.violation import Violation
 
 Wanted = Mapping[NamedPartition, FetchFrom]

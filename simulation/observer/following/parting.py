@@ -20,9 +20,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from broker.replication.config import Truncation
-from broker.replication.epochs import Entry
-from broker.replication.events import (
+from ackproof.broker.replication.config import Truncation
+from ackproof.broker.replication.epochs import Entry
+from ackproof.broker.replication.events import (
     AskEpoch,
     EpochEndOffset,
     Event,
@@ -34,10 +34,10 @@ from broker.replication.events import (
     Truncate,
     TruncateFully,
 )
-from broker.replication.follower import Follower
-from broker.replication.local import Effects, LocalLog, LogState
-from broker.replication.replica import Replica, Role
-from broker.types import LeaderEpoch, Offset
+from ackproof.broker.replication.follower import Follower
+from ackproof.broker.replication.local import Effects, LocalLog, LogState
+from ackproof.broker.replication.replica import Replica, Role
+from ackproof.broker.types import LeaderEpoch, Offset
 from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation
 

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from weakref import WeakSet
 
-from broker.config import Listener
-from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.server.replication.fetcher import Fetcher
+from ackproof.broker.config import Listener
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
+from ackproof.broker.server.replication.fetcher import Fetcher
 from simulation.violation import Violation
 
 Call = Callable[[Fetcher, Any], Awaitable[Any]]

@@ -8,8 +8,8 @@ comes. Whoever asked for the deletion waits for that.
 
 from collections.abc import Iterable
 
-from broker.replication.events import Append, Effect, Event, Fetched, FetchFrom
-from broker.replication.replica import Replica
+from ackproof.broker.replication.events import Append, Effect, Event, Fetched, FetchFrom
+from ackproof.broker.replication.replica import Replica
 from simulation.violation import Violation
 
 

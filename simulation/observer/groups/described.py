@@ -3,8 +3,8 @@ under which ids, and what is assigned while that is settled."""
 
 from typing import Any, Final
 
-from broker.groups.state import GroupState
-from broker.wire.messages.describe_groups import DescribedGroup
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.wire.messages.describe_groups import DescribedGroup
 from simulation.observer.groups.view import View, part
 from simulation.violation import Violation
 

@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import Effect, OffsetsAnswer, Respond, Stored, SyncAnswer
-from broker.groups.group import Group
-from broker.groups.groups import Groups
-from broker.groups.table import step
+from ackproof.broker.groups.events import Effect, OffsetsAnswer, Respond, Stored, SyncAnswer
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.groups import Groups
+from ackproof.broker.groups.table import step
 from simulation.violation import Violation
 
 FAILURES: Final = (

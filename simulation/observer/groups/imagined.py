@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import (
+from ackproof.broker.groups.events import (
     NO_MEMBER_ID,
     DeleteGroup,
     Effect,
@@ -26,10 +26,10 @@ from broker.groups.events import (
     Stored,
     Tick,
 )
-from broker.groups.group import Group
-from broker.groups.groups import Groups
-from broker.groups.members import Member
-from broker.types import Millis
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.groups import Groups
+from ackproof.broker.groups.members import Member
+from ackproof.broker.types import Millis
 from simulation.observer.groups import watch
 
 Decide = Callable[[Groups, Event], tuple[Effect, ...]]

@@ -11,8 +11,8 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import Commit, Heartbeat, Join, Leave, Sync, Tick
-from broker.groups.pending import PendingReturn
+from ackproof.broker.groups.events import Commit, Heartbeat, Join, Leave, Sync, Tick
+from ackproof.broker.groups.pending import PendingReturn
 from simulation.observer.groups.step import COMPLETING, EMPTY, PREPARING, STABLE, Step
 from simulation.observer.groups.view import Seen
 

@@ -10,7 +10,7 @@
 from dataclasses import replace
 from typing import Final
 
-from broker.groups.events import (
+from ackproof.broker.groups.events import (
     NO_MEMBER_ID,
     Join,
     JoinAnswer,
@@ -19,7 +19,7 @@ from broker.groups.events import (
     SyncAnswer,
     Tick,
 )
-from broker.groups.pending import PendingAssignments, PendingReturn
+from ackproof.broker.groups.pending import PendingAssignments, PendingReturn
 from simulation.observer.groups.step import COMPLETING, EMPTY, PREPARING, STABLE, Step
 from simulation.observer.groups.view import View, part
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.config import GroupConfig
-from broker.groups.events import (
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import (
     Answer,
     Commit,
     DeleteGroup,
@@ -24,7 +24,7 @@ from broker.groups.events import (
     Request,
     Sync,
 )
-from broker.groups.state import GroupState
+from ackproof.broker.groups.state import GroupState
 from simulation.observer.groups.step import DEAD
 from simulation.observer.groups.view import BLANK, View, subscribed
 from simulation.violation import Violation

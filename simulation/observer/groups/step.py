@@ -5,10 +5,10 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.config import GroupConfig
-from broker.groups.events import Answer, Event, Join, Stored
-from broker.groups.pending import Pending, PendingReturn
-from broker.groups.state import GroupState
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import Answer, Event, Join, Stored
+from ackproof.broker.groups.pending import Pending, PendingReturn
+from ackproof.broker.groups.state import GroupState
 from simulation.observer.groups.view import View
 from simulation.violation import Violation
 

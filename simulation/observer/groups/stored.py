@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import (
+from ackproof.broker.groups.events import (
     Commit,
     DeleteGroup,
     DeleteOffsets,
@@ -30,11 +30,11 @@ from broker.groups.events import (
     Stored,
     Sync,
 )
-from broker.groups.groups import Records
-from broker.groups.offsets import loaded
-from broker.groups.pending import Burial, PendingCommit, PendingRemoval
-from broker.types import TopicPartition
-from broker.wire.group_records import (
+from ackproof.broker.groups.groups import Records
+from ackproof.broker.groups.offsets import loaded
+from ackproof.broker.groups.pending import Burial, PendingCommit, PendingRemoval
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     Key,

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from broker.groups.events import Protocol
-from broker.groups.group import SUBSCRIPTION_AT, Group
-from broker.groups.members import Member
-from broker.groups.offsets import CommittedOffset
-from broker.groups.pending import OffsetsDeletion, Pending, PendingCommit, PendingRemoval
-from broker.groups.state import GroupState
-from broker.types import TopicPartition
-from broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from broker.wire.reader import UNREADABLE, Reader
+from ackproof.broker.groups.events import Protocol
+from ackproof.broker.groups.group import SUBSCRIPTION_AT, Group
+from ackproof.broker.groups.members import Member
+from ackproof.broker.groups.offsets import CommittedOffset
+from ackproof.broker.groups.pending import OffsetsDeletion, Pending, PendingCommit, PendingRemoval
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from ackproof.broker.wire.reader import UNREADABLE, Reader
 
 
 class Seen(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import (
+from ackproof.broker.groups.events import (
     Effect,
     Event,
     Expire,
@@ -21,9 +21,9 @@ from broker.groups.events import (
     Stored,
     Tick,
 )
-from broker.groups.group import Group
-from broker.groups.groups import Groups, Records
-from broker.wire.group_records import GroupMetadataKey, Value
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.groups import Groups, Records
+from ackproof.broker.wire.group_records import GroupMetadataKey, Value
 from simulation.observer.groups import members, newcomers, rebalances, refusals, stored
 from simulation.observer.groups.step import DEAD, EMPTY, Step
 from simulation.observer.groups.stored import ENDS

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from broker.coordination.context import Context
-from broker.coordination.coordinator import Coordinator
-from broker.coordination.events import (
+from ackproof.broker.coordination.context import Context
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.events import (
     Effect,
     Event,
     QueueRead,
@@ -28,10 +28,10 @@ from broker.coordination.events import (
     Refused,
     SessionExpired,
 )
-from broker.coordination.nodes import Change, QueuedRequest, StateChangeRequest
-from broker.coordination.outbox import Outbox
-from broker.coordination.queues.sending import Sender
-from broker.types import BrokerId, LeaderEpoch, TopicPartition
+from ackproof.broker.coordination.nodes import Change, QueuedRequest, StateChangeRequest
+from ackproof.broker.coordination.outbox import Outbox
+from ackproof.broker.coordination.queues.sending import Sender
+from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
 from simulation.violation import Violation
 
 Hear = Callable[[Sender, QueueSizeRead], None]

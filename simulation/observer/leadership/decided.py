@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Set
 
-from broker.controller.cluster import PartitionState, ReplicaAssignment
-from broker.controller.context import Context
-from broker.controller.rules.suspicion import suspects
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.cluster import PartitionState, ReplicaAssignment
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.rules.suspicion import suspects
+from ackproof.broker.types import BrokerId, TopicPartition
 
 
 def settled(

@@ -14,11 +14,11 @@
 
 from typing import Final
 
-from broker.controller.context import Context
-from broker.controller.phases.replica_state import ReplicaPhase
-from broker.coordination.nodes import PartitionView
-from broker.coordination.variants import Variant
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.phases.replica_state import ReplicaPhase
+from ackproof.broker.coordination.nodes import PartitionView
+from ackproof.broker.coordination.variants import Variant
+from ackproof.broker.types import BrokerId, TopicPartition
 from simulation.violation import Violation
 
 GOING: Final = (

@@ -8,9 +8,9 @@ it does not claim in time is rare: each leader is asked what it would do if it h
 
 import copy
 
-from broker.coordination.coordinator import Coordinator
-from broker.coordination.hosting.partition import HostedPartition
-from broker.types import Millis
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.hosting.partition import HostedPartition
+from ackproof.broker.types import Millis
 from simulation.violation import Violation
 
 

@@ -20,11 +20,11 @@ asked to stop, or die but for one that is, by what would be decided if they were
 import copy
 from collections.abc import Set
 
-from broker.controller.cluster import PartitionState
-from broker.controller.context import Context
-from broker.controller.events import Effect, StateWrite, WriteStates
-from broker.controller.rules.plan import plan
-from broker.types import NO_LEADER, BrokerId, TopicPartition
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import Effect, StateWrite, WriteStates
+from ackproof.broker.controller.rules.plan import plan
+from ackproof.broker.types import NO_LEADER, BrokerId, TopicPartition
 from simulation.observer.leadership import decided
 from simulation.violation import Violation
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.context import Context
-from broker.controller.events import AnswerShutdown
-from broker.server.controller import hand_over
-from broker.wire.messages.controlled_shutdown import (
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import AnswerShutdown
+from ackproof.broker.server.controller import hand_over
+from ackproof.broker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     RemainingPartition,

@@ -9,8 +9,8 @@ it is elected before that is a matter of luck.
 
 from collections.abc import Iterable
 
-from broker.replication.events import Effect, Event, LeaderAndIsr, WriteIsr
-from broker.replication.replica import Replica, Role
+from ackproof.broker.replication.events import Effect, Event, LeaderAndIsr, WriteIsr
+from ackproof.broker.replication.replica import Replica, Role
 from simulation.partition.invariants import Partition
 from simulation.partition.seat import Seat
 from simulation.violation import Violation

@@ -12,8 +12,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from broker.controller.cluster import PartitionState, TopicAssignment
-from broker.types import TopicPartition
+from ackproof.broker.controller.cluster import PartitionState, TopicAssignment
+from ackproof.broker.types import TopicPartition
 from simulation.violation import Violation
 
 

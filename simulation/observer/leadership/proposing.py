@@ -9,8 +9,8 @@ a matter of luck; that 1 proposes once more what is under way is not.
 
 from collections.abc import Iterable
 
-from broker.replication.events import Effect, Event, IsrRefused, IsrWriteFailed, WriteIsr
-from broker.replication.replica import Replica, Role
+from ackproof.broker.replication.events import Effect, Event, IsrRefused, IsrWriteFailed, WriteIsr
+from ackproof.broker.replication.replica import Replica, Role
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
 

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from broker.replication.replica import Role
-from broker.server.replication import partition as server
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.replication import partition as server
 from simulation.violation import Violation
 
 INVARIANT = "WaitingAreTold"

@@ -13,8 +13,8 @@ finds one, and would be sent to the former.
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.controller.context import Context
-from broker.controller.events import (
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import (
     Answer,
     AnswerShutdown,
     DropIsrChanges,
@@ -22,9 +22,9 @@ from broker.controller.events import (
     Effect,
     Send,
 )
-from broker.types import BrokerId, TopicPartition
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from broker.wire.messages.stop_replica import StopReplicaRequest
+from ackproof.broker.types import BrokerId, TopicPartition
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
 from simulation.observer.leadership import decided
 from simulation.violation import Violation
 

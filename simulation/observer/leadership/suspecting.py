@@ -14,13 +14,13 @@ Whether such a replica lacks anything, and leads before it has it again, is a ma
 
 from collections.abc import Iterable
 
-from broker.controller.cluster import PartitionState
-from broker.controller.context import Context
-from broker.controller.events import Effect, Send
-from broker.controller.rules.suspicion import bounced
-from broker.coordination.events import Event, Result, Written
-from broker.types import NO_LEADER, BrokerId, TopicPartition
-from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.events import Effect, Send
+from ackproof.broker.controller.rules.suspicion import bounced
+from ackproof.broker.coordination.events import Event, Result, Written
+from ackproof.broker.types import NO_LEADER, BrokerId, TopicPartition
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from simulation.observer.leadership import decided
 from simulation.violation import Violation
 

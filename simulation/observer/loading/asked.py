@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from weakref import WeakSet
 
-from broker.groups.groups import Groups
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.server.groups.shard import GroupShard
+from ackproof.broker.groups.groups import Groups
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.server.groups.shard import GroupShard
 from simulation.observer.coordinators import LITTLE_BYTES
 from simulation.observer.loading import damaged, deleted
 

@@ -11,10 +11,10 @@ from copy import copy
 from itertools import product
 from typing import Any, Final
 
-from broker.log.partition_log import PartitionLog
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.server.replication.partition import Partition
-from broker.wire.batch import HEADER_BYTES, RecordBatch
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.wire.batch import HEADER_BYTES, RecordBatch
 from simulation.observer.loading.rehearsal import Rehearsal
 from simulation.observer.logs.on_disk import batches_of
 from simulation.violation import Violation

@@ -12,8 +12,8 @@ Groups are loaded within a few ms, and topics are deleted seldom.
 from collections.abc import Collection
 from typing import Final
 
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.server.replication.partition import Partition
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.server.replication.partition import Partition
 from simulation.observer.loading.rehearsal import Rehearsal
 from simulation.violation import Violation
 

@@ -7,7 +7,7 @@ is seldom one that nobody has asked; and then the offsets count for the next top
 
 from weakref import WeakSet
 
-from broker.server.coordination.zk_metadata import ZkMetadata
+from ackproof.broker.server.coordination.zk_metadata import ZkMetadata
 from simulation.observer.loading.twins import read, twin
 from simulation.violation import Violation
 

@@ -9,11 +9,11 @@ Not held against who could not store something: the deletion may have been it.
 from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from broker.groups.groups import Groups
-from broker.groups.offsets import CommittedOffset
-from broker.server.coordination.zk_metadata import FRESH_S_MAX, ZkMetadata
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.types import TopicPartition
+from ackproof.broker.groups.groups import Groups
+from ackproof.broker.groups.offsets import CommittedOffset
+from ackproof.broker.server.coordination.zk_metadata import FRESH_S_MAX, ZkMetadata
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.types import TopicPartition
 from simulation.violation import Violation
 
 READ_ANEW_MS: Final = 1_000 * FRESH_S_MAX + 500

@@ -13,14 +13,14 @@ from typing import Any, cast
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import Stored
-from broker.log.partition_log import PartitionLog
-from broker.server.coordination.zk_metadata import ZkMetadata
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.server.groups.shard import moment
-from broker.server.replication.partition import Partition
-from broker.server.requests import update_metadata
-from broker.types import TopicPartition
+from ackproof.broker.groups.events import Stored
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.server.coordination.zk_metadata import ZkMetadata
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.server.groups.shard import moment
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.requests import update_metadata
+from ackproof.broker.types import TopicPartition
 from simulation.observer.loading.twins import deletion, finish, read, twin
 
 

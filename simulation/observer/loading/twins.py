@@ -7,10 +7,10 @@ from copy import copy
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
-from broker.server.coordination.zk_metadata import ZkMetadata
-from broker.server.metadata_cache import MetadataCache
-from broker.types import LEADER_DURING_DELETE, LeaderEpoch, ZkVersion
-from broker.wire.messages.update_metadata import (
+from ackproof.broker.server.coordination.zk_metadata import ZkMetadata
+from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.types import LEADER_DURING_DELETE, LeaderEpoch, ZkVersion
+from ackproof.broker.wire.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,

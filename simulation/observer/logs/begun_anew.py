@@ -14,11 +14,16 @@ committed what nobody else has got.
 from collections.abc import Container
 from pathlib import Path
 
-from broker.log.disk.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, offsets_in
-from broker.log.manager import LogManager
-from broker.log.partition_log import PartitionLog
-from broker.log.segment import LOG_SUFFIX
-from broker.types import TopicPartition
+from ackproof.broker.log.disk.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    offsets_in,
+)
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.segment import LOG_SUFFIX
+from ackproof.broker.types import TopicPartition
 from simulation.machines.disk import MemoryDisk
 from simulation.violation import Violation
 

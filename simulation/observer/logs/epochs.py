@@ -8,11 +8,11 @@ that keeps those of records it has cut asks for an epoch that it has nothing of.
 
 from pathlib import Path
 
-from broker.log.epochs import FILE_NAME
-from broker.log.partition_log import PartitionLog
-from broker.replication.epochs import Epochs
-from broker.replication.replica import Replica
-from broker.types import TopicPartition
+from ackproof.broker.log.epochs import FILE_NAME
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.types import TopicPartition
 from simulation.machines.disk import MemoryDisk
 from simulation.observer.logs.on_disk import certain_batches
 from simulation.partition.shadow import Shadow

@@ -8,10 +8,10 @@ would be served. Judged when the checkpoint is about to be written, by what a di
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from broker.log.partition_log import PartitionLog
-from broker.log.segment import LOG_SUFFIX
-from broker.types import TopicPartition
-from broker.wire.batch import parse_batches
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.segment import LOG_SUFFIX
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import parse_batches
 from simulation.machines.disk import MemoryDisk
 from simulation.violation import Violation
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from broker.log.disk.checkpoints import (
+from ackproof.broker.log.disk.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     offsets_in,
 )
-from broker.log.manager import LogManager
-from broker.server.replication.partition import Partition as Hosted
-from broker.types import TopicPartition
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.server.replication.partition import Partition as Hosted
+from ackproof.broker.types import TopicPartition
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Node

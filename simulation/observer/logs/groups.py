@@ -10,15 +10,15 @@ now and then while nobody loads it, and nothing is given up.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from broker.groups.config import GroupConfig
-from broker.groups.events import Moment
-from broker.groups.group import Group
-from broker.groups.groups import Groups, Records
-from broker.groups.state import GroupState
-from broker.log.partition_log import PartitionLog
-from broker.server.groups.log_loading import load
-from broker.types import TopicPartition
-from broker.wire.group_records import (
+from ackproof.broker.groups.config import GroupConfig
+from ackproof.broker.groups.events import Moment
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.groups import Groups, Records
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.server.groups.log_loading import load
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     Key,
@@ -26,7 +26,7 @@ from broker.wire.group_records import (
     Value,
     decode,
 )
-from broker.wire.records import records
+from ackproof.broker.wire.records import records
 from simulation.observer.logs.on_disk import batches_of
 from simulation.violation import Violation
 

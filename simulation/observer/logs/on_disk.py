@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from broker.log.partition_log import PartitionLog
-from broker.log.segment import LOG_SUFFIX
-from broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.segment import LOG_SUFFIX
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
 from simulation.machines.disk import MemoryDisk
 from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation

@@ -11,11 +11,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from broker.log.idempotence.producer_snapshots import SNAPSHOT_SUFFIX, CorruptSnapshot, decode
-from broker.log.idempotence.producer_state import Appended, Producer, ProducerState
-from broker.log.partition_log import PartitionLog
-from broker.replication.events import Effect, Truncate, TruncateFully
-from broker.types import Offset, ProducerId, TopicPartition
+from ackproof.broker.log.idempotence.producer_snapshots import (
+    SNAPSHOT_SUFFIX,
+    CorruptSnapshot,
+    decode,
+)
+from ackproof.broker.log.idempotence.producer_state import Appended, Producer, ProducerState
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.replication.events import Effect, Truncate, TruncateFully
+from ackproof.broker.types import Offset, ProducerId, TopicPartition
 from simulation.machines.disk import MemoryDisk
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.partition.shadow import Extent, Shadow

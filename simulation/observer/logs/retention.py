@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from broker.log.partition_log import PartitionLog
-from broker.log.retention import count_deletable
-from broker.server.replication.partition import Partition as Hosted
-from broker.types import TopicPartition
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.retention import count_deletable
+from ackproof.broker.server.replication.partition import Partition as Hosted
+from ackproof.broker.types import TopicPartition
 from simulation.partition.invariants import Partition
 from simulation.partition.seat import Seat
 from simulation.partition.shadow import Extent

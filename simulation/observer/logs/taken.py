@@ -6,8 +6,8 @@ cuts his log there at the next recovery, with all that lies behind, or hands it 
 
 from collections.abc import Iterable
 
-from broker.log.partition_log import PartitionLog
-from broker.wire.batch import CorruptBatch, RecordBatch, parse_batch
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batch
 from simulation.violation import Violation
 
 

@@ -7,9 +7,9 @@ are not there; one that is missing has records deleted that are young.
 
 from collections.abc import Iterable
 
-from broker.log.partition_log import PartitionLog
-from broker.replication.events import Effect, Truncate, TruncateFully
-from broker.types import TopicPartition
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.replication.events import Effect, Truncate, TruncateFully
+from ackproof.broker.types import TopicPartition
 from simulation.observer.logs.on_disk import read_shadow
 from simulation.partition.shadow import Shadow
 from simulation.violation import Violation

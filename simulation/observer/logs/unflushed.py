@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from broker.log.disk.steps import Steps
-from broker.log.flushing import Flushing
-from broker.log.partition_log import PartitionLog
+from ackproof.broker.log.disk.steps import Steps
+from ackproof.broker.log.flushing import Flushing
+from ackproof.broker.log.partition_log import PartitionLog
 from simulation.violation import Violation
 
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from broker.config import BrokerConfig, TopicConfig
+from ackproof.broker.config import BrokerConfig, TopicConfig
 
 PATH: Final = "/config/brokers/"
 ALL: Final = "<default>"

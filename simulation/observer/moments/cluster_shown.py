@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
-from broker.types import NO_LEADER
-from broker.wire.messages.find_coordinator import Coordinator
-from broker.wire.messages.metadata import MetadataResponse
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.types import NO_LEADER
+from ackproof.broker.wire.messages.find_coordinator import Coordinator
+from ackproof.broker.wire.messages.metadata import MetadataResponse
 from simulation.violation import Violation
 
 INVARIANT: Final = "ClusterIsShown"

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from broker.server.network.acceptor import ConnectionLimits, ConnectionQuotas
+from ackproof.broker.server.network.acceptor import ConnectionLimits, ConnectionQuotas
 from simulation.machines.node import Node
 from simulation.violation import Violation
 

@@ -6,8 +6,8 @@ a follower can do nothing with that but refuse it, and falls behind. So it does 
 middle of which its log ends, if nobody cuts it.
 """
 
-from broker.replication.events import Fetched
-from broker.server.replication import partition as server
+from ackproof.broker.replication.events import Fetched
+from ackproof.broker.server.replication import partition as server
 from simulation.violation import Violation
 
 

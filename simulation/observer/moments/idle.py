@@ -7,7 +7,7 @@ member of a group that has asked once and waits for others to join is answered l
 next request when it has been: it was not idle when that answer left.
 """
 
-from broker.server.network.connections import _Connection
+from ackproof.broker.server.network.connections import _Connection
 from simulation.network.tcp import Endpoint
 from simulation.violation import Violation
 

@@ -9,10 +9,10 @@ of that.
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from broker.replication.epochs import UNKNOWN_OFFSET
-from broker.replication.events import Event, FollowerFetch
-from broker.replication.replica import Role
-from broker.server.replication import partition as server
+from ackproof.broker.replication.epochs import UNKNOWN_OFFSET
+from ackproof.broker.replication.events import Event, FollowerFetch
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.replication import partition as server
 from simulation.violation import Violation
 
 

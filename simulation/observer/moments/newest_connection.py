@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.controller.control_fence import ControlFence, ControlRequest
-from broker.server.network.connections import CloseConnection
+from ackproof.broker.server.controller.control_fence import ControlFence, ControlRequest
+from ackproof.broker.server.network.connections import CloseConnection
 from simulation.violation import Violation
 
 Admit = Callable[[ControlFence, ControlRequest, int], ErrorCode]

@@ -6,8 +6,8 @@ record. That is in the log of the leader alone, and which of the two comes first
 leader's death, is a matter of luck.
 """
 
-from broker.replication.events import Event, Produce
-from broker.wire.batch import RecordBatch
+from ackproof.broker.replication.events import Event, Produce
+from ackproof.broker.wire.batch import RecordBatch
 from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation
 

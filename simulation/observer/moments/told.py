@@ -6,13 +6,13 @@ from typing import Any, Final, cast
 
 from kio.schema.errors import ErrorCode
 
-from broker.coordination.nodes import LeaderNode
-from broker.replication.events import Event, LeaderAndIsr, Produce
-from broker.replication.replica import Role
-from broker.server.metadata_cache import MetadataCache, PartitionMetadata
-from broker.server.replication import partition as server
-from broker.server.requests import delete_records, list_offsets, offset_for_leader_epoch
-from broker.types import (
+from ackproof.broker.coordination.nodes import LeaderNode
+from ackproof.broker.replication.events import Event, LeaderAndIsr, Produce
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.metadata_cache import MetadataCache, PartitionMetadata
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.requests import delete_records, list_offsets, offset_for_leader_epoch
+from ackproof.broker.types import (
     LATEST_TIMESTAMP,
     LEADER_DURING_DELETE,
     NO_EPOCH,
@@ -22,21 +22,21 @@ from broker.types import (
     LeaderEpoch,
     TopicPartition,
 )
-from broker.wire.batch import RecordBatch
-from broker.wire.messages.list_offsets import (
+from ackproof.broker.wire.batch import RecordBatch
+from ackproof.broker.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from broker.wire.messages.metadata import MetadataResponse
-from broker.wire.messages.offset_for_leader_epoch import (
+from ackproof.broker.wire.messages.metadata import MetadataResponse
+from ackproof.broker.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from broker.wire.messages.update_metadata import UpdateMetadataRequest
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.partition.invariants import Partition
 from simulation.violation import Violation
 

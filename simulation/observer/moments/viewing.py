@@ -3,7 +3,7 @@
 It says nothing of records, and holds in all generations and configurations.
 """
 
-from broker.server.replication import partition as server
+from ackproof.broker.server.replication import partition as server
 from simulation.violation import Violation
 
 

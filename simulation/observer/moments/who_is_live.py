@@ -7,8 +7,14 @@ it serves: clients get their answers a little later, as they do when a follower 
 
 from weakref import WeakKeyDictionary
 
-from broker.coordination.coordinator import Coordinator
-from broker.coordination.events import BrokersRead, Effect, Event, ReadBrokers, SessionStarted
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.events import (
+    BrokersRead,
+    Effect,
+    Event,
+    ReadBrokers,
+    SessionStarted,
+)
 from simulation.violation import Violation
 
 

@@ -7,10 +7,10 @@ rehearsed (:mod:`~simulation.observer.orders.rehearsal`) what would be said if s
 faster with all of that but one.
 """
 
-from broker.controller import events
-from broker.controller.controller import Controller
-from broker.controller.events import Event
-from broker.controller.pending import PendingElection, PendingShutdown
+from ackproof.broker.controller import events
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.controller.events import Event
+from ackproof.broker.controller.pending import PendingElection, PendingShutdown
 from simulation.observer.orders.rehearsal import Rehearsal
 from simulation.violation import Violation
 

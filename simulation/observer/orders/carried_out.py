@@ -15,12 +15,12 @@ that meet, or of an order and a death within the few ms that the order takes, pl
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from broker.controller import events
-from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.controller.context import Context
-from broker.controller.controller import Controller
-from broker.controller.events import Event
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.controller.events import Event
+from ackproof.broker.types import BrokerId, TopicPartition
 from simulation.observer.orders.rehearsal import Rehearsal
 from simulation.violation import Violation
 

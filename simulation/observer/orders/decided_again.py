@@ -11,11 +11,11 @@ That a bounce and a conflict meet is rare. So whenever brokers come or go, it is
 anybody saw it go, and if somebody were faster with all that is written then.
 """
 
-from broker.controller import events
-from broker.controller.context import Context
-from broker.controller.controller import Controller
-from broker.controller.events import Event
-from broker.types import BrokerId
+from ackproof.broker.controller import events
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.controller.events import Event
+from ackproof.broker.types import BrokerId
 from simulation.observer.leadership import decided
 from simulation.observer.leadership.suspecting import Bounced
 from simulation.observer.orders.rehearsal import Rehearsal

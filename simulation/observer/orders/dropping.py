@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from kazoo.exceptions import BadVersionError
 
-from broker.server.zk import znodes
-from broker.server.zk.controller_zk import ControllerZk, Tenure
-from broker.types import BrokerId, TopicPartition
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.controller_zk import ControllerZk, Tenure
+from ackproof.broker.types import BrokerId, TopicPartition
 from simulation.loop.at_once import at_once
 from simulation.violation import Violation
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import NamedTuple
 
-from broker.coordination.nodes import Assigned, PartitionView
-from broker.types import BrokerId, ZkVersion
+from ackproof.broker.coordination.nodes import Assigned, PartitionView
+from ackproof.broker.types import BrokerId, ZkVersion
 from simulation.violation import Violation
 
 Replicas = tuple[BrokerId, ...]

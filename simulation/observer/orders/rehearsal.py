@@ -15,17 +15,22 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller import events
-from broker.controller.cluster import BrokerInfo, LiveBroker, PartitionState, TopicAssignment
-from broker.controller.context import Context
-from broker.controller.controller import Controller, _Epoch
-from broker.controller.events import Effect, Event, Send, WriteStates
-from broker.controller.intent import Intents
-from broker.controller.phases.partition_state import PartitionPhases
-from broker.controller.phases.replica_state import ReplicaPhase, ReplicaPhases
-from broker.controller.requests.outbox import Outbox
-from broker.types import NO_LEADER, BrokerId, TopicPartition, ZkVersion
-from broker.wire.messages.stop_replica import StopReplicaRequest
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import (
+    BrokerInfo,
+    LiveBroker,
+    PartitionState,
+    TopicAssignment,
+)
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.controller import Controller, _Epoch
+from ackproof.broker.controller.events import Effect, Event, Send, WriteStates
+from ackproof.broker.controller.intent import Intents
+from ackproof.broker.controller.phases.partition_state import PartitionPhases
+from ackproof.broker.controller.phases.replica_state import ReplicaPhase, ReplicaPhases
+from ackproof.broker.controller.requests.outbox import Outbox
+from ackproof.broker.types import NO_LEADER, BrokerId, TopicPartition, ZkVersion
+from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
 
 ROUNDS_MAX: Final = 20
 """More than any order takes."""

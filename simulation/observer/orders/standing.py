@@ -10,10 +10,10 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 
-from broker.coordination.hosting.leading import Leading
-from broker.coordination.nodes import Assigned
-from broker.coordination.outbox import Outbox
-from broker.types import ZkVersion
+from ackproof.broker.coordination.hosting.leading import Leading
+from ackproof.broker.coordination.nodes import Assigned
+from ackproof.broker.coordination.outbox import Outbox
+from ackproof.broker.types import ZkVersion
 from simulation.violation import Violation
 
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from broker.controller import events
-from broker.controller.cluster import TopicAssignment
-from broker.controller.context import Context
-from broker.controller.controller import Controller
-from broker.controller.events import Event
+from ackproof.broker.controller import events
+from ackproof.broker.controller.cluster import TopicAssignment
+from ackproof.broker.controller.context import Context
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.controller.events import Event
 from simulation.observer.orders.rehearsal import Rehearsal
 from simulation.violation import Violation
 

@@ -13,11 +13,11 @@ from typing import Final
 
 from crc32c import crc32c
 
-from broker.log.disk.steps import Steps, carry_out
-from broker.log.partition_log import PartitionLog
-from broker.types import TopicPartition
-from broker.wire.batch import RecordBatch, parse_batches
-from broker.wire.new_batch import KeyValue, new_batch
+from ackproof.broker.log.disk.steps import Steps, carry_out
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import RecordBatch, parse_batches
+from ackproof.broker.wire.new_batch import KeyValue, new_batch
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.observer.logs import flushed, producers

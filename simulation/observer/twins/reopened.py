@@ -18,11 +18,16 @@ from functools import partial
 from random import Random
 from typing import Final, NamedTuple
 
-from broker.log.disk.checkpoints import LOG_STARTS, RECOVERY_POINTS, CorruptCheckpoint, offsets_in
-from broker.log.disk.steps import Later, carry_out
-from broker.log.partition_log import PartitionLog
-from broker.types import TopicPartition
-from broker.wire.batch import CorruptBatch
+from ackproof.broker.log.disk.checkpoints import (
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CorruptCheckpoint,
+    offsets_in,
+)
+from ackproof.broker.log.disk.steps import Later, carry_out
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import CorruptBatch
 from simulation.machines.disk import MemoryDisk
 from simulation.observer.logs import epochs, flushed, producers, times
 from simulation.observer.logs.on_disk import read_shadow

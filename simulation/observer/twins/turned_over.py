@@ -14,11 +14,11 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
-from broker.log.index import CorruptIndex
-from broker.log.partition_log import PartitionLog
-from broker.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from broker.types import TopicPartition
-from broker.wire.batch import CorruptBatch, parse_batches
+from ackproof.broker.log.index import CorruptIndex
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import CorruptBatch, parse_batches
 from simulation.machines.disk import MemoryDisk
 from simulation.observer.logs.on_disk import batches_of
 from simulation.violation import Violation

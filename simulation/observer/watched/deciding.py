@@ -5,24 +5,24 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from broker.config import BrokerConfig
-from broker.controller.context import Context as ControllerContext
-from broker.controller.controller import Controller
-from broker.controller.events import AnswerShutdown
-from broker.coordination.administration import admin
-from broker.coordination.coordinator import Coordinator
-from broker.coordination.events import QueueSizeRead
-from broker.coordination.hosting.leading import Leading
-from broker.coordination.hosting.partition import HostedPartition
-from broker.coordination.nodes import PartitionView
-from broker.coordination.queues.sending import Sender
-from broker.server.controller import hand_over
-from broker.server.controller.control_fence import ControlFence
-from broker.server.controller.registration import Registration
-from broker.server.controller.runtime import ControllerRuntime
-from broker.server.zk.controller_zk import ControllerZk, Tenure
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.types import BrokerId, Millis, TopicPartition
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.controller.context import Context as ControllerContext
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.controller.events import AnswerShutdown
+from ackproof.broker.coordination.administration import admin
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.events import QueueSizeRead
+from ackproof.broker.coordination.hosting.leading import Leading
+from ackproof.broker.coordination.hosting.partition import HostedPartition
+from ackproof.broker.coordination.nodes import PartitionView
+from ackproof.broker.coordination.queues.sending import Sender
+from ackproof.broker.server.controller import hand_over
+from ackproof.broker.server.controller.control_fence import ControlFence
+from ackproof.broker.server.controller.registration import Registration
+from ackproof.broker.server.controller.runtime import ControllerRuntime
+from ackproof.broker.server.zk.controller_zk import ControllerZk, Tenure
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.types import BrokerId, Millis, TopicPartition
 from simulation.observer.following import known_anew
 from simulation.observer.leadership import (
     counting,

@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import Collection
 from typing import Any
 
-from broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
-from broker.server.replication.fetcher import Fetcher
-from broker.server.requests.fetch import _Reader
-from broker.types import TopicPartition
+from ackproof.broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
+from ackproof.broker.server.replication.fetcher import Fetcher
+from ackproof.broker.server.requests.fetch import _Reader
+from ackproof.broker.types import TopicPartition
 from simulation.observer.following import counted, named, sought
 from simulation.observer.following.named import Named, Wanted
 from simulation.observer.following.sought import Sought

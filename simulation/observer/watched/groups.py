@@ -6,12 +6,12 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.events import Stored
-from broker.groups.groups import Groups
-from broker.server.groups.group_coordinator import GroupCoordinator
-from broker.server.groups.shard import GroupShard
-from broker.server.requests import describe_groups
-from broker.server.requests.context import Context
+from ackproof.broker.groups.events import Stored
+from ackproof.broker.groups.groups import Groups
+from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
+from ackproof.broker.server.groups.shard import GroupShard
+from ackproof.broker.server.requests import describe_groups
+from ackproof.broker.server.requests.context import Context
 from simulation.observer.coordinators import Coordinators, buried
 from simulation.observer.groups import described, view, watch
 from simulation.observer.groups.failing_stores import FailingStores

@@ -7,16 +7,16 @@ from random import Random
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from broker.log import manager
-from broker.log.disk.checkpoints import RECOVERY_POINTS, mark_clean_shutdown, offsets_in
-from broker.log.disk.files import Directory
-from broker.log.epochs import LeaderEpochCache
-from broker.log.flushing import Flushing
-from broker.log.idempotence.producer_snapshots import Snapshots
-from broker.log.manager import LogManager
-from broker.log.partition_log import PartitionLog
-from broker.replication.epochs import Epochs
-from broker.types import TopicPartition
+from ackproof.broker.log import manager
+from ackproof.broker.log.disk.checkpoints import RECOVERY_POINTS, mark_clean_shutdown, offsets_in
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.epochs import LeaderEpochCache
+from ackproof.broker.log.flushing import Flushing
+from ackproof.broker.log.idempotence.producer_snapshots import Snapshots
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.types import TopicPartition
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Node

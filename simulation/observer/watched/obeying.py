@@ -5,10 +5,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.controller.control_fence import ControlFence, ControlRequest
-from broker.server.zk import isr_write
-from broker.server.zk.isr_write import IsrWriteResult
-from broker.types import TopicPartition
+from ackproof.broker.server.controller.control_fence import ControlFence, ControlRequest
+from ackproof.broker.server.zk import isr_write
+from ackproof.broker.server.zk.isr_write import IsrWriteResult
+from ackproof.broker.types import TopicPartition
 from simulation.observer.moments import newest_connection
 from simulation.observer.observer import Observer
 from simulation.observer.watched.wrapping import replace

@@ -3,15 +3,15 @@
 import contextlib
 from typing import Any
 
-from broker.replication.events import Effect, Event, Fetched
-from broker.replication.replica import Replica
-from broker.server.metrics.meters import CONSUMER
-from broker.server.replication import partition as server
-from broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
-from broker.server.replication.replica_manager import ReplicaManager
-from broker.server.replication.roles import BecomeLeaderOrFollower
-from broker.types import Millis, TopicPartition
-from broker.wire.messages.fetch import FetchRequest
+from ackproof.broker.replication.events import Effect, Event, Fetched
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.server.metrics.meters import CONSUMER
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.replication.fetch_session_cache import FetchSession, FetchSessionCache
+from ackproof.broker.server.replication.replica_manager import ReplicaManager
+from ackproof.broker.server.replication.roles import BecomeLeaderOrFollower
+from ackproof.broker.types import Millis, TopicPartition
+from ackproof.broker.wire.messages.fetch import FetchRequest
 from simulation.observer.coverage import REPLICA_EFFECT, REPLICA_EVENT
 from simulation.observer.following import known_anew
 from simulation.observer.following.lasting import Used

@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from broker.server.controller.by_controller import ByController
-from broker.server.coordination.by_leaders import ByLeaders
-from broker.server.network.acceptor import ConnectionQuotas
-from broker.server.network.connections import _Connection
+from ackproof.broker.server.controller.by_controller import ByController
+from ackproof.broker.server.coordination.by_leaders import ByLeaders
+from ackproof.broker.server.network.acceptor import ConnectionQuotas
+from ackproof.broker.server.network.connections import _Connection
 from simulation.machines.node import Node
 from simulation.observer.moments import doors, idle
 from simulation.observer.observer import Observer

@@ -5,14 +5,14 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from broker.coordination.nodes import PartitionView
-from broker.server.coordination.zk_metadata import ZkMetadata
-from broker.server.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
-from broker.server.requests import find_coordinator, metadata
-from broker.server.zk.producer_ids import ProducerIds
-from broker.server.zk.session import Callback
-from broker.types import LeaderEpoch, ProducerId, TopicPartition
-from broker.wire.messages.update_metadata import UpdateMetadataRequest
+from ackproof.broker.coordination.nodes import PartitionView
+from ackproof.broker.server.coordination.zk_metadata import ZkMetadata
+from ackproof.broker.server.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
+from ackproof.broker.server.requests import find_coordinator, metadata
+from ackproof.broker.server.zk.producer_ids import ProducerIds
+from ackproof.broker.server.zk.session import Callback
+from ackproof.broker.types import LeaderEpoch, ProducerId, TopicPartition
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.observer.loading.names import Names
 from simulation.observer.moments import told
 from simulation.observer.observer import Observer

@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from broker.coordination.events import (
+from ackproof.broker.coordination.events import (
     Assume,
     CreateLeader,
     Effect,
@@ -28,11 +28,11 @@ from broker.coordination.events import (
     Write,
     Written,
 )
-from broker.coordination.hosting.leading import Leading
-from broker.coordination.hosting.partition import HostedPartition
-from broker.coordination.nodes import Assigned, IsrNode, LeaderNode, PartitionView
-from broker.coordination.outbox import Outbox
-from broker.types import BrokerId, LeaderEpoch, Offset, ZkVersion
+from ackproof.broker.coordination.hosting.leading import Leading
+from ackproof.broker.coordination.hosting.partition import HostedPartition
+from ackproof.broker.coordination.nodes import Assigned, IsrNode, LeaderNode, PartitionView
+from ackproof.broker.coordination.outbox import Outbox
+from ackproof.broker.types import BrokerId, LeaderEpoch, Offset, ZkVersion
 from simulation.violation import Violation
 
 FORMER: Final = -1

@@ -12,9 +12,9 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoNodeError
 
-from broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
-from broker.server.zk.znodes import partition_state
-from broker.types import TopicPartition
+from ackproof.broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
+from ackproof.broker.server.zk.znodes import partition_state
+from ackproof.broker.types import TopicPartition
 from simulation.loop.at_once import at_once
 from simulation.violation import Violation
 

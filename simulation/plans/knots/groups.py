@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from random import Random
 
-from broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from simulation.plans.actions import (
     Action,
     CommitALot,

@@ -14,9 +14,12 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.wire.messages import alter_configs as whole
-from broker.wire.messages import incremental_alter_configs as single
-from broker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ackproof.broker.wire.messages import alter_configs as whole
+from ackproof.broker.wire.messages import incremental_alter_configs as single
+from ackproof.broker.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client, beside
 from simulation.observer.moments.broker_settings import ALL

@@ -7,7 +7,7 @@ Whoever deletes a topic deletes its settings, too; what is left there is left by
 
 from typing import Final
 
-from broker.server.zk import znodes
+from ackproof.broker.server.zk import znodes
 from simulation.clients.administration import Administrator
 from simulation.verdict.settings.asked_topics import made
 from simulation.verdict.settling import Cluster

@@ -11,21 +11,21 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import BrokerId, Offset, TopicPartition
-from broker.wire.messages.create_partitions import (
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import BrokerId, Offset, TopicPartition
+from ackproof.broker.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from broker.wire.messages.create_topics import (
+from ackproof.broker.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from broker.wire.messages.delete_topics import DeleteTopicsRequest
-from broker.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ackproof.broker.wire.messages.delete_topics import DeleteTopicsRequest
+from ackproof.broker.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from simulation.clients.client import Client
 from simulation.observer.observer import Observer
 from simulation.verdict.administered.invalid_settings import settings

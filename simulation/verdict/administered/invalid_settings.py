@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
-from broker.wire.messages import alter_configs as whole
-from broker.wire.messages import incremental_alter_configs as single
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages import alter_configs as whole
+from ackproof.broker.wire.messages import incremental_alter_configs as single
 from simulation.verdict.refused.invalid_groups import NOWHERE
 
 TOPIC, BROKER, NOTHING = 2, 4, 3

@@ -7,7 +7,7 @@ is carried through must wait for all, since who is removed deletes what he has.
 
 from typing import Final
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
 from simulation.plans.actions import ExpireSession, Isolate, Kill, Reassign, Who

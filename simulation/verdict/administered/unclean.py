@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import NO_LEADER, TopicPartition
+from ackproof.broker.types import NO_LEADER, TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client

@@ -10,7 +10,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.network.broker_connection import Disconnected
+from ackproof.broker.server.network.broker_connection import Disconnected
 from simulation.clients.administration import Administrator
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client

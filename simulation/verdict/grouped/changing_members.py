@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.wire.messages.join_group import JoinGroupRequestProtocol
+from ackproof.broker.wire.messages.join_group import JoinGroupRequestProtocol
 from simulation.clients.client import Client, beside
 from simulation.clients.group_requests import Place, heartbeat, join
 from simulation.verdict.grouped.of_members import (

@@ -10,8 +10,8 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
-from broker.wire.messages.delete_groups import DeleteGroupsRequest
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.delete_groups import DeleteGroupsRequest
 from simulation.clients import group_requests
 from simulation.clients.client import Client, beside
 from simulation.clients.reading import offsets_of

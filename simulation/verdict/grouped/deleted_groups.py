@@ -16,13 +16,13 @@ from typing import Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.groups.offsets_topic import partition_for
-from broker.server.network.broker_connection import Disconnected
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
-from broker.wire.messages.delete_groups import DeleteGroupsRequest
-from broker.wire.messages.leave_group import LeaveGroupRequest
-from broker.wire.messages.list_groups import ListGroupsRequest
+from ackproof.broker.server.groups.offsets_topic import partition_for
+from ackproof.broker.server.network.broker_connection import Disconnected
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.delete_groups import DeleteGroupsRequest
+from ackproof.broker.wire.messages.leave_group import LeaveGroupRequest
+from ackproof.broker.wire.messages.list_groups import ListGroupsRequest
 from simulation.clients import group_requests
 from simulation.clients.administration import Administrator
 from simulation.clients.client import PAUSE_S, Client, beside

@@ -7,7 +7,7 @@ as of any other election. Here it has nothing left to look at.
 
 from typing import Final
 
-from broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
 from simulation.plans.actions import Reassign

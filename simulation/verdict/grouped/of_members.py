@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
-from broker.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from simulation.clients.client import PAUSE_S, Client, beside
 from simulation.clients.group_requests import Place, commit, find_coordinator, heartbeat, join, sync
 from simulation.verdict.refused.words import Word, answered, is_refused, of_parts, of_whole

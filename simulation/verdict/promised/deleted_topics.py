@@ -8,9 +8,9 @@ import asyncio
 import itertools
 from typing import Any, Final
 
-from broker.server.network.broker_connection import Disconnected
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
+from ackproof.broker.server.network.broker_connection import Disconnected
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
 from simulation.clients import group_requests
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client, beside

@@ -8,10 +8,10 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.replication import partition as server
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import Offset, TopicPartition
-from broker.wire.messages.delete_records import (
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import Offset, TopicPartition
+from ackproof.broker.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,

@@ -10,11 +10,11 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
-from broker.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from broker.wire.messages.list_groups import ListGroupsRequest
-from broker.wire.messages.list_partition_reassignments import (
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from ackproof.broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from ackproof.broker.wire.messages.list_groups import ListGroupsRequest
+from ackproof.broker.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
-from broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
-from broker.wire.messages.fetch import PartitionData
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
+from ackproof.broker.wire.messages.fetch import PartitionData
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client, beside
 from simulation.clients.fetch_requests import AMPLE, Limits, fetch_request

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import BrokerId, TopicPartition
-from broker.wire.messages.alter_partition_reassignments import (
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import BrokerId, TopicPartition
+from ackproof.broker.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

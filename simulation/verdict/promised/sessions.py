@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client
 from simulation.clients.fetch_requests import Limits, fetch_request

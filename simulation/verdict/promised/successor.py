@@ -10,9 +10,9 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import BrokerId, ControllerEpoch
-from broker.wire.messages.metadata import MetadataRequest
-from broker.wire.messages.update_metadata import (
+from ackproof.broker.types import BrokerId, ControllerEpoch
+from ackproof.broker.wire.messages.metadata import MetadataRequest
+from ackproof.broker.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataRequest,

@@ -10,10 +10,14 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.replication import partition as server
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import BrokerId, TopicPartition
-from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import BrokerId, TopicPartition
+from ackproof.broker.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client
 from simulation.clients.fetch_requests import Limits, fetch_request

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.groups.offsets_topic import partition_for
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import TopicPartition
-from broker.wire.messages.delete_groups import DeleteGroupsRequest
-from broker.wire.messages.offset_commit import OffsetCommitRequest
+from ackproof.broker.server.groups.offsets_topic import partition_for
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.delete_groups import DeleteGroupsRequest
+from ackproof.broker.wire.messages.offset_commit import OffsetCommitRequest
 from simulation.clients import group_requests
 from simulation.clients.client import Client
 from simulation.clients.group_requests import NO_GENERATION, NO_MEMBER, Place, protocols

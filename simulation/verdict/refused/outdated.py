@@ -10,28 +10,35 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.replication import partition as server
-from broker.server.topic_names import OFFSETS_TOPIC
-from broker.types import NO_EPOCH, BrokerId, ControllerEpoch, LeaderEpoch, Offset, TopicPartition
-from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
-from broker.wire.messages.fetch import FetchRequest
-from broker.wire.messages.leader_and_isr import (
+from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import (
+    NO_EPOCH,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    TopicPartition,
+)
+from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from ackproof.broker.wire.messages.fetch import FetchRequest
+from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicState,
 )
-from broker.wire.messages.offset_for_leader_epoch import (
+from ackproof.broker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from broker.wire.messages.stop_replica import (
+from ackproof.broker.wire.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from broker.wire.messages.update_metadata import UpdateMetadataRequest
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.clients.client import Client
 from simulation.clients.fetch_requests import CONSUMER, NO_SESSION, Limits, fetch_request
 from simulation.clients.reading import list_offsets

@@ -10,7 +10,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.replication import partition as server
+from ackproof.broker.server.replication import partition as server
 from simulation.clients.batches import encoded, patched
 
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.network.broker_connection import Disconnected
+from ackproof.broker.server.network.broker_connection import Disconnected
 from simulation.clients.client import PAUSE_S, Client
 from simulation.violation import Violation
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.wire.batch import CorruptBatch, RecordBatch, TimestampType, parse_batches
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, TimestampType, parse_batches
 from simulation.clients.administration import Administrator
 from simulation.clients.batches import encoded, wall_ms
 from simulation.clients.client import Client

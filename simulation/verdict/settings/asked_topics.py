@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
+from ackproof.broker.types import TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
 from simulation.plans.actions import CreateTopic

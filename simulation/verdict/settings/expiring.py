@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
-from broker.wire.messages.list_groups import ListGroupsRequest
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.list_groups import ListGroupsRequest
 from simulation.clients.batches import encoded, wall_ms
 from simulation.clients.client import Client
 from simulation.clients.group_requests import Place, commit, subscribed, sync

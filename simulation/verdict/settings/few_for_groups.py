@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
 from simulation.clients.group_requests import Place, commit, from_outside, sync

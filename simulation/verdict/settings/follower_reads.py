@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.replication.replica_selector import RACK_AWARE
-from broker.types import NO_EPOCH, LeaderEpoch, Offset, TopicPartition
-from broker.wire.messages.fetch import FetchRequest, PartitionData
+from ackproof.broker.replication.replica_selector import RACK_AWARE
+from ackproof.broker.types import NO_EPOCH, LeaderEpoch, Offset, TopicPartition
+from ackproof.broker.wire.messages.fetch import FetchRequest, PartitionData
 from simulation.clients.client import Client
 from simulation.clients.fetch_requests import fetch_request
 from simulation.plans.plan import rack_of

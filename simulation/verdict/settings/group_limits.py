@@ -16,9 +16,12 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import LeaderEpoch
-from broker.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
-from broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from ackproof.broker.types import LeaderEpoch
+from ackproof.broker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+)
+from ackproof.broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from simulation.clients.client import Client, beside
 from simulation.clients.group_requests import Place, commit, from_outside, join
 from simulation.verdict.grouped.of_members import joins, leave_group, leaves, of_leavers

@@ -6,7 +6,7 @@ asks, since what that asks for is never more than the follower has
 
 from typing import Final
 
-from broker.replication.replica_selector import RACK_AWARE
+from ackproof.broker.replication.replica_selector import RACK_AWARE
 from simulation.clients.administration import Administrator
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client

@@ -11,7 +11,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import BrokerId
+from ackproof.broker.types import BrokerId
 from simulation.clients.client import Client
 from simulation.clients.fetch_requests import CONSUMER, Limits, fetch_request
 from simulation.verdict.led import Led, led

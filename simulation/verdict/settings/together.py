@@ -11,8 +11,12 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.types import TopicPartition
-from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from simulation.clients.administration import Administrator
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from harness.campaign.clients.refusals import refusal
-from harness.campaign.validation import CampaignRefused, check, load
-from workloads.interface import Delivery
+from ackproof.harness.campaign.clients.refusals import refusal
+from ackproof.harness.campaign.validation import CampaignRefused, check, load
+from ackproof.workloads.interface import Delivery
 
 CAMPAIGNS = Path(__file__).parents[3] / "campaigns"
 

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 
-from harness.campaign.model.cells import Cells, Sweep, expand
-from harness.campaign.model.values.durations import format_ms, parse_ms
-from history.cell import Scope
+from ackproof.harness.campaign.model.cells import Cells, Sweep, expand
+from ackproof.harness.campaign.model.values.durations import format_ms, parse_ms
+from ackproof.history.cell import Scope
 
 
 def cells(written: Mapping[str, object]) -> Sweep:

@@ -9,21 +9,21 @@ import pytest
 from click.testing import CliRunner
 from memory_cluster import MemoryNode
 
-from harness.backends import Site
-from harness.campaign.clients.producers import message_timeout_ms
-from harness.campaign.model.cells import expand
-from harness.campaign.model.clusters import ClusterSpec
-from harness.campaign.problems.places import missing_programs
-from harness.campaign.validation import check
-from harness.cli import cli
-from harness.running import clients
-from history.cell import LIBRARIES, Cell
-from infra import client_builds, client_programs
-from infra.artifacts import Artifact
-from infra.interface import InfraError
-from workloads.foreign.properties import DEFAULTS
-from workloads.interface import Client, Load, Place
-from workloads.produce import Produce
+from ackproof.harness.backends import Site
+from ackproof.harness.campaign.clients.producers import message_timeout_ms
+from ackproof.harness.campaign.model.cells import expand
+from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.problems.places import missing_programs
+from ackproof.harness.campaign.validation import check
+from ackproof.harness.cli import cli
+from ackproof.harness.running import clients
+from ackproof.history.cell import LIBRARIES, Cell
+from ackproof.infra import client_builds, client_programs
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.interface import InfraError
+from ackproof.workloads.foreign.properties import DEFAULTS
+from ackproof.workloads.interface import Client, Load, Place
+from ackproof.workloads.produce import Produce
 
 HERE = MemoryNode("client-1", "client-1")
 """It sees this machine's files."""
@@ -88,8 +88,8 @@ def test_each_library_has_a_cell_of_its_own(campaign_file) -> None:
     assert [cell.name for cell in cells] == [f"acks-all.minisr-1.client-{one}" for one in LIBRARIES]
     assert [cell.max_in_flight for cell in cells] == [1_000_000, 5, 1, 1]
     modules = {cell.client: producer(cell).module for cell in cells}
-    assert modules.pop("librdkafka") == "workloads.producing.producer"
-    assert set(modules.values()) == {"workloads.foreign.producer"}
+    assert modules.pop("librdkafka") == "ackproof.workloads.producing.producer"
+    assert set(modules.values()) == {"ackproof.workloads.foreign.producer"}
     assert {message_timeout_ms(cell) for cell in cells} == {DEFAULTS["delivery.timeout.ms"]}
 
 
@@ -160,7 +160,7 @@ def test_ones_own_program_is_started_from_where_it_lies_on_the_node(own_program:
 
 def test_aiokafka_runs_in_the_python_of_any_node() -> None:
     command = client_programs.command("aiokafka", Given("c", "c"))
-    assert command == ("python", "-m", "workloads.foreign.aiokafka_producer")
+    assert command == ("python", "-m", "ackproof.workloads.foreign.aiokafka_producer")
     assert client_programs.artifact("aiokafka") is None
     assert client_programs.missing("aiokafka") is None
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign.validation import CampaignRefused, check
+from ackproof.harness.campaign.validation import CampaignRefused, check
 
 CAMPAIGN = """\
 name: c

@@ -9,13 +9,13 @@ from drafts import draft_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.schedule import FAULTS_MAX, AtMost, FaultEntry, StoryEntry
-from harness.campaign.plan.faults import Act, ScheduledFault, acts, lanes
-from harness.campaign.plan.ground import ground_of
-from harness.campaign.plan.scheduler import plan as plan_on
-from harness.campaign.problems.faults.faults import fault_problems
-from nemesis.targets.bounds import NOBODY, Count
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.schedule import FAULTS_MAX, AtMost, FaultEntry, StoryEntry
+from ackproof.harness.campaign.plan.faults import Act, ScheduledFault, acts, lanes
+from ackproof.harness.campaign.plan.ground import ground_of
+from ackproof.harness.campaign.plan.scheduler import plan as plan_on
+from ackproof.harness.campaign.problems.faults.faults import fault_problems
+from ackproof.nemesis.targets.bounds import NOBODY, Count
 
 
 def fault(name: str, target: str, hold: tuple[int, int], at: int | None = None) -> FaultEntry:

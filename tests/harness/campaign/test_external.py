@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness import outside
-from harness.campaign.model.external import HandSpec, handle
-from harness.campaign.plan.runs import manifest_of, runs_of
-from harness.campaign.validation import CampaignRefused, check
-from infra.systems.external.described import Action
+from ackproof.harness import outside
+from ackproof.harness.campaign.model.external import HandSpec, handle
+from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
+from ackproof.harness.campaign.validation import CampaignRefused, check
+from ackproof.infra.systems.external.described import Action
 
 COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
 SERVERS = {f"broker-{n}": {"commands": COMMANDS} for n in (1, 2, 3)}
@@ -228,7 +228,7 @@ def test_a_dry_run_tells_every_host_and_command_and_asks_nobody(tmp_path: Path) 
 
 def run(path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments],
+        [sys.executable, "-m", "ackproof.harness", *arguments],
         cwd=path.parent,
         env={
             **os.environ,

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.backends import Site
-from harness.campaign.plan.ground import planned_members
-from harness.campaign.plan.runs import manifest_of, runs_of
-from harness.campaign.validation import CampaignRefused, check, load
-from harness.cli import cli
+from ackproof.harness.backends import Site
+from ackproof.harness.campaign.plan.ground import planned_members
+from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
+from ackproof.harness.campaign.validation import CampaignRefused, check, load
+from ackproof.harness.cli import cli
 
 CAMPAIGNS = Path(__file__).parents[3] / "campaigns"
 COMBINED = ("--system", "kafka:4.1.1", "--metadata-quorum", "combined-kraft")

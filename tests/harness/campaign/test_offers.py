@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.backends import BACKENDS, Site
-from harness.campaign import offers
-from harness.campaign.model.clusters import ClusterSpec
-from harness.campaign.validation import CampaignRefused, check
-from infra.interface import Capability
-from nemesis import FAULTS
+from ackproof.harness.backends import BACKENDS, Site
+from ackproof.harness.campaign import offers
+from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.validation import CampaignRefused, check
+from ackproof.infra.interface import Capability
+from ackproof.nemesis import FAULTS
 
 COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
 SERVERS = {f"broker-{n}": {"commands": COMMANDS} for n in (1, 2, 3, 4)}

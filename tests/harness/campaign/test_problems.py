@@ -12,10 +12,10 @@ import yaml
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from harness.campaign.docs.schema import schema
-from harness.campaign.validation import CampaignRefused, check
-from infra import documents, schemas
-from infra.documents import Document
+from ackproof.harness.campaign.docs.schema import schema
+from ackproof.harness.campaign.validation import CampaignRefused, check
+from ackproof.infra import documents, schemas
+from ackproof.infra.documents import Document
 
 RIGHT = """\
 name: right

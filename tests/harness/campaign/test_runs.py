@@ -10,18 +10,18 @@ from typing import ClassVar
 import pytest
 import yaml
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.clusters import DisksSpec
-from harness.campaign.plan.needs import needs_of
-from harness.campaign.plan.runs import HARNESS_TABLES, manifest_of, runs_of
-from harness.campaign.plan.scheduler import run_seed
-from harness.campaign.problems.places import lacking_capabilities
-from harness.campaign.validation import CampaignRefused, check, load
-from history import manifest
-from history.schema import CONSUMPTION
-from infra.interface import Capability
-from workloads import WORKLOADS
-from workloads.interface import Place
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.clusters import DisksSpec
+from ackproof.harness.campaign.plan.needs import needs_of
+from ackproof.harness.campaign.plan.runs import HARNESS_TABLES, manifest_of, runs_of
+from ackproof.harness.campaign.plan.scheduler import run_seed
+from ackproof.harness.campaign.problems.places import lacking_capabilities
+from ackproof.harness.campaign.validation import CampaignRefused, check, load
+from ackproof.history import manifest
+from ackproof.history.schema import CONSUMPTION
+from ackproof.infra.interface import Capability
+from ackproof.workloads import WORKLOADS
+from ackproof.workloads.interface import Place
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("history", "infra", "nemesis", "workloads", "checkers", "harness")
@@ -256,11 +256,11 @@ _NEW_SETTING = """    linger_ms = Setting(
 _SEE_IT_THROUGH = """
 import sys
 from pathlib import Path
-from checkers.verdict import CampaignResult, CellResult, Verdict
-from harness import report
-from harness.campaign.clients import producers
-from harness.campaign import validation
-from harness.campaign.plan.runs import manifest_of, runs_of
+from ackproof.checkers.verdict import CampaignResult, CellResult, Verdict
+from ackproof.harness import report
+from ackproof.harness.campaign.clients import producers
+from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 
 file, out = Path(sys.argv[1]), Path(sys.argv[2])
 campaign = validation.load(file).resolved(seed=1)
@@ -280,7 +280,7 @@ results = [
     for cell in cells
 ]
 result = CampaignResult(verdict=Verdict.PASS, cells=tuple(results), anomalies={}, findings=())
-from checkers.verdict import ANOMALIES
+from ackproof.checkers.verdict import ANOMALIES
 import pyarrow.parquet as pq
 pq.write_table(ANOMALIES.empty_table(), out / "anomalies.parquet")
 report.write(out, result)
@@ -315,7 +315,7 @@ def test_a_new_setting_is_one_line_in_one_file(campaign_file, tmp_path: Path) ->
     assert "linger.ms" in (out / "report.html").read_text().partition("<h2>Cells</h2>")[2]
     wrong = campaign_file({"cells.linger~ms": "soon"})
     refused = subprocess.run(
-        [sys.executable, "-m", "harness", "run", str(wrong)],
+        [sys.executable, "-m", "ackproof.harness", "run", str(wrong)],
         cwd=copy,
         capture_output=True,
         text=True,

@@ -8,19 +8,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.campaign.model.campaign import Campaign, Limits
-from harness.campaign.model.cells import expand
-from harness.campaign.model.clusters import ClusterSpec
-from harness.campaign.model.failover import FailoverSpec
-from harness.campaign.model.schedule import FaultEntry
-from harness.campaign.plan.faults import ScheduledFault
-from harness.campaign.plan.ground import ground_of
-from harness.campaign.plan.scheduler import duration_ms, run_seed
-from harness.campaign.plan.scheduler import plan as plan_on
-from harness.campaign.plan.timings import CampaignTimings, fault_limit_ms
-from harness.commands.catalogues import fault_catalogue
-from harness.commands.dry_run import timelines
-from nemesis.targets.expressions import parse
+from ackproof.harness.campaign.model.campaign import Campaign, Limits
+from ackproof.harness.campaign.model.cells import expand
+from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.model.failover import FailoverSpec
+from ackproof.harness.campaign.model.schedule import FaultEntry
+from ackproof.harness.campaign.plan.faults import ScheduledFault
+from ackproof.harness.campaign.plan.ground import ground_of
+from ackproof.harness.campaign.plan.scheduler import duration_ms, run_seed
+from ackproof.harness.campaign.plan.scheduler import plan as plan_on
+from ackproof.harness.campaign.plan.timings import CampaignTimings, fault_limit_ms
+from ackproof.harness.commands.catalogues import fault_catalogue
+from ackproof.harness.commands.dry_run import timelines
+from ackproof.nemesis.targets.expressions import parse
 
 TIMES = st.tuples(st.integers(0, 20_000), st.integers(20_000, 40_000))
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from harness.cli import cli
+from ackproof.harness.cli import cli
 
 SECRET = "hunter2-of-nobody"
 JAAS = f'org.apache.kafka.X required username="app" password="{SECRET}";'

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.plan.runs import manifest_of, runs_of
-from harness.campaign.problems.places import lacking_capabilities
-from harness.campaign.skipping import nothing_left, without_refused
-from harness.campaign.validation import check
-from infra.interface import Capability
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
+from ackproof.harness.campaign.problems.places import lacking_capabilities
+from ackproof.harness.campaign.skipping import nothing_left, without_refused
+from ackproof.harness.campaign.validation import check
+from ackproof.infra.interface import Capability
 
 NIGHTLY = Path(__file__).parents[3] / "campaigns/nightly.yaml"
 DOCKER = frozenset(Capability) - {Capability.SLOW_DISKS}

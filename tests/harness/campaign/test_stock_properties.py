@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from harness.campaign.validation import CampaignRefused, check
+from ackproof.harness.campaign.validation import CampaignRefused, check
 
 KAFKA = {"cluster.system": "kafka:3.9.1"}
 KRAFT = {"cluster.system": "kafka:4.1.1"}

@@ -15,25 +15,25 @@ from jumping_clock import JumpingClock
 from memory_cluster import Memory
 from rich.console import Console
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.schedule import FaultEntry, StoryEntry
-from harness.campaign.plan.faults import ScheduledFault, acts, lanes
-from harness.campaign.plan.ground import ground_of
-from harness.campaign.plan.runs import manifest_of, runs_of
-from harness.campaign.plan.scheduler import plan as plan_on
-from harness.campaign.plan.stories import CueSpec, Step, Story, catalogue, mistakes
-from harness.campaign.problems.faults.faults import fault_problems
-from harness.campaign.problems.places import lacking_capabilities
-from harness.campaign.validation import load
-from harness.cli import cli
-from harness.commands.catalogues import fault_catalogue
-from harness.commands.dry_run import timelines
-from harness.running.context import Run
-from harness.running.deadline import Deadline
-from harness.running.recorder import RunRecorder
-from harness.running.steps import nemesis as steps
-from history import reader
-from infra.interface import ClusterView, PartitionView
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.schedule import FaultEntry, StoryEntry
+from ackproof.harness.campaign.plan.faults import ScheduledFault, acts, lanes
+from ackproof.harness.campaign.plan.ground import ground_of
+from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
+from ackproof.harness.campaign.plan.scheduler import plan as plan_on
+from ackproof.harness.campaign.plan.stories import CueSpec, Step, Story, catalogue, mistakes
+from ackproof.harness.campaign.problems.faults.faults import fault_problems
+from ackproof.harness.campaign.problems.places import lacking_capabilities
+from ackproof.harness.campaign.validation import load
+from ackproof.harness.cli import cli
+from ackproof.harness.commands.catalogues import fault_catalogue
+from ackproof.harness.commands.dry_run import timelines
+from ackproof.harness.running.context import Run
+from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.recorder import RunRecorder
+from ackproof.harness.running.steps import nemesis as steps
+from ackproof.history import reader
+from ackproof.infra.interface import ClusterView, PartitionView
 
 TOPIC = "acks-all-minisr-2"
 

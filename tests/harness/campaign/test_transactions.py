@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign.model.cells import expand
-from harness.campaign.plan.runs import manifest_of, runs_of
-from harness.campaign.validation import CampaignRefused, check
-from workloads import WORKLOADS
-from workloads.interface import Place
+from ackproof.harness.campaign.model.cells import expand
+from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
+from ackproof.harness.campaign.validation import CampaignRefused, check
+from ackproof.workloads import WORKLOADS
+from ackproof.workloads.interface import Place
 
 SHIPPED = (Path(__file__).parents[3] / "campaigns/transactions.yaml").read_text(encoding="utf-8")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.campaign.clients import consumers, producers
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.problems.places import elsewhere, lacking_capabilities
-from harness.campaign.validation import CampaignRefused, check, load
-from harness.cli import cli
-from infra.interface import Capability
+from ackproof.harness.campaign.clients import consumers, producers
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.problems.places import elsewhere, lacking_capabilities
+from ackproof.harness.campaign.validation import CampaignRefused, check, load
+from ackproof.harness.cli import cli
+from ackproof.infra.interface import Capability
 
 REFUSALS = [
     ({"runz": 2}, "runz", "unknown key"),

@@ -11,14 +11,14 @@ from partition_writes import isr, write
 from zookeeper import TICK_MS
 from zookeeper_worlds import CLIENT, SHORT_MS, SimulatedWorld, until
 
-from broker.config import BrokerConfig
-from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.zk.config_zk import ConfigZk, of_topic
-from broker.server.zk.controller_zk import ControllerZk
-from broker.server.zk.isr_write import IsrWriteOutcome
-from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.session import ZkConnectionTimeout
-from broker.types import BrokerId
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
+from ackproof.broker.server.zk.controller_zk import ControllerZk
+from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
+from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.session import ZkConnectionTimeout
+from ackproof.broker.types import BrokerId
 from simulation.loop.ownership import Process
 from simulation.zookeeper.ensemble import HOST
 

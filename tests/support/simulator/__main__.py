@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from broker.replication.config import Truncation
+from ackproof.broker.replication.config import Truncation
 from simulator.mutations import MUTATIONS, Found, search
 from simulator.simulation import Simulation, SimulationFailed
 

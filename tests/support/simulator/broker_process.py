@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
-from broker.replication.config import ReplicaConfig
-from broker.replication.events import (
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.replication.events import (
     AskEpoch,
     Effect,
     EpochEndOffset,
@@ -17,8 +17,8 @@ from broker.replication.events import (
     LeaderAndIsr,
     WriteIsr,
 )
-from broker.replication.replica import Replica, StaleEpoch
-from broker.types import BrokerId, Millis
+from ackproof.broker.replication.replica import Replica, StaleEpoch
+from ackproof.broker.types import BrokerId, Millis
 from simulator.log import MemoryLog
 from simulator.network import ZOOKEEPER, EpochRequest, FetchRequest, Message
 

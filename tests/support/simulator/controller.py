@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from broker.replication.events import LeaderAndIsr
-from broker.types import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, Millis
+from ackproof.broker.replication.events import LeaderAndIsr
+from ackproof.broker.types import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, Millis
 from simulator.network import CONTROLLER, Message
 from simulator.zookeeper import PartitionState, ZooKeeper
 

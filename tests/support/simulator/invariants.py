@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker.replication.events import Append, Effect, Event, LeaderAndIsr, Produce, Respond
-from broker.replication.replica import Replica, Role
-from broker.types import BrokerId, LeaderEpoch, Offset
+from ackproof.broker.replication.events import Append, Effect, Event, LeaderAndIsr, Produce, Respond
+from ackproof.broker.replication.replica import Replica, Role
+from ackproof.broker.types import BrokerId, LeaderEpoch, Offset
 from simulator.broker_process import BrokerProcess
 from simulator.log import MemoryBatch, MemoryLog
 from simulator.zookeeper import PartitionState

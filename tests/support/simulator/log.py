@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from broker.replication.epochs import Epochs
-from broker.replication.events import (
+from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.replication.events import (
     AdvanceLogStart,
     Append,
     Batch,
@@ -12,8 +12,8 @@ from broker.replication.events import (
     Truncate,
     TruncateFully,
 )
-from broker.replication.local import LogState
-from broker.types import LeaderEpoch, Offset
+from ackproof.broker.replication.local import LogState
+from ackproof.broker.types import LeaderEpoch, Offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ not find is a hole in the simulator, not a proof of the mutation's harmlessness.
 from dataclasses import dataclass
 from typing import Any
 
-from broker.replication.config import Truncation
-from broker.types import NO_LEADER
+from ackproof.broker.replication.config import Truncation
+from ackproof.broker.types import NO_LEADER
 from simulation.mutations import replication
 from simulation.mutations.swap import Mutation, Swap
 from simulator.controller import Controller

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from broker.replication.events import (
+from ackproof.broker.replication.events import (
     EpochEndOffset,
     Fetched,
     FetchOutOfRange,
@@ -12,7 +12,7 @@ from broker.replication.events import (
     LeaderAndIsr,
     WriteIsr,
 )
-from broker.types import BrokerId, LeaderEpoch, Offset
+from ackproof.broker.types import BrokerId, LeaderEpoch, Offset
 
 ZOOKEEPER = BrokerId(1_000)
 CONTROLLER = BrokerId(1_001)

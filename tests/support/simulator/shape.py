@@ -3,8 +3,8 @@
 import random
 from dataclasses import dataclass
 
-from broker.replication.config import ReplicaConfig, Truncation
-from broker.types import BrokerId
+from ackproof.broker.replication.config import ReplicaConfig, Truncation
+from ackproof.broker.types import BrokerId
 
 WEIGHTS: dict[str, tuple[float, float]] = {
     "deliver": (15, 60),

@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable
 from itertools import accumulate, count
 
-from broker.replication.config import Truncation
-from broker.replication.events import (
+from ackproof.broker.replication.config import Truncation
+from ackproof.broker.replication.events import (
     Effect,
     Event,
     IsrWriteFailed,
@@ -19,8 +19,8 @@ from broker.replication.events import (
     Tick,
     WriteIsr,
 )
-from broker.replication.replica import Role
-from broker.types import BrokerId, LeaderEpoch, Millis, Offset, ZkVersion
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, Offset, ZkVersion
 from simulator.broker_process import BrokerProcess
 from simulator.controller import Controller
 from simulator.invariants import Invariants, Violation

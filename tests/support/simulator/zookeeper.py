@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from broker.replication.events import IsrWriteFailed, IsrWritten, WriteIsr
-from broker.types import BrokerId, LeaderEpoch, ZkVersion
+from ackproof.broker.replication.events import IsrWriteFailed, IsrWritten, WriteIsr
+from ackproof.broker.types import BrokerId, LeaderEpoch, ZkVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

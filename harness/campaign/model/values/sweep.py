@@ -13,7 +13,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from history.cell import Value
+from ackproof.history.cell import Value
 
 
 def several(value: object) -> tuple[object, ...]:

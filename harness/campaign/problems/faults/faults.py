@@ -6,28 +6,28 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from harness.campaign.model import failover
-from harness.campaign.model.cells import Sweep, expand
-from harness.campaign.model.schedule import Entry, FaultEntry
-from harness.campaign.plan.faults import parameters_of
-from harness.campaign.plan.ground import planned_members
-from harness.campaign.problems import coordinators
-from harness.campaign.problems.draft import Draft
-from harness.campaign.problems.faults.live_topics import live_topic_problems
-from harness.campaign.problems.faults.schedule import schedule_problems
-from harness.campaign.problems.faults.stories import steps_as_faults, story_problems
-from harness.campaign.problems.properties import mapping
-from history.cell import Cell
-from infra.documents import Problem, problems_of
-from infra.interface import ClusterView
-from infra.wording import unknown
-from nemesis import FAULTS
-from nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
-from nemesis.process.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
-from nemesis.targets import expressions
-from nemesis.targets.placement import planned_view
-from nemesis.targets.resolution import TargetUnavailable, resolve_planned
-from workloads.interface import Role
+from ackproof.harness.campaign.model import failover
+from ackproof.harness.campaign.model.cells import Sweep, expand
+from ackproof.harness.campaign.model.schedule import Entry, FaultEntry
+from ackproof.harness.campaign.plan.faults import parameters_of
+from ackproof.harness.campaign.plan.ground import planned_members
+from ackproof.harness.campaign.problems import coordinators
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.harness.campaign.problems.faults.live_topics import live_topic_problems
+from ackproof.harness.campaign.problems.faults.schedule import schedule_problems
+from ackproof.harness.campaign.problems.faults.stories import steps_as_faults, story_problems
+from ackproof.harness.campaign.problems.properties import mapping
+from ackproof.history.cell import Cell
+from ackproof.infra.documents import Problem, problems_of
+from ackproof.infra.interface import ClusterView
+from ackproof.infra.wording import unknown
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
+from ackproof.nemesis.process.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
+from ackproof.nemesis.targets import expressions
+from ackproof.nemesis.targets.placement import planned_view
+from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve_planned
+from ackproof.workloads.interface import Role
 
 _OF_CLIENTS = {"kill": CRASH_CLIENT.name, "pause": PAUSE_CLIENT.name}
 """Faults on servers, and what does the same to clients."""

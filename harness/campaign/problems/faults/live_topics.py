@@ -4,16 +4,16 @@ it is not proven when it strikes, and costs its cells their verdicts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from harness.campaign.model.schedule import FaultEntry
-from harness.campaign.plan.faults import parameters_of
-from harness.campaign.problems.draft import Draft
-from history.cell import Cell
-from infra.documents import Problem
-from nemesis.admin.churn import DELETE_TOPIC
-from nemesis.admin.live_topics import ADD_PARTITIONS, ADVANCE_LOG_START
-from nemesis.admin.orders import ALTER_MIN_ISR, MIN_ISR, MinIsrAltered
-from nemesis.targets import expressions
-from workloads.interface import Load
+from ackproof.harness.campaign.model.schedule import FaultEntry
+from ackproof.harness.campaign.plan.faults import parameters_of
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.history.cell import Cell
+from ackproof.infra.documents import Problem
+from ackproof.nemesis.admin.churn import DELETE_TOPIC
+from ackproof.nemesis.admin.live_topics import ADD_PARTITIONS, ADVANCE_LOG_START
+from ackproof.nemesis.admin.orders import ALTER_MIN_ISR, MIN_ISR, MinIsrAltered
+from ackproof.nemesis.targets import expressions
+from ackproof.workloads.interface import Load
 
 
 def live_topic_problems(draft: Draft, cells: Mapping[str, Cell]) -> Iterator[Problem]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from harness.campaign.model.campaign import Campaign
-from harness.campaign.model.schedule import FAULTS_MAX, Entry, StoryEntry
-from harness.campaign.plan.ground import Ground
-from harness.campaign.plan.storytelling import most_at_once
-from harness.campaign.problems.draft import Draft
-from infra.documents import Problem
-from nemesis.targets.bounds import Count
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.schedule import FAULTS_MAX, Entry, StoryEntry
+from ackproof.harness.campaign.plan.ground import Ground
+from ackproof.harness.campaign.plan.storytelling import most_at_once
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.infra.documents import Problem
+from ackproof.nemesis.targets.bounds import Count
 
 
 def schedule_problems(draft: Draft) -> Iterator[Problem]:

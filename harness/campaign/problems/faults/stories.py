@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from harness.campaign.model.schedule import FaultEntry, StoryEntry
-from harness.campaign.plan.stories import Story, catalogue, target_of, unrolled
-from history.cell import Cell
-from infra.documents import Problem
-from infra.wording import hint, unknown
-from nemesis.interface import Members
+from ackproof.harness.campaign.model.schedule import FaultEntry, StoryEntry
+from ackproof.harness.campaign.plan.stories import Story, catalogue, target_of, unrolled
+from ackproof.history.cell import Cell
+from ackproof.infra.documents import Problem
+from ackproof.infra.wording import hint, unknown
+from ackproof.nemesis.interface import Members
 
 
 def story_problems(

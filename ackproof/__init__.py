@@ -1,0 +1,1 @@
+"""Ackproof, under one import name: in a checkout its parts are links to the folders beside it."""
