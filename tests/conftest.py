@@ -5,6 +5,7 @@ they depend on how fast this machine is: by default an example that takes 200 ms
 """
 
 import os
+from collections import Counter
 from collections.abc import Generator, Iterator
 
 import browser
@@ -46,3 +47,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole campaigns first: they are the longest, and one of them alone would be what everybody
     waits for at the end."""
     items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say where the time of a long session went: seconds of all workers, by directory."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.rpartition("/")[0]] += report.duration
+    if seconds.total() < _LONG_S:
+        return
+    terminalreporter.section("seconds by directory")
+    for directory, sum_s in seconds.most_common():
+        terminalreporter.write_line(f"{sum_s:8.0f} {directory}")
+
+
+_LONG_S = 600
