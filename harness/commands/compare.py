@@ -7,8 +7,15 @@ import click
 
 from ackproof.harness.commands.errors import told
 from ackproof.harness.console import console
+from ackproof.harness.exit_status import ExitStatus, worst
 
 _DIRECTORY = click.Path(path_type=Path)
+_STATUSES = {
+    "broken": ExitStatus.BROKEN,
+    "worse": ExitStatus.UNMET,
+    "inconclusive": ExitStatus.INCONCLUSIVE,
+}
+"""What ``--fail-on`` can name, with the exit status that it gives."""
 
 
 @click.command(
@@ -16,17 +23,29 @@ _DIRECTORY = click.Path(path_type=Path)
 Examples:
   ackproof compare results/quick-20310516T021700Z results/latest
   ackproof compare results/before results/after --json > differences.json
+  ackproof compare results/main results/branch --fail-on broken --fail-on worse
 """,
 )
 @click.argument("a", metavar="A", type=_DIRECTORY)
 @click.argument("b", metavar="B", type=_DIRECTORY)
-@click.option("--json", "as_json", is_flag=True, help="For scripts, on standard output.")
-def compare(a: Path, b: Path, as_json: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+@click.option(
+    "--fail-on",
+    "wanted",
+    type=click.Choice(list(_STATUSES)),
+    multiple=True,
+    help="Fail where B broke a guarantee (status 1), where B is worse than A by more than chance "
+    "(4), or where B does not tell (3). May be given several times.",
+)
+@click.pass_context
+def compare(
+    context: click.Context, a: Path, b: Path, as_json: bool, wanted: tuple[str, ...]
+) -> None:
     """Say what changed from the results in A to those in B, cell by cell: verdicts, what was lost
     and duplicated, latencies, unavailability, throughput; and what of it may be chance.
 
-    Exits with 0 whatever changed, with 2 where a directory has no verdict, or one that was edited
-    or damaged after the check.
+    Exits with 0 whatever changed, unless --fail-on is given; with 2 where a directory has no
+    verdict, or one that was edited or damaged after the check.
     """
     with told():
         # Arrow and numpy take a while to import.
@@ -37,3 +56,11 @@ def compare(a: Path, b: Path, as_json: bool) -> None:
         click.echo(json.dumps(differences.as_document(found), indent=2))
     else:
         shown.print_differences(console(), found)
+    failures = {name: list(differences.failures(found, name)) for name in dict.fromkeys(wanted)}
+    for name, reasons in failures.items():
+        for reason in reasons:
+            click.echo(f"{name}: {reason}", err=True)
+    if "worse" in wanted and not found.tests:
+        few = f"{found.runs_needed} runs a side would tell more"
+        click.echo(f"worse: only the verdicts were compared: {few}", err=True)
+    context.exit(worst(_STATUSES[name] for name, reasons in failures.items() if reasons))

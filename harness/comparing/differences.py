@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ackproof.checkers.verdict import Verdict
 from ackproof.harness.comparing import sides
 from ackproof.harness.comparing.measures import Measure, measures
 from ackproof.harness.comparing.sides import Key, Side
@@ -31,6 +32,11 @@ class Line:
     chance: float | None
     differs: bool | None
     why: str
+
+    @property
+    def worse(self) -> bool:
+        """Whether B is worse than A by more than chance."""
+        return self.measure.worse and (self.measure.name == "verdict" or bool(self.differs))
 
     @property
     def result(self) -> str:
@@ -127,6 +133,34 @@ def lines(every: Sequence[Measure]) -> list[Line]:
         )
         for one, probability in zip(every, told, strict=True)
     ]
+
+
+def failures(found: Differences, kind: str) -> Iterator[str]:
+    """Yield why a comparison fails, one sentence each.
+
+    Args:
+        kind: ``broken``: B broke a guarantee. ``worse``: a cell of B is worse than in A by more
+            than chance. ``inconclusive``: B does not tell, or lacks a cell that A has.
+    """
+    cells = found.b.document.cells
+    if kind == "broken":
+        for one in (one for one in cells if one.verdict is Verdict.FAIL):
+            names = ", ".join(guarantee.name for guarantee in one.guarantees if guarantee.broken)
+            yield f"{one.cell} broke {names or 'a guarantee'}"
+    elif kind == "worse":
+        for cell in found.cells:
+            for line in (line for line in cell.lines if line.worse):
+                one = line.measure
+                yield f"{cell.cell}: {one.name} went from {one.a} to {one.b}"
+    else:
+        yield from (
+            f"{one.cell} is inconclusive" for one in cells if one.verdict is Verdict.INCONCLUSIVE
+        )
+        yield from (f"{cell} of A is not in B" for _, cell in found.only_a)
+        if any(run.infrastructure_failed for run in found.b.document.runs):
+            yield "a run of B did not come to its end"
+        if not found.cells:
+            yield "no cell is in both"
 
 
 def runs_needed(tests: int) -> int:

@@ -55,6 +55,7 @@ class Measure:
         runs: What can be tested; None without a test.
         why: Why there is none.
         change: What differs, in words, if that is no chance.
+        worse: Whether B is worse than A, if that is no chance.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Measure:
     runs: Runs | None = None
     why: str = ""
     change: str = ""
+    worse: bool = False
 
 
 def measures(a: Pooled, b: Pooled) -> Iterator[Measure]:
@@ -92,6 +94,7 @@ def _verdict(a: Pooled, b: Pooled) -> Measure:
         value_a=a.verdict.value,
         value_b=b.verdict.value,
         change=change,
+        worse=change == "worse",
     )
 
 
@@ -102,6 +105,7 @@ def _proportion(what: str, of: str, a: Pooled, b: Pooled) -> Measure:
     (value_a, of_a), (value_b, of_b) = counts
     known = None not in (value_a, value_b, of_a, of_b)
     shares = [[_share(run, what, of) for run in side.runs] for side in (a, b)]
+    more = (value_b or 0) * (of_a or 1) > (value_a or 0) * (of_b or 1)
     return Measure(
         name=what,
         a=_counted(a, what, *counts[0]),
@@ -110,7 +114,8 @@ def _proportion(what: str, of: str, a: Pooled, b: Pooled) -> Measure:
         value_b=value_b,
         runs=_of_runs(shares) if known else None,
         why="" if known else _NOT_KNOWN,
-        change="more" if (value_b or 0) * (of_a or 1) > (value_a or 0) * (of_b or 1) else "fewer",
+        change="more" if more else "fewer",
+        worse=more,
     )
 
 
@@ -196,7 +201,7 @@ def _throughput(a: Pooled, b: Pooled) -> Measure:
     known = bool(a.sends and b.sends)
     values = [_acks_a_second(side) for side in (a, b)]
     runs = _of_runs(rates) if known else None
-    return _number("acks a second", values, lambda one: f"{one:,.1f}", runs)
+    return _number("acks a second", values, lambda one: f"{one:,.1f}", runs, least_is_worst=True)
 
 
 _MOMENT_S = 1e-9
@@ -247,6 +252,8 @@ def _number(
     values: Sequence[float | None],
     words: Callable[[float], str],
     runs: Runs | None,
+    *,
+    least_is_worst: bool = False,
 ) -> Measure:
     a, b = values
     return Measure(
@@ -258,6 +265,7 @@ def _number(
         runs=runs,
         why="" if runs else _NOT_KNOWN,
         change="" if not a or b is None else f"{100 * (b - a) / a:+.0f} %",
+        worse=a is not None and b is not None and (b < a if least_is_worst else b > a),
     )
 
 

@@ -258,6 +258,48 @@ def test_for_scripts_it_is_json(tmp_path: Path) -> None:
     assert (lost["a"], lost["b"], lost["differs"], lost["p"]) == (0, 4, None, None)
 
 
+def gate(a: Path, b: Path, *kinds: str) -> tuple[int, str]:
+    """Return the exit status of ``compare --fail-on`` and what it said on standard error."""
+    options = [word for kind in kinds for word in ("--fail-on", kind)]
+    done = CliRunner().invoke(cli, ["compare", str(a), str(b), *options])
+    return done.exit_code, done.stderr
+
+
+def test_gate_is_open_without_thresholds_and_for_equal_results(tmp_path: Path) -> None:
+    a, b = results(tmp_path / "a"), results(tmp_path / "b", seed=2)
+    broken = results(tmp_path / "c", outcome=Verdict.FAIL, lost={"all": 3})
+    assert gate(a, broken) == (0, "")
+    status, said = gate(a, b, "broken", "worse", "inconclusive")
+    assert status == 0
+    assert said.startswith("worse: only the verdicts were compared: ")
+
+
+def test_gate_fails_for_a_broken_guarantee_of_the_second(tmp_path: Path) -> None:
+    a = results(tmp_path / "a")
+    b = results(tmp_path / "b", outcome=Verdict.FAIL, lost={"all": 3})
+    assert gate(a, b, "broken") == (1, "broken: all broke no-acked-record-lost\n")
+    assert gate(a, b, "worse")[0] == 4
+    assert gate(a, b, "broken", "worse")[0] == 1
+    assert gate(b, a, "broken", "worse")[0] == 0
+
+
+def test_gate_fails_for_what_is_inconclusive_or_lacking(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", cells=("all", "one"))
+    b = results(tmp_path / "b", outcome=Verdict.INCONCLUSIVE)
+    status, said = gate(a, b, "inconclusive")
+    assert status == 3
+    assert said == "inconclusive: all is inconclusive\ninconclusive: one of A is not in B\n"
+
+
+def test_gate_fails_for_slower_acks_only_where_runs_tell(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", runs=12)
+    b = results(tmp_path / "b", runs=12, waits_ms=6.0)
+    status, said = gate(a, b, "worse")
+    assert status == 4
+    assert "ack latency" in said or "p50" in said or "50" in said
+    assert gate(b, a, "worse") == (0, "")
+
+
 @pytest.mark.parametrize("damage", ["nothing", "empty", "unchecked"])
 def test_a_directory_without_a_verdict_is_bad_usage(tmp_path: Path, damage: str) -> None:
     a, b = results(tmp_path / "a"), tmp_path / "b"
