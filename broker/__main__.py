@@ -23,7 +23,7 @@ from ackproof.broker.server.app import App
 from ackproof.broker.server.zk.session import ZkError
 
 quick_start.done()
-logger = logging.getLogger("broker")
+logger = logging.getLogger("ackproof.broker")
 
 FAILED = 1
 BAD_CONFIG = 2

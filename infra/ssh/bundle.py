@@ -24,7 +24,7 @@ _AGENT = (
     "ackproof/infra/identity.py", "ackproof/infra/waiting.py",
     "ackproof/infra/ssh/__init__.py", "ackproof/infra/ssh/remote/*.py",
 )  # fmt: skip
-_MAIN = b"import sys\nfrom infra.ssh.remote.main import main\nmain(sys.argv[1:])\n"
+_MAIN = b"import sys\nfrom ackproof.infra.ssh.remote.main import main\nmain(sys.argv[1:])\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

@@ -33,7 +33,8 @@ faults:
   - {fault: isolate, target: "leader(acks-1-minisr-2, any)", hold: 7s}
 """
 
-COMMAND = (sys.executable, "-m", "ackproof.harness")
+COMMAND = (sys.executable, "-P", "-m", "ackproof.harness")
+ROOMS = ("broker", "checkers", "harness", "history", "infra", "nemesis", "workloads")
 NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 NO_ROOMS = {"results", "tests", "docs"}
 """Of the project itself: a room may have a room of that name."""
@@ -44,6 +45,15 @@ def _no_sources(directory: str, names: list[str]) -> set[str]:
     return NOT_SOURCES(directory, names) | here
 
 
+def lay_decoys(directory: Path) -> None:
+    """Put a package that cannot be imported below ``directory`` for each of ours: nothing that is
+    started from there may import what it finds there."""
+    for name in ("ackproof", *ROOMS):
+        decoy = directory / name / "__init__.py"
+        decoy.parent.mkdir()
+        decoy.write_text("raise ImportError('this is a decoy')\n")
+
+
 class Ackproof:
     """The command line, as a user has it, in a directory and with a registry of its own."""
 
@@ -51,6 +61,7 @@ class Ackproof:
         self.directory = directory
         self.state = directory / "state"
         self.environ = {**os.environ, "ACKPROOF_STATE_DIRECTORY": str(self.state)}
+        lay_decoys(directory)
         self.vary({})
 
     def vary(self, changes: Mapping[str, object]) -> None:
@@ -73,11 +84,11 @@ class Ackproof:
             check=False,
         )
 
-    def start(self, *arguments: str, module: str = "harness") -> "subprocess.Popen[bytes]":
+    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
         """Start a command; its output goes to the file ``output``. SIGINT is ignored to begin
         with, as in a script's ``ackproof ... &``; it is in a process group of its own, as a shell
         would have it."""
-        command = ["env", "--ignore-signal=INT", sys.executable, "-m", module, *arguments]
+        command = ["env", "--ignore-signal=INT", *COMMAND, *arguments]
         with self.output.open("wb") as output:
             return subprocess.Popen(
                 command,

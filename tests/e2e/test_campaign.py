@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -128,7 +126,7 @@ def test_asked_twice_it_ends_at_once(ackproof) -> None:
 def test_ctrl_c_in_a_night(ackproof) -> None:
     """The campaign under way is healed, checked and cleaned up after; no other one begins."""
     seeds = ("--seed", "1", "--seed", "2")
-    night = ackproof.start("small.yaml", *seeds, module="ackproof.harness.nightly")
+    night = ackproof.start("nightly", "small.yaml", *seeds)
     ackproof.wait_for_output("isolate#1 verified")
     os.killpg(night.pid, signal.SIGINT)
     assert night.wait(PATIENCE_S) == 3
@@ -203,24 +201,7 @@ def test_standing_cluster(ackproof) -> None:
 
 def test_several_seeds_go_on_after_a_failure(ackproof) -> None:
     (ackproof.directory / "bad.yaml").write_text("name: bad\n")
-    night = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ackproof.harness.nightly",
-            "bad.yaml",
-            "--seed",
-            "1",
-            "--seed",
-            "2",
-        ],
-        cwd=ackproof.directory,
-        env=ackproof.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
+    night = ackproof("nightly", "bad.yaml", "--seed", "1", "--seed", "2")
     assert night.returncode == 2
     assert "seeds: 1, 2" in night.stdout
     assert night.stderr.count("cells: is missing") == 2

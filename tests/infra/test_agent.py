@@ -227,10 +227,10 @@ def test_what_is_no_agent_is_told() -> None:
 def test_it_imports_little() -> None:
     """A node is only there when its agent is."""
     heavy = {"dataclasses", "pathlib", "subprocess", "logging", "asyncio", "inspect", "tempfile"}
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import infra.agent.main, infra.agent.server"
+    first = "import sys; sys.path.insert(0, sys.argv[1])"
+    show = (
+        f"{first}; from ackproof.infra.agent import main, server, verbs; print(sorted(sys.modules))"
     )
-    show = f"{code}, infra.agent.verbs; print(sorted(sys.modules))"
     argv = [sys.executable, "-I", "-S", "-c", show, str(PROJECT)]
     said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     assert "ackproof.infra.agent.children" in said

@@ -43,8 +43,8 @@ class Looker:
         return attempt.settings == self.settings
 
     def look(self, sources: Path, place: Path) -> Finding:
-        assert (sources / "broker" / "replication" / "leader.py").is_file()
-        assert (sources / "harness" / "selftest").is_dir()
+        assert (sources / "ackproof" / "broker" / "replication" / "leader.py").is_file()
+        assert (sources / "ackproof" / "harness" / "selftest").is_dir()
         self.looked_at.append(place.name)
         return self.says(place.name)
 

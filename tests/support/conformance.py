@@ -322,8 +322,9 @@ def what_is_shared_comes_here(backend: Backend, scratch: Path) -> None:
 def its_software_is_there(backend: Backend, _scratch: Path) -> None:
     node = backend.node("a")
     for name, code in {
-        "broker": "import broker.server",
-        "clients": "import workloads.producing.producer, workloads.reading_back.final_read",
+        "broker": "import ackproof.broker.server",
+        "clients": "from ackproof.workloads.producing import producer; "
+        "from ackproof.workloads.reading_back import final_read",
     }.items():
         assert _python(node, name, code).wait(PATIENCE_S) == 0, _log(node, name)
     java = node.start(Command(name="java", argv=[node.software.java, "-version"]))

@@ -1,0 +1,91 @@
+"""The wheel has everything under one name, and finds it from any directory."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ackproof.harness.shipped import shipped
+
+DECOYS = (
+    *("ackproof", "broker", "campaigns", "checkers", "harness", "history", "infra", "nemesis"),
+    "workloads",
+)
+
+
+@pytest.fixture(scope="module")
+def installed(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Call a command of the installed wheel in a directory full of decoys."""
+    site = tmp_path_factory.mktemp("site")
+    here = tmp_path_factory.mktemp("here")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    for name in DECOYS:
+        (here / name).mkdir()
+        (here / name / "__init__.py").write_text("raise ImportError('this is a decoy')\n")
+
+    def call(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "ackproof.harness", *arguments],
+            cwd=here,
+            env={**os.environ, "PYTHONPATH": str(site)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return call
+
+
+def test_wheel_has_one_package(wheel: Path) -> None:
+    tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"ackproof"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ackproof/campaigns/quick.yaml",
+        "ackproof/campaigns/known-losses/stories.yaml",
+        "ackproof/harness/campaign/docs/template.yaml",
+        "ackproof/harness/campaign/plan/stories.yaml",
+        "ackproof/infra/docker/Dockerfile",
+        "ackproof/py.typed",
+        "LICENSE",
+    ],
+)
+def test_wheel_has_the_files_that_are_no_modules(wheel: Path, name: str) -> None:
+    assert any(one.endswith(name) for one in zipfile.ZipFile(wheel).namelist())
+
+
+def test_wheel_has_neither_tests_nor_the_simulation(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert not [name for name in names if "/tests/" in name or "simulation/" in name]
+
+
+def test_campaigns_are_found_by_name_beside_decoys(installed) -> None:
+    listed = installed("campaigns")
+    assert listed.returncode == 0, listed.stderr
+    assert all(f" {name} " in listed.stdout for name in shipped())
+    planned = installed("run", "quick", "--seed", "1", "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+    assert "isolate" in planned.stdout
+
+
+def test_unknown_campaign_is_refused_with_the_name_that_was_meant(installed) -> None:
+    refused = installed("run", "qick")
+    assert refused.returncode == 2
+    assert "did you mean quick?" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_first_campaign_is_written_and_validated_beside_decoys(installed) -> None:
+    assert installed("init", "mine.yaml").returncode == 0
+    right = installed("validate", "mine.yaml")
+    assert (right.returncode, right.stdout) == (0, "mine.yaml: right\n")
