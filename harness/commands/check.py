@@ -44,16 +44,31 @@ def check(context: click.Context, directory: str, spark_master: str | None) -> N
     epilog="""\b
 Examples:
   ackproof report results/latest
+  ackproof report results/latest --format markdown >> "$GITHUB_STEP_SUMMARY"
 """,
 )
 @_DIRECTORY
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["html", "markdown", "github"]),
+    default="html",
+    show_default=True,
+    help="Write the page; or write nothing, and print a summary in Markdown or annotations for "
+    "GitHub Actions.",
+)
 @click.pass_context
-def report(context: click.Context, directory: str) -> None:
-    """Write the report again, from the checked results in DIR. Exits as `run` does, and with 2
-    where the results were edited or damaged after the check."""
+def report(context: click.Context, directory: str, form: str) -> None:
+    """Write the report again, from the checked results in DIR.
+
+    Exits as `run` does, and with 2 where the results were edited or damaged after the check.
+    """
     with told():
         found = places.named(directory)
-        status = execution.report_again(found, console())
+        if form == "html":
+            status = execution.report_again(found, console())
+        else:
+            status = execution.print_for_ci(found, form)
         if status is None:
             fail(f"{found} is not checked yet: ackproof check {directory}", ExitStatus.USAGE)
     context.exit(status)
