@@ -47,7 +47,7 @@ clients: $(STAMP)  ## programs of client libraries to compare: Java's, franz-go'
 	$(BIN)/python -m ackproof.infra.client_builds
 
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
-	$(BIN)/ackproof run campaigns/quick.yaml
+	$(BIN)/ackproof demo
 
 # For the tests of pages, which are left out without it.
 chromium:
@@ -167,7 +167,7 @@ lint: $(STAMP)
 	$(BIN)/python -m protocol --check
 
 nightly: setup  ## every family of faults, with a seed of the day; as root
-	$(BIN)/python -m ackproof.harness.nightly campaigns/nightly.yaml --seeds $(or $(SEEDS),1)
+	$(BIN)/ackproof nightly --seeds $(or $(SEEDS),1)
 
 clean:  ## remove what crashed runs left on this machine
 	@test ! -x $(BIN)/ackproof || $(BIN)/ackproof clean

@@ -12,11 +12,13 @@ from ackproof.harness.exit_status import ExitStatus
 _EXAMPLES = """\b
 Examples:
   ackproof doctor                               what works on this machine
-  ackproof run campaigns/quick.yaml             deploy, break, read back, check: 3 minutes
-  ackproof run campaigns/quick.yaml --seed 7    the same faults in the same order once more
+  ackproof demo                                 deploy, break, read back, check: 3 minutes
+  ackproof campaigns                            what else is ready to run
+  ackproof run quick --seed 7                   the same faults in the same order once more
   ackproof check results/latest                 the checkers again, on the recorded history
   ackproof compare results/A results/B          what changed, and what of it may be chance
-  ackproof matrix --systems bundled,kafka:4.1.1 campaigns/quick.yaml    side by side
+  ackproof matrix --systems bundled,kafka:4.1.1 quick                   side by side
+  ackproof explain inconclusive                 what a word of a report means
   ackproof export results/latest                a history for Jepsen's own checker
   ackproof serve                                results, reports and logs in a browser
   ackproof shrink results/latest                what failed once more, with less and less
@@ -34,16 +36,19 @@ _STATUSES = "".join(
 
 
 _COMMANDS = {
+    "campaigns": ("campaigns", "demo"),
     "catalogues": ("checkers", "faults", "workloads"),
     "check": ("check", "report"),
     "clean": ("clean",),
     "cluster": ("cluster",),
     "compare": ("compare",),
     "doctor": ("doctor",),
+    "explain": ("explain",),
     "export": ("export",),
     "files": ("init", "schema", "validate"),
     "known_losses": ("known-losses",),
     "matrix": ("matrix",),
+    "nightly": ("nightly",),
     "run": ("run", "carry-out"),
     "selftest": ("selftest",),
     "serve": ("serve",),

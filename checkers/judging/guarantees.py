@@ -285,6 +285,9 @@ _PROMISES = (
     ),
 )
 
+PROMISES = {one.name: one.words for one in _PROMISES}
+"""Each guarantee in words, by its name."""
+
 
 def judged(facts: Facts) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
     """What was promised of a cell and what became of it, promised or not; and what its offences

@@ -1,6 +1,6 @@
 """``ackproof faults | workloads | checkers``: what there is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import click
 from rich import box
@@ -16,21 +16,38 @@ from ackproof.harness.campaign import offers
 from ackproof.harness.campaign.plan.faults import as_written
 from ackproof.harness.campaign.plan.stories import Story, catalogue
 from ackproof.harness.console import console
+from ackproof.infra.wording import unknown
 from ackproof.nemesis.examples import EXAMPLES, ORDERS
 from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions
 
 
-@click.command()
-def faults() -> None:
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof faults             all of them
+  ackproof faults isolate     one of them
+""",
+)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+def faults(names: tuple[str, ...]) -> None:
     """List the faults, what each needs of the backend, where it is offered, its parameters, the
-    stories that are composed of them, and the targets."""
-    console().print(fault_catalogue())
+    stories that are composed of them, and the targets. With NAMEs: these faults and stories alone.
+    """
+    if not names:
+        console().print(fault_catalogue())
+        return
+    stories = catalogue()
+    for name in _known(names, "fault", (*nemesis.FAULTS, *stories)):
+        if name in nemesis.FAULTS:
+            console().print(fault_entry(nemesis.FAULTS[name]))
+        else:
+            console().print(_story((name, stories[name])))
 
 
 def fault_catalogue() -> Group:
     """Every fault, every story, then every form of a target; wraps at any width."""
-    parts = [_fault(fault) for fault in nemesis.FAULTS.values()]
+    parts = [fault_entry(fault) for fault in nemesis.FAULTS.values()]
     return Group(
         *parts,
         Text("Stories, faults composed to a sequence; one entry each: story: NAME", style="bold"),
@@ -56,12 +73,24 @@ def workloads() -> None:
 
 
 @click.command()
-def checkers() -> None:
-    """List the checkers: the anomalies they find in the recorded history."""
-    _print(("checker", "what it finds"), CATALOGUE.items())
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+def checkers(names: tuple[str, ...]) -> None:
+    """List the checkers: the anomalies they find in the recorded history. With NAMEs: these
+    alone."""
+    chosen = _known(names, "checker", CATALOGUE) or tuple(CATALOGUE)
+    _print(("checker", "what it finds"), [(name, CATALOGUE[name]) for name in chosen])
 
 
-def _fault(fault: Fault) -> Group:
+def _known(names: tuple[str, ...], kind: str, known: Collection[str]) -> tuple[str, ...]:
+    """Return the names. One that is unknown is bad usage."""
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(unknown(kind, name, known), param_hint="NAME")
+    return names
+
+
+def fault_entry(fault: Fault) -> Group:
+    """Return a fault with its needs, its parameters and examples; it wraps at any width."""
     needs = ", ".join(sorted(fault.needs)) or "nothing of the backend"
     facts = [("aimed at", fault.aim.value), ("needs", needs)]
     facts += [(place, str(offers.offer(fault, place))) for place in offers.PLACES]

@@ -10,6 +10,7 @@ import click
 from ackproof.harness import directory as places
 from ackproof.harness.campaign import validation
 from ackproof.harness.children import Children, Interrupted
+from ackproof.harness.commands import options
 from ackproof.harness.commands.errors import told
 from ackproof.harness.console import console, plain
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
@@ -43,7 +44,7 @@ Examples:
                                                               already is not run again
 """,
 )
-@click.argument("file", metavar="CAMPAIGN.yaml", type=click.Path(path_type=Path))
+@options.campaign("file")
 @click.option(
     "--systems",
     required=True,

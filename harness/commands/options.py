@@ -1,12 +1,16 @@
 """What several commands can be told."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import click
 
+from ackproof.harness import shipped
 from ackproof.infra.systems import names
 from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+
+_FILE = click.Path(path_type=Path)
 
 F = TypeVar("F", bound=Callable[..., object] | click.Command)
 
@@ -29,6 +33,25 @@ def metadata_quorum(command: F) -> F:
         type=click.Choice([one.value for one in MetadataQuorum]),
         help="Who keeps its metadata; KRaft is for Apache Kafka from 3.3 on.",
     )(command)
+
+
+def campaign(name: str, default: str | None = None) -> Callable[[F], F]:
+    """Return the argument that names a campaign, by its file or, if it is installed, by its name.
+    An unknown name is bad usage."""
+
+    def add(command: F) -> F:
+        return click.argument(
+            name, metavar="CAMPAIGN", type=_FILE, default=default, callback=_campaign_file
+        )(command)
+
+    return add
+
+
+def _campaign_file(_context: click.Context, _argument: click.Parameter, given: Path) -> Path:
+    try:
+        return shipped.campaign_file(given)
+    except shipped.UnknownCampaign as refusal:
+        raise click.BadParameter(str(refusal)) from None
 
 
 def _parsed(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:

@@ -46,17 +46,18 @@ _SEED_BITS = 32
 @click.command(
     epilog="""\b
 Examples:
-  ackproof run campaigns/quick.yaml
-  ackproof run campaigns/quick.yaml --seed 42         the same schedule once more
-  ackproof run campaigns/quick.yaml --dry-run         what would break when, and no more
-  ackproof run campaigns/quick.yaml --out /tmp/r1     results go there, which must be empty
-  ackproof run campaigns/quick.yaml --backend ssh --inventory hosts.yaml
-  ackproof run campaigns/nightly.yaml --backend docker --skip-refused
-  ackproof run campaigns/quick.yaml --system kafka:4.1.1        Apache Kafka itself
-  ackproof run campaigns/quick.yaml --system kafka:3.9.1 --metadata-quorum combined-kraft
+  ackproof run quick                                  a campaign that is installed
+  ackproof run mine.yaml                              one of your own
+  ackproof run quick --seed 42                        the same schedule once more
+  ackproof run quick --dry-run                        what would break when, and no more
+  ackproof run quick --out /tmp/r1                    results go there, which must be empty
+  ackproof run quick --backend ssh --inventory hosts.yaml
+  ackproof run nightly --backend docker --skip-refused
+  ackproof run quick --system kafka:4.1.1             Apache Kafka itself
+  ackproof run quick --system kafka:3.9.1 --metadata-quorum combined-kraft
 """,
 )
-@click.argument("campaign_file", metavar="CAMPAIGN.yaml", type=click.Path(path_type=Path))
+@options.campaign("campaign_file")
 @click.option("--backend", type=click.Choice(list(BACKENDS)), help="Where to run it.")
 @click.option("--inventory", type=click.Path(path_type=Path), help="The hosts of the backend ssh.")
 @click.option(

@@ -146,6 +146,27 @@ def report_again(directory: AnyPath, console: Console) -> ExitStatus | None:
         return None if result is None else tell(directory, result, console)
 
 
+def print_for_ci(directory: AnyPath, form: str) -> ExitStatus | None:
+    """Print a summary of checked results, and change nothing; None where they are not checked.
+
+    Args:
+        form: ``markdown``, or ``github`` for workflow commands of GitHub Actions.
+
+    Raises DamagedResults.
+    """
+    from ackproof.harness.report import campaign_file, markdown, shown, verdict, workflow_commands
+
+    result = verdict.read(directory, whole=True)
+    if result is None:
+        return None
+    campaign = campaign_file.read(directory)
+    title = f"{campaign.get('name')}, seed {campaign.get('seed')}"
+    cells, _ = shown(directory, result)
+    write = {"markdown": markdown.to_markdown, "github": workflow_commands.to_commands}[form]
+    click.echo(printable(write(title, result, cells)), nl=False)
+    return exit_status(result)
+
+
 def tell(directory: AnyPath, result: CampaignResult, console: Console) -> ExitStatus:
     """Print what was found, write the report, print the path of its page last, and return the exit
     status. What cannot be printed or written is told: it hides nothing that was found."""

@@ -10,8 +10,8 @@ from made_results import cell_result, guarantee
 
 from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.cli import cli
+from ackproof.harness.commands.nightly import seeds_of
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
-from ackproof.harness.nightly import seeds_of
 
 
 def result(verdict: Verdict, *cells: CellResult, failed: bool = False) -> CampaignResult:

@@ -1,6 +1,4 @@
-"""A campaign with several seeds.
-
-``python -m ackproof.harness.nightly campaigns/quick.yaml --seeds 3``
+"""``ackproof nightly``: a campaign with several seeds.
 
 Every night has seeds of its own, derived from the date, so that a night can be repeated. A failure
 does not stop the rest; the exit status is the worst of all, and a broken guarantee is the worst.
@@ -20,7 +18,8 @@ from rich import box
 from rich.table import Table
 
 from ackproof.harness.children import Children, Interrupted
-from ackproof.harness.console import console, go_on_unread
+from ackproof.harness.commands import options
+from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus, worst
 
 _SEED_BITS = 32
@@ -32,16 +31,38 @@ def seeds_of(day: str, count: int) -> tuple[int, ...]:
     return tuple(rng.getrandbits(_SEED_BITS) for _ in range(count))
 
 
-@click.command()
-@click.argument("campaign", type=click.Path(path_type=Path))
-@click.option("--seeds", "count", type=click.IntRange(min=1), default=3, show_default=True)
-@click.option("--seed", "given", type=click.IntRange(min=0), multiple=True, help="Exactly these.")
-@click.option("--day", help="The day whose seeds to take, e.g. 2031-05-17. Today (UTC) if absent.")
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof nightly                        the campaign nightly, as root
+  ackproof nightly mine.yaml --seeds 5
+""",
+)
+@options.campaign("campaign", default="nightly")
+@click.option(
+    "--seeds",
+    "count",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many seeds to draw from the day.",
+)
+@click.option(
+    "--seed",
+    "given",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Run exactly this seed. May be given several times.",
+)
+@click.option("--day", help="Draw the seeds of this day, e.g. 2031-05-17. Today (UTC) if absent.")
 @click.pass_context
-def main(
+def nightly(
     context: click.Context, campaign: Path, count: int, given: tuple[int, ...], day: str | None
 ) -> None:
-    """Run CAMPAIGN once a seed; one table at the end."""
+    """Run CAMPAIGN (nightly) once for each of several seeds, which differ from day to day.
+
+    Prints a table of all seeds at the end, and exits with the worst status of them.
+    """
     seeds = given or seeds_of(day or datetime.now(UTC).date().isoformat(), count)
     click.echo(f"seeds: {', '.join(map(str, seeds))}")
     children = Children()
@@ -62,8 +83,3 @@ def _print(seeds: Sequence[int], statuses: Sequence[ExitStatus]) -> None:
     for seed in seeds[len(statuses) :]:
         table.add_row(str(seed), "", "not started")
     console().print(table)
-
-
-if __name__ == "__main__":
-    go_on_unread()
-    main()

@@ -1,0 +1,94 @@
+"""``ackproof campaigns`` and ``ackproof demo``: the campaigns that are installed."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from ackproof.harness import shipped
+from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import clients_of
+from ackproof.harness.campaign.plan import scheduler
+from ackproof.harness.campaign.plan.needs import needs_of
+from ackproof.harness.campaign.plan.runs import runs_of
+from ackproof.harness.commands.run import run
+from ackproof.harness.console import console
+from ackproof.infra import client_builds
+from ackproof.infra.interface import Capability
+from ackproof.infra.systems.names import EXTERNAL, parse
+
+_AROUND_A_RUN_S = 40
+"""For the start of the cluster, the final read and the check."""
+_AS_ROOT = frozenset(
+    {
+        Capability.LIMIT_CPU,
+        Capability.LIMIT_MEMORY,
+        Capability.LOSE_UNSYNCED_WRITES,
+        Capability.SLOW_DISKS,
+    }
+)
+"""What this machine offers to root alone."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof campaigns
+  ackproof run quick --dry-run        which faults are injected when
+""",
+)
+def campaigns() -> None:
+    """List the installed campaigns: what each does, needs and takes.
+
+    `ackproof run NAME` runs one of them on this machine.
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("campaign", "takes at least", "needs"):
+        table.add_column(heading, no_wrap=heading == "takes at least")
+    table.add_column("what happens")
+    for name, file in shipped.shipped().items():
+        campaign = validation.check(file, meant=True).campaign.resolved(seed=1)
+        needs = ", ".join(needs_in_words(campaign))
+        table.add_row(Text(name), _duration(campaign), needs, Text(shipped.summary(file)))
+    console().print(table)
+
+
+@click.command()
+@click.pass_context
+def demo(context: click.Context) -> None:
+    """Run the campaign `quick` on this machine: kill a leader, isolate another, pause ZooKeeper.
+
+    It needs neither root nor a cluster, and takes about three minutes. The last line is the path
+    of the report.
+    """
+    context.invoke(run, campaign_file=Path(shipped.shipped()["quick"]))
+
+
+def needs_in_words(campaign: Campaign) -> Iterator[str]:
+    """Yield what a campaign needs that not every machine has."""
+    system = parse(campaign.cluster.system)
+    if system.text == EXTERNAL:
+        yield "a cluster of your own"
+    elif system.kafka is not None:
+        yield "Apache Kafka (fetched)"
+    needs = needs_of(campaign)
+    if needs & _AS_ROOT:
+        yield "root"
+    if Capability.FAKE_CLOCKS in needs:
+        yield "libfaketime"
+    if built := sorted(set(clients_of(campaign.cells)) & set(client_builds.LIBRARIES)):
+        yield f"the client {' and '.join(built)} (make clients)"
+
+
+def _duration(campaign: Campaign) -> str:
+    runs = runs_of(campaign)
+    seconds = sum(
+        scheduler.duration_ms(campaign, one.faults) / 1000 + _AROUND_A_RUN_S for one in runs
+    )
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{round(minutes / 60)} h"

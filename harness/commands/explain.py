@@ -1,0 +1,77 @@
+"""``ackproof explain``: what a word of a report means."""
+
+from collections.abc import Callable, Iterator
+
+import click
+from rich.padding import Padding
+from rich.text import Text
+
+from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.judging.guarantees import PROMISES
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness import shipped
+from ackproof.harness.commands.catalogues import fault_entry
+from ackproof.harness.console import console
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.infra.wording import unknown
+from ackproof.nemesis import FAULTS
+
+_VERDICTS = {
+    Verdict.PASS: "Each guarantee of the cell that was promised held, on enough evidence.",
+    Verdict.FAIL: "A guarantee that was promised was broken. The report names each record and why.",
+    Verdict.NOT_GUARANTEED: "The settings, or what happened to the leaders and disks, do not "
+    "promise that every acknowledged record is kept. What was lost was measured.",
+    Verdict.INCONCLUSIVE: "The evidence is too thin for a verdict: too few acks before or after a "
+    "fault, a fault that was not proven to have taken effect, or an incomplete history or final "
+    "read. The terminal and the report say which.",
+}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof explain lost                     an anomaly
+  ackproof explain no-acked-record-lost     a guarantee
+  ackproof explain inconclusive             a verdict
+  ackproof explain 4                        an exit status
+  ackproof explain isolate                  a fault
+""",
+)
+@click.argument("word")
+def explain(word: str) -> None:
+    """Explain a word of a report: an anomaly, a guarantee, a verdict, an exit status or a fault."""
+    meanings = list(_meanings(word))
+    if not meanings:
+        raise click.BadParameter(unknown("word", word, _known()), param_hint="WORD")
+    for meaning in meanings:
+        meaning()
+
+
+def _known() -> list[str]:
+    statuses = [str(status.value) for status in ExitStatus]
+    return [*CATALOGUE, *PROMISES, *Verdict, *FAULTS, *shipped.shipped(), *statuses]
+
+
+def _meanings(word: str) -> Iterator[Callable[[], None]]:
+    """Yield what prints each meaning of a word."""
+    if word in CATALOGUE:
+        rows = f"Each one is a row of anomalies.parquet, with the name {word}."
+        yield lambda: _print(f"{word}: an anomaly", CATALOGUE[word], rows)
+    if word in PROMISES:
+        where = "docs/guarantees.md has the sources, and which settings promise it."
+        yield lambda: _print(f"{word}: a guarantee", PROMISES[word], where)
+    if word in list(Verdict):
+        yield lambda: _print(f"{word}: a verdict", _VERDICTS[Verdict(word)])
+    if word in FAULTS:
+        yield lambda: console().print(fault_entry(FAULTS[word]))
+    if word in shipped.shipped():
+        summary = shipped.summary(shipped.shipped()[word])
+        yield lambda: _print(f"{word}: an installed campaign", summary)
+    if word.isascii() and word.isdecimal() and int(word) in list(ExitStatus):
+        yield lambda: _print(f"{word}: an exit status", ExitStatus(int(word)).meaning)
+
+
+def _print(heading: str, *paragraphs: str) -> None:
+    console().print(Text(heading, style="bold"))
+    for paragraph in paragraphs:
+        console().print(Padding(Text(paragraph), (0, 0, 0, 2)))
