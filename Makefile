@@ -10,7 +10,7 @@ ENGINE := infra/docker/with-engine.sh
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs chromium clients demo test simulate selftest test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs chromium clients demo test simulate selftest test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-ssh test-docker docker-tests docker-image image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 side-by-side known-losses reference clients-table lint nightly clean
 
@@ -112,6 +112,9 @@ docker-image: docker-base  ## the image of a node; BASE=IMAGE makes it from that
 
 docker-base: $(STAMP)  ## its base: Debian's, or made by debootstrap where no registry is reached
 	@test -n "$(BASE)" || $(BIN)/python -m ackproof.infra.docker.base
+
+image: docker-base  ## the image of Ackproof itself, ackproof:latest; BASE=IMAGE makes it from that one
+	$(BIN)/python -P -m ackproof.infra.docker.harness_image $(BASE)
 
 docker-clean: $(STAMP)  ## remove the images, and what dead runs left in the engine
 	$(BIN)/python -m ackproof.infra.docker.cleanup

@@ -52,13 +52,13 @@ def ensure_image(
 
     Raises InfraError with the engine's last words when it cannot be built.
     """
-    base = base or os.environ.get(BASE) or _default_base(client)
+    base = base or default_base(client)
     files = list(sources(project))
     name = f"{REPOSITORY}:{_digest(base, files)}"
     if not present(client, name):
         if not present(client, base):
             _pull(client, base, progress)
-        _build(client, base, name, files, progress)
+        build(client, base, name, _DOCKERFILE, files, progress)
     return name
 
 
@@ -71,22 +71,30 @@ def _pull(client: docker.DockerClient, base: str, progress: Callable[[str], None
         ) from error
 
 
-def _default_base(client: docker.DockerClient) -> str:
-    return OUR_BASE if present(client, OUR_BASE) else PUBLIC_BASE
+def default_base(client: docker.DockerClient) -> str:
+    """Return the base that the environment variable BASE names, else ours if the engine has it,
+    else Debian's."""
+    named = os.environ.get(BASE)
+    return named or (OUR_BASE if present(client, OUR_BASE) else PUBLIC_BASE)
 
 
-def _build(
+def build(
     client: docker.DockerClient,
     base: str,
     name: str,
+    dockerfile: str,
     files: Files,
     progress: Callable[[str], None],
 ) -> None:
+    """Build an image of these files, with the certificates that this machine trusts beside them.
+
+    Raises InfraError with the engine's last words.
+    """
     progress(f"building {name} from {base}; minutes the first time, seconds after a code change")
     events = client.api.build(
         fileobj=io.BytesIO(_tar([*files, *_ca_bundle()])),
         custom_context=True,
-        dockerfile=_DOCKERFILE,
+        dockerfile=dockerfile,
         tag=name,
         buildargs={"BASE": base},
         labels={IMAGE: name},

@@ -1,0 +1,129 @@
+"""The container image of the harness: a campaign in it, and one against the Compose cluster."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import docker
+import pytest
+
+from ackproof.infra.docker.engine import IMAGE, connected
+from ackproof.infra.docker.harness_image import ensure_harness_image
+from ackproof.infra.docker.image import PROJECT
+from ackproof.infra.systems.kafka.jars import fetch, jars_of
+from ackproof.infra.systems.kafka.releases import released
+
+pytestmark = pytest.mark.docker
+
+KAFKA = "4.1.1"
+KAFKA_IMAGE = f"ackproof-test-kafka:{KAFKA}"
+TIMEOUT_S = 1_200
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[docker.DockerClient]:
+    with connected(timeout_s=TIMEOUT_S) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def image(client: docker.DockerClient) -> str:
+    return ensure_harness_image(client, print)
+
+
+def verdicts(results: Path) -> list[str]:
+    """Return the verdict of each result directory that has a report."""
+    return [
+        json.loads(path.with_name("verdict.json").read_text())["verdict"]
+        for path in results.glob("*/report.html")
+    ]
+
+
+def test_quick_campaign_passes_in_a_privileged_container(client, image, tmp_path: Path) -> None:
+    said = client.containers.run(
+        image,
+        ["run", "quick", "--seed", "1"],
+        privileged=True,
+        remove=True,
+        stderr=True,
+        volumes={str(tmp_path): {"bind": "/work/results", "mode": "rw"}},
+    )
+    assert verdicts(tmp_path) == ["pass"], said.decode()
+
+
+def test_container_without_privileges_says_what_is_missing(client, image) -> None:
+    with pytest.raises(docker.errors.ContainerError) as refused:
+        client.containers.run(image, ["run", "quick", "--yes"], remove=True, stderr=True)
+    assert refused.value.exit_status == 5
+    assert b"privileged" in refused.value.stderr
+    assert b"Traceback" not in refused.value.stderr
+
+
+@pytest.fixture(scope="module")
+def kafka_image(client: docker.DockerClient, image: str) -> Iterator[str]:
+    """An image with Apache Kafka in /opt/kafka, as the published one has it."""
+    release = released(KAFKA)
+    fetch(release, print)
+    jars = jars_of(release)
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as archive:
+        recipe = f"FROM {image}\nCOPY libs /opt/kafka/libs\n".encode()
+        member = tarfile.TarInfo("Dockerfile")
+        member.size = len(recipe)
+        archive.addfile(member, io.BytesIO(recipe))
+        for name in jars.sums:
+            archive.add(jars.path / name, f"libs/{name}")
+    context.seek(0)
+    client.images.build(
+        fileobj=context, custom_context=True, tag=KAFKA_IMAGE, rm=True, labels={IMAGE: "test"}
+    )
+    yield KAFKA_IMAGE
+    client.images.remove(KAFKA_IMAGE, force=True)
+
+
+@pytest.fixture
+def compose(tmp_path: Path, image: str, kafka_image: str) -> Iterator[Callable[..., str]]:
+    """Call Docker Compose on the project's file in a directory of its own."""
+    plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+    if plugin.returncode:
+        need = str(PROJECT / "infra" / "need.sh")
+        subprocess.run([need, "docker-compose", "which", "docker-compose"], check=True)
+    command = ["docker-compose"] if plugin.returncode else ["docker", "compose"]
+    shutil.copy(PROJECT / "docker-compose.yml", tmp_path)
+
+    def call(*arguments: str) -> str:
+        done = subprocess.run(
+            [*command, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "KAFKA_IMAGE": kafka_image, "ACKPROOF_IMAGE": image},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    yield call
+    call("down", "--volumes")
+
+
+def commands_of(file: Path) -> Sequence[Sequence[str]]:
+    """Return the Compose commands that the head of the file gives."""
+    prefix = "#     docker compose "
+    lines = file.read_text().splitlines()
+    return [line.removeprefix(prefix).split() for line in lines if line.startswith(prefix)]
+
+
+@pytest.mark.kafka
+def test_compose_cluster_is_tested_as_its_file_says(compose, tmp_path: Path) -> None:
+    up, run, down = commands_of(PROJECT / "docker-compose.yml")
+    compose(*up)
+    compose(*run)
+    assert verdicts(tmp_path / "results") == ["pass"]
+    compose(*down)
