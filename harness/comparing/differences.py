@@ -150,8 +150,8 @@ def failures(found: Differences, kind: str) -> Iterator[str]:
     elif kind == "worse":
         for cell in found.cells:
             for line in (line for line in cell.lines if line.worse):
-                one = line.measure
-                yield f"{cell.cell}: {one.name} went from {one.a} to {one.b}"
+                measure = line.measure
+                yield f"{cell.cell}: {measure.name} went from {measure.a} to {measure.b}"
     else:
         yield from (
             f"{one.cell} is inconclusive" for one in cells if one.verdict is Verdict.INCONCLUSIVE

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
+DECOYS = (
+    *("ackproof", "broker", "campaigns", "checkers", "harness", "history", "infra", "nemesis"),
+    "workloads",
+)
 _BUILD = "from setuptools import build_meta; print(build_meta.build_wheel({!r}))"
 
 
@@ -29,3 +33,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert built.returncode == 0, built.stdout + built.stderr
     return directory / built.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="session")
+def decoys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a package for each of ours, which cannot be imported."""
+    directory = tmp_path_factory.mktemp("decoys")
+    for name in DECOYS:
+        (directory / name).mkdir()
+        (directory / name / "__init__.py").write_text("raise ImportError('this is a decoy')\n")
+    return directory

@@ -11,29 +11,20 @@ import pytest
 
 from ackproof.harness.shipped import shipped
 
-DECOYS = (
-    *("ackproof", "broker", "campaigns", "checkers", "harness", "history", "infra", "nemesis"),
-    "workloads",
-)
-
 
 @pytest.fixture(scope="module")
 def installed(
-    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+    wheel: Path, decoys: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., "subprocess.CompletedProcess[str]"]:
     """Call a command of the installed wheel in a directory full of decoys."""
     site = tmp_path_factory.mktemp("site")
-    here = tmp_path_factory.mktemp("here")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
-    for name in DECOYS:
-        (here / name).mkdir()
-        (here / name / "__init__.py").write_text("raise ImportError('this is a decoy')\n")
 
     def call(*arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, "-P", "-m", "ackproof.harness", *arguments],
-            cwd=here,
+            cwd=decoys,
             env={**os.environ, "PYTHONPATH": str(site)},
             capture_output=True,
             text=True,

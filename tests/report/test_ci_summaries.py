@@ -21,7 +21,7 @@ def result(*cells: CellResult, findings: tuple[str, ...] = ()) -> CampaignResult
         cells=cells,
         anomalies=dict.fromkeys(ANOMALIES, 0),
         findings=findings,
-        runs=(RunResult(number=1, clock_bound_ns=0),),
+        runs=(RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False),),
     )
 
 
