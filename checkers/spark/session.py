@@ -102,6 +102,8 @@ _ALWAYS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.showConsoleProgress": "false",
     **{f"spark.executorEnv.{name}": value for name, value in KEPT_MEMORY.items()},
+    # Workers start in the user's working directory, and import nothing from it.
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 
 

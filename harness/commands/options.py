@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -40,8 +40,10 @@ def campaign(name: str, default: str | None = None) -> Callable[[F], F]:
     An unknown name is bad usage."""
 
     def add(command: F) -> F:
+        # A default of None would be a default: the argument could be left out.
+        chosen: dict[str, Any] = {} if default is None else {"default": default}
         return click.argument(
-            name, metavar="CAMPAIGN", type=_FILE, default=default, callback=_campaign_file
+            name, metavar="CAMPAIGN", type=_FILE, callback=_campaign_file, **chosen
         )(command)
 
     return add
