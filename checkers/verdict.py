@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from ackproof.checkers.metadata_cost import Failover, ZooKeeperWork
+from ackproof.checkers.thresholds import Threshold
 from ackproof.history.cell import Cell, Value
 
 
@@ -20,6 +22,9 @@ class Verdict(StrEnum):
     """Not all that was acked was promised to be kept; loss was measured."""
     INCONCLUSIVE = "inconclusive"
     """Too little evidence."""
+
+
+WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
 
 
 ANOMALIES = pa.schema(
@@ -160,6 +165,7 @@ class CellResult:
         shown_latency: Until a tail reader was shown the record; None where there are none, or not
             all is known that they were shown.
         transactions: None of a cell that is written without any.
+        thresholds: What the campaign expects of these figures, and whether that is met.
         reasons: What the verdict follows from, the decisive ones first; never empty.
     """
 
@@ -180,6 +186,7 @@ class CellResult:
     ack_latency: Latency | None = None
     shown_latency: Latency | None = None
     transactions: TransactionCounts | None = None
+    thresholds: tuple[Threshold, ...] = ()
     reasons: tuple[str, ...]
 
     @property
@@ -190,51 +197,32 @@ class CellResult:
     @property
     def counts_as(self) -> Verdict:
         """What it is for the campaign: an expected verdict that came is a pass, one that did not
-        is a failure; too little evidence is never either."""
-        return counted_as(self.verdict, self.expected)
+        is a failure; too little evidence is never either. A threshold that is not met is a failure,
+        too; one that cannot be decided leaves the cell inconclusive."""
+        return counted_as(self.verdict, self.expected, [one.met for one in self.thresholds])
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a guarantee was broken that the campaign does not expect to be broken."""
+        return is_broken(self.verdict, self.expected)
 
 
-def counted_as(verdict: Verdict, expected: Collection[Verdict]) -> Verdict:
-    """What a cell's verdict is for the campaign; see :attr:`CellResult.counts_as`."""
-    if not expected or verdict is Verdict.INCONCLUSIVE:
-        return verdict
-    return Verdict.PASS if verdict in expected else Verdict.FAIL
+def counted_as(
+    verdict: Verdict, expected: Collection[Verdict], met: Collection[bool | None] = ()
+) -> Verdict:
+    """Return what a cell is for the campaign; see :attr:`CellResult.counts_as`. ``met``: whether
+    each of its thresholds is."""
+    came = verdict
+    if expected and verdict is not Verdict.INCONCLUSIVE:
+        came = Verdict.PASS if verdict in expected else Verdict.FAIL
+    if came is Verdict.FAIL or False in met:
+        return Verdict.FAIL
+    return Verdict.INCONCLUSIVE if None in met else came
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZooKeeperWork:
-    """What a run asked of ZooKeeper; None for what is not known.
-
-    Attributes:
-        writes_to_create: Transactions while the topics of the cells were made.
-        writes_under_faults: Transactions from the first fault until the cluster had recovered.
-        watches: That the brokers held when every topic was whole.
-    """
-
-    writes_to_create: int | None = None
-    writes_under_faults: int | None = None
-    watches: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failover:
-    """A broker was killed (kill -9) while a topic had so many ``partitions``; None for what is not
-    known.
-
-    Attributes:
-        moved: How many of them it led.
-        led_ms: From the kill until a client's metadata named another leader of the last of them.
-        acked_ms: From the kill until the last of them acknowledged a record (acks=all).
-        writes: ZooKeeper's transactions meanwhile.
-        watches: That the brokers held before.
-    """
-
-    partitions: int
-    moved: int | None = None
-    led_ms: int | None = None
-    acked_ms: int | None = None
-    writes: int | None = None
-    watches: int | None = None
+def is_broken(verdict: Verdict, expected: Collection[Verdict]) -> bool:
+    """Return whether a cell broke a guarantee; see :attr:`CellResult.is_broken`."""
+    return verdict is Verdict.FAIL and Verdict.FAIL not in expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +241,7 @@ class RunResult:
     clock_bound_ns: int | None
     infrastructure_failed: bool
     cluster: Mapping[str, Value] = field(default_factory=dict)
-    zookeeper: ZooKeeperWork = ZooKeeperWork()
+    zookeeper: ZooKeeperWork = field(default_factory=ZooKeeperWork)
     failovers: tuple[Failover, ...] = ()
 
 
@@ -389,9 +377,9 @@ class CampaignResult:
 
     @property
     def broken(self) -> Iterator[tuple[CellResult, Guarantee]]:
-        """Every guarantee that was broken, in cells that count as failed for the campaign."""
+        """Every guarantee that was broken, in cells of which the campaign does not expect that."""
         for cell in self.cells:
-            if cell.counts_as is Verdict.FAIL:
+            if cell.is_broken:
                 yield from ((cell, one) for one in cell.guarantees if one.is_broken)
 
     @property

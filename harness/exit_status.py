@@ -51,23 +51,23 @@ _SEVERITY = (
 def exit_status(result: CampaignResult) -> ExitStatus:
     """Return the exit status of a campaign that was checked.
 
-    A cell that failed broke a guarantee, and no expectation excuses it. Any other cell that counts
-    as failed did not come out as expected.
+    A cell that broke a guarantee fails the campaign, unless the campaign expects that. Any other
+    cell that counts as failed did not come out as expected.
     """
     return status_of(
         result.verdict,
-        [cell.verdict for cell in result.cells if cell.counts_as is Verdict.FAIL],
+        [cell.is_broken for cell in result.cells if cell.counts_as is Verdict.FAIL],
         infrastructure_failed=any(run.infrastructure_failed for run in result.runs),
     )
 
 
 def status_of(
-    verdict: Verdict, failed: Collection[Verdict], *, infrastructure_failed: bool
+    verdict: Verdict, failed: Collection[bool], *, infrastructure_failed: bool
 ) -> ExitStatus:
-    """Return the exit status of a campaign's ``verdict``. ``failed``: the verdicts of the cells
-    that count as failed; ``infrastructure_failed``: in one of its runs."""
+    """Return the exit status of a campaign's ``verdict``. ``failed``: for each cell that counts as
+    failed, whether it broke a guarantee; ``infrastructure_failed``: in one of its runs."""
     if verdict is Verdict.FAIL:
-        return ExitStatus.UNMET if failed and Verdict.FAIL not in failed else ExitStatus.BROKEN
+        return ExitStatus.UNMET if failed and not any(failed) else ExitStatus.BROKEN
     if infrastructure_failed:
         return ExitStatus.INFRASTRUCTURE
     return ExitStatus.INCONCLUSIVE if verdict is Verdict.INCONCLUSIVE else ExitStatus.HELD

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.harness.console import plain as _plain
-from ackproof.harness.report import consumption
+from ackproof.harness.report import consumption, thresholds
 from ackproof.harness.report.causes import in_lines
 from ackproof.harness.report.comparison import (
     Comparison,
@@ -41,16 +41,12 @@ def print_result(
     cells: Sequence[CellRow],
     windows: Sequence[LossWindow],
 ) -> None:
-    """The cells, the reasons, what was lost of cells that failed and why, the findings, the
-    verdict."""
-    console.print(cells_table(cells))
-    comparison = compare(result, cells)
-    if comparison is not None and len(comparison.clusters) > 1:
-        console.print(comparison_table(comparison))
-    if (counted := consumption.in_short(result)) is not None:
-        console.print(consumption_table(counted))
+    """The cells, the thresholds, the reasons, what was lost of cells that failed and why, the
+    findings, the verdict."""
+    for table in _tables(result, cells):
+        console.print(table)
     for cell, names, reason in why(cells):
-        _line(console, styled(cell.words, cell.verdict), f"  {names}: {reason}")
+        _line(console, styled(cell.words, cell.kind), f"  {names}: {reason}")
     lost = (*_losses(of_failed(windows, cells)), *in_lines(result, WINDOWS_MAX))
     for line in (*_unavailable(cells), *lost):
         _line(console, line)
@@ -69,6 +65,18 @@ def print_result(
     _line(console, "verdict: ", styled(result.verdict.value, came.kind), what)
 
 
+def _tables(result: CampaignResult, cells: Sequence[CellRow]) -> Iterator[Table]:
+    """Yield the cells, and what else there is to be shown in a table."""
+    yield cells_table(cells)
+    if any(cell.thresholds for cell in cells):
+        yield thresholds_table(cells)
+    comparison = compare(result, cells)
+    if comparison is not None and len(comparison.clusters) > 1:
+        yield comparison_table(comparison)
+    if (counted := consumption.in_short(result)) is not None:
+        yield consumption_table(counted)
+
+
 def cells_table(cells: Sequence[CellRow]) -> Table:
     """One row a cell and run."""
     several_runs = len({cell.run for cell in cells}) > 1
@@ -82,8 +90,19 @@ def cells_table(cells: Sequence[CellRow]) -> Table:
             *([str(cell.run)] if several_runs else []),
             *(_plain(setting(cell, name)) for name in settings),
             *(number(cell.counts[name]) for name in COUNTS),
-            styled(cell.words, cell.verdict),
+            styled(cell.words, cell.kind),
         )
+    return table
+
+
+def thresholds_table(cells: Sequence[CellRow]) -> Table:
+    """One row for each threshold of the campaign."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in thresholds.HEADINGS:
+        table.add_column(heading, overflow="fold")
+    for line in thresholds.lines(cells):
+        *texts, result = line.texts
+        table.add_row(*map(_plain, texts), styled(result, line.kind))
     return table
 
 

@@ -13,7 +13,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FiniteFloat,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from ackproof.history.aside import write_text
 from ackproof.history.cell import SETTINGS, Cell, Value
@@ -42,17 +49,30 @@ class PlannedGroup(_Planned):
     recovery_ms: int | None = None
 
 
+class PlannedThreshold(_Planned):
+    """A limit that a campaign sets on what is measured of a cell. ``measure``: its key in the
+    campaign file, ``unavailable.longest``; ``operator``: how the measured value must compare with
+    ``limit``, ``<=``, ``<``, ``>=`` or ``>``; ``limit``: records, milliseconds, percent or records
+    a second, as the measure has it."""
+
+    measure: str
+    operator: str
+    limit: FiniteFloat
+
+
 class PlannedCell(_Planned):
     """A cell, and what is asked of it. ``acked_min``: with fewer acked records nothing is claimed.
     ``expect``: the verdicts that the campaign expects, each of them right; none for one that
-    holds. A manifest of former days has one verdict, or null. ``groups``: that read it.
-    ``transactional``: whether it is written in transactions alone."""
+    holds. A manifest of former days has one verdict, or null. ``thresholds``: what the campaign
+    expects of its figures. ``groups``: that read it. ``transactional``: whether it is written in
+    transactions alone."""
 
     cell: Cell
     groups: tuple[PlannedGroup, ...] = ()
     transactional: bool = False
     acked_min: int = 1
     expect: tuple[str, ...] = ()
+    thresholds: tuple[PlannedThreshold, ...] = ()
 
     @field_validator("expect", mode="before")
     @classmethod

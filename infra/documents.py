@@ -105,7 +105,7 @@ class Document:
     def _placed(self, problem: Problem) -> Problem:
         """With the position of the innermost thing named that is there."""
         steps, rest = self._found(problem.field)
-        if rest.startswith("["):  # a value alone, where a list of them may stand
+        if not rest or rest.startswith("["):  # a value alone, where a list of them may stand
             problem, rest = replace(problem, field=as_field(steps)), ""
         own_line = self.keys.get(steps) if problem.key or rest else None
         return replace(problem, position=own_line or self.positions.get(steps))
@@ -116,6 +116,9 @@ class Document:
         steps: Steps = ()
         rest = f".{name}"
         while rest:
+            if isinstance(node, dict) and rest.startswith("[0]"):  # likewise a mapping alone
+                rest = rest.removeprefix("[0]")
+                continue
             inner: Mapping[str, Step] = {}
             if isinstance(node, dict):
                 inner = {f".{key}": key for key in node}

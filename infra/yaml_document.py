@@ -63,6 +63,10 @@ class Slip:
     reason: str
 
 
+_BLOCK = "while scanning a block scalar"
+"""How PyYAML begins what is wrong with a text that `>` or `|` introduces."""
+
+
 class NotYaml(ValueError):
     """What it is instead; ``position`` where that is known."""
 
@@ -97,6 +101,8 @@ def read(text: str) -> Reading:
         node = loader.get_single_node()
     except yaml.MarkedYAMLError as broken:
         said = ", ".join(part for part in (broken.context, broken.problem) if part)
+        if broken.context == _BLOCK:
+            said += "; a value that begins with > or | must stand in quotes"
         mark = broken.problem_mark or broken.context_mark
         raise NotYaml(said, _position(mark) if mark else None) from None
     except yaml.reader.ReaderError as broken:

@@ -6,7 +6,7 @@ Nothing here makes a verdict. What is not there, or not whole, is None: unknown 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ackproof.checkers.verdict import Failover, ZooKeeperWork
+from ackproof.checkers.metadata_cost import Failover, ZooKeeperWork
 from ackproof.history.manifest import PlannedFailover, PlannedRun
 
 Row = Mapping[str, Any]

@@ -6,8 +6,10 @@ decided in ``checkers.judging.guarantees`` alone.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ackproof.checkers import thresholds
 from ackproof.checkers.autopsy.causes import in_order
 from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.checkers.cluster import coverage
@@ -28,7 +30,7 @@ from ackproof.checkers.judging.guarantees import campaign_verdict, judged, verdi
 from ackproof.checkers.measures import latency, outages
 from ackproof.checkers.partition.sequences import RANGE, missing
 from ackproof.checkers.promises.standing import Standing, name
-from ackproof.checkers.reads.planned import AT_LEAST_ONCE, consumers_of
+from ackproof.checkers.reads.planned import AT_LEAST_ONCE, clients_of, consumers_of
 from ackproof.checkers.reconciling.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
 from ackproof.checkers.reconciling.partition_totals import PartitionTotals, Totals
 from ackproof.checkers.transactions.looking import CellTransactions
@@ -142,7 +144,7 @@ def _cell(
     )
     guarantees, doubtful = judged(facts)
     conclusion, reasons = verdict(facts, guarantees, doubtful)
-    return CellResult(
+    result = CellResult(
         run=run.number,
         settings=cell,
         sent=counts["sent"],
@@ -160,6 +162,28 @@ def _cell(
         transactions=told.summed if planned.transactional else None,
         reasons=tuple(map(printable, reasons)),
     )
+    evidence = thresholds.Evidence(
+        ended=not (run.infrastructure_failed or run.stopped),
+        complete=not (facts.gaps or facts.crashed or doubtful),
+        acks=cell.acks,
+        tail_readers=facts.readers.tail,
+        shown_min=0 if planned.transactional else _shown_min(run, result),
+    )
+    judged_thresholds = thresholds.judged(planned.thresholds, result, evidence)
+    return replace(result, thresholds=tuple(judged_thresholds))
+
+
+def _shown_min(run: RunEvidence, result: CellResult) -> int:
+    """Return how many records the tail readers of a cell must have been shown in all: each of them
+    those that were acknowledged and are not lost. A reader that replaces another is not counted."""
+    partition = result.settings.topic_partitions[0]
+    readers = [
+        tables["polls"]
+        for tables in clients_of(run.planned).values()
+        if "polls" in tables and "commits" not in tables
+    ]
+    there = [one for one in readers if one.instead_of is None and partition in one.partitions]
+    return len(there) * (result.acked - (result.lost or 0))
 
 
 def _recovers(
@@ -325,6 +349,7 @@ def _cell_gaps(
     yield from coverage.lacking(cell, run.faults, run.observation, _by_partition(cell, found))
     for strange in sorted(set(planned.expect) - set(_expected(planned))):
         yield f"expect: {strange!r} is no verdict, there are {', '.join(Verdict)}"
+    yield from thresholds.unknown(planned.thresholds)
 
 
 def _missing_sends(

@@ -18,12 +18,13 @@ import numpy as np
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.cluster.reach import FaultWindows
 from ackproof.checkers.partition.indexes import Fate, PartitionHistory
+from ackproof.checkers.thresholds import OUTAGE_MIN_MS
 from ackproof.checkers.verdict import Outages, Unavailable
 
-OUTAGE_MIN_NS = 500_000_000
+_NS_PER_MS = 1_000_000
+OUTAGE_MIN_NS = OUTAGE_MIN_MS * _NS_PER_MS
 """Ten times what an ack takes on a busy machine, and a sixth of a short session timeout."""
 
-_NS_PER_MS = 1_000_000
 _TOTAL, _LONGEST, _TRAFFIC = "unavailable", "unavailable at most", "traffic"
 
 

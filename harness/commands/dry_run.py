@@ -7,12 +7,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from ackproof.checkers.thresholds import MEASURES
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.workload import described
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.faults import ScheduledFault, as_written
 from ackproof.harness.campaign.plan.runs import RunPlan, runs_of
 from ackproof.history.cell import as_text
+from ackproof.history.manifest import PlannedCell
 
 
 def timelines(campaign: Campaign) -> Group:
@@ -34,10 +36,19 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
     if campaign.schedule.until == "first-broken-guarantee":
         yield Text("until a server ends by itself; no further run once one broke a guarantee")
     for planned in run.cells:
-        if planned.expect:
-            yield Text(f"expected of {planned.cell.name}: {' or '.join(planned.expect)}")
+        if expected := list(_expected(planned)):
+            yield Text(f"expected of {planned.cell.name}: {', '.join(expected)}")
     for failover in run.failovers:
         yield Text(f"then, with {failover.partitions:,} partitions, a kill of {failover.target}")
+
+
+def _expected(planned: PlannedCell) -> Iterator[str]:
+    """Yield what the campaign expects of a cell."""
+    if planned.expect:
+        yield " or ".join(planned.expect)
+    for one in planned.thresholds:
+        limit = MEASURES[one.measure].unit.words(one.limit)
+        yield f"{one.measure} {one.operator} {limit}"
 
 
 def _settling(campaign: Campaign) -> str:

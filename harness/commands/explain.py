@@ -8,6 +8,7 @@ from rich.text import Text
 
 from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.checkers.judging.guarantees import PROMISES
+from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness import shipped
 from ackproof.harness.commands.catalogues import fault_entry
@@ -33,13 +34,15 @@ Examples:
   ackproof explain lost                     an anomaly
   ackproof explain no-acked-record-lost     a guarantee
   ackproof explain inconclusive             a verdict
+  ackproof explain unavailable.longest      a measure that a campaign sets thresholds on
   ackproof explain 4                        an exit status
   ackproof explain isolate                  a fault
 """,
 )
 @click.argument("word")
 def explain(word: str) -> None:
-    """Explain a word of a report: an anomaly, a guarantee, a verdict, an exit status or a fault."""
+    """Explain a word of a report: an anomaly, a guarantee, a verdict, an exit status, a fault, or a
+    measure that a campaign sets thresholds on."""
     meanings = list(_meanings(word))
     if not meanings:
         raise click.BadParameter(unknown("word", word, _known()), param_hint="WORD")
@@ -49,7 +52,7 @@ def explain(word: str) -> None:
 
 def _known() -> list[str]:
     statuses = [str(status.value) for status in ExitStatus]
-    return [*CATALOGUE, *PROMISES, *Verdict, *FAULTS, *shipped.shipped(), *statuses]
+    return [*CATALOGUE, *PROMISES, *MEASURES, *Verdict, *FAULTS, *shipped.shipped(), *statuses]
 
 
 def _meanings(word: str) -> Iterator[Callable[[], None]]:
@@ -60,6 +63,10 @@ def _meanings(word: str) -> Iterator[Callable[[], None]]:
     if word in PROMISES:
         where = "docs/guarantees.md has the sources, and which settings promise it."
         yield lambda: _print(f"{word}: a guarantee", PROMISES[word], where)
+    if word in MEASURES:
+        measure = MEASURES[word]
+        where = f"Unit: {measure.unit.value}. A campaign sets thresholds on it under expect."
+        yield lambda: _print(f"{word}: a measure", measure.meaning.replace("`", ""), where)
     if word in list(Verdict):
         yield lambda: _print(f"{word}: a verdict", _VERDICTS[Verdict(word)])
     if word in FAULTS:

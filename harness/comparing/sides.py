@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ackproof.checkers.verdict import Verdict
+from ackproof.checkers.verdict import WORST_FIRST, Verdict
 from ackproof.harness.comparing import sends
 from ackproof.harness.comparing.sends import Sends
 from ackproof.harness.directory import NotResults
@@ -14,8 +14,6 @@ from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.comparison import label
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.history.errors import HistoryError
-
-WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
 
 Key = tuple[str, str]
 """Cluster (empty for the only one there is) and cell, by name."""

@@ -1,8 +1,11 @@
 """What ``verdict.json`` says of each cell; see :mod:`harness.report.document`."""
 
+from typing import Literal
+
 from pydantic import ConfigDict
 
-from ackproof.checkers.verdict import Verdict
+from ackproof.checkers.thresholds import Unit
+from ackproof.checkers.verdict import WORST_FIRST, Verdict, counted_as, is_broken
 from ackproof.harness.report.part import Part
 from ackproof.history.cell import Value
 
@@ -91,6 +94,25 @@ class TransactionsDocument(Part):
     """Anomalies of transactions, by name; those of `anomalies.parquet`, counted."""
 
 
+class ThresholdDocument(Part):
+    """A threshold that the campaign sets on a figure of a cell, with what was measured."""
+
+    measure: str
+    """What it is set on: its key in `expect` of the campaign file."""
+    operator: Literal["<=", "<", ">=", ">"]
+    """How what was measured must compare with the limit."""
+    limit: float
+    """The limit, in `unit`."""
+    unit: Unit
+    """What `limit` and `measured` count."""
+    measured: float | None
+    """What was measured; null where it was not measured."""
+    met: bool | None
+    """Whether the threshold is met; null where that cannot be told."""
+    reason: str
+    """Why it cannot be told; empty where it can."""
+
+
 class CellDocument(Part):
     """A cell of a run. Beside these names stand all its settings and what is swept of its cluster,
     under Kafka's names. A count is null where nothing was found and not everything could be looked
@@ -137,5 +159,29 @@ class CellDocument(Part):
     known that they were shown."""
     transactions: TransactionsDocument | None = None
     """Null of a cell that is written without any."""
+    thresholds: tuple[ThresholdDocument, ...] = ()
+    """What the campaign expects of these figures, and whether that is met. One that is not met
+    fails the campaign, one that cannot be told leaves it inconclusive."""
     reasons: tuple[str, ...] = ()
     """What the verdict follows from, the decisive ones first."""
+
+    @property
+    def counts_as(self) -> Verdict:
+        """What it is for the campaign, as :attr:`checkers.verdict.CellResult.counts_as`."""
+        return counted_as(self.verdict, self._expected, [one.met for one in self.thresholds])
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a guarantee was broken that the campaign does not expect to be broken."""
+        return is_broken(self.verdict, self._expected)
+
+    @property
+    def kind(self) -> Verdict:
+        """The verdict whose colours it has, as :attr:`harness.report.rows.CellRow.kind`."""
+        return min(self.verdict, self.counts_as, key=WORST_FIRST.index)
+
+    @property
+    def _expected(self) -> tuple[Verdict, ...]:
+        if self.expected is None:
+            return ()
+        return (self.expected,) if isinstance(self.expected, Verdict) else self.expected

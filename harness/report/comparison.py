@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
+from ackproof.checkers.metadata_cost import Failover
 from ackproof.checkers.verdict import (
     CampaignResult,
-    Failover,
     Latency,
     RunResult,
     Unavailable,
@@ -201,7 +201,7 @@ def _verdict(cells: Sequence[CellRow]) -> Entry:
     if not cells:
         return Entry(text=UNKNOWN)
     found = worst(cells)
-    return Entry(text=found.words, verdict=found.verdict)
+    return Entry(text=found.words, verdict=found.kind)
 
 
 def _counted(cells: Sequence[CellRow], name: str, *, alarming: bool = False) -> Entry:

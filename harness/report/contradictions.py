@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from ackproof.checkers import thresholds
 from ackproof.checkers.judging.guarantees import NO_LOSS
-from ackproof.checkers.verdict import Verdict, counted_as
+from ackproof.checkers.verdict import Verdict
 from ackproof.harness.exit_status import status_of
 from ackproof.harness.report import losses
 from ackproof.harness.report.cell_document import CellDocument
@@ -89,12 +90,16 @@ def _in_cell(cell: CellDocument) -> Iterator[str]:
                 f"{_short(cell.lost)} records"
             )
 
+    for limit in cell.thresholds:
+        undecided = cell.verdict is Verdict.INCONCLUSIVE
+        if not thresholds.is_consistent(limit, cell) or (undecided and limit.met):
+            yield f"{cell.cell} does not measure what its threshold on {limit.measure} says"
+
 
 def _in_verdicts(document: VerdictDocument) -> Iterator[str]:
     """Yield the contradictions between the verdict of the campaign and those of its cells."""
     verdict, cells = document.verdict, document.cells
-    counting = [(cell, counted_as(cell.verdict, _several(cell.expected))) for cell in cells]
-    seen = {counts_as: cell.cell for cell, counts_as in reversed(counting)}
+    seen = {cell.counts_as: cell.cell for cell in reversed(cells)}
     failed = seen.get(Verdict.FAIL)
     if failed is not None and verdict is not Verdict.FAIL:
         yield f"the verdict is {verdict.value}, and {failed} counts as failed"
@@ -108,17 +113,11 @@ def _in_verdicts(document: VerdictDocument) -> Iterator[str]:
         yield f"the verdict is {verdict.value}, and no cell is"
     status = status_of(
         verdict,
-        [cell.verdict for cell, counts_as in counting if counts_as is Verdict.FAIL],
+        [cell.is_broken for cell in cells if cell.counts_as is Verdict.FAIL],
         infrastructure_failed=any(run.infrastructure_failed for run in document.runs),
     )
     if document.exit_status not in (None, status):
         yield f"its exit status is not {status.value}, as its cells have it"
-
-
-def _several(expected: Verdict | tuple[Verdict, ...] | None) -> tuple[Verdict, ...]:
-    if expected is None:
-        return ()
-    return (expected,) if isinstance(expected, Verdict) else expected
 
 
 def _with_anomalies(directory: AnyPath, document: VerdictDocument) -> Iterator[str]:

@@ -243,7 +243,7 @@ class VerdictDocument(Part):
     """What repeats it, with the same faults at the same times."""
     verdict: Verdict
     """The worst of what its cells count as: fail, then inconclusive, then pass. An expected verdict
-    that came is a pass, another one a failure."""
+    that came is a pass, another one a failure; so is a threshold that is not met."""
     cells: tuple[CellDocument, ...]
     """Every cell of every run."""
     exit_status: int | None = None

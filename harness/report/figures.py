@@ -93,7 +93,7 @@ def matrix(cells: Sequence[CellRow]) -> str:
 
 def _matrix_cell(axes: Axes, column: int, row: int, cells: Sequence[CellRow]) -> None:
     shown = worst(cells)
-    verdict = shown.verdict
+    verdict = shown.kind
     axes.add_patch(
         Rectangle(
             (column + 0.02, row + 0.03), 0.96, 0.94, facecolor=VERDICT_FILL[verdict], linewidth=0

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ackproof.checkers.judging.guarantees import NO_LOSS
-from ackproof.checkers.verdict import Verdict
+from ackproof.checkers.verdict import WORST_FIRST, Verdict
 from ackproof.harness.directory import CAMPAIGN_FILE, RESULTS, DamagedResults
 from ackproof.harness.report import PAGE, verdict
 from ackproof.harness.report.about import lasted
@@ -38,7 +38,6 @@ NIGHTS_SHOWN = 30
 """Of each campaign, the latest."""
 
 _STAMP = re.compile(r"-(\d{8}T\d{6}Z)(-\d+)?$")
-_WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +244,7 @@ def _night(entry: Entry, cells: Mapping[str, Sequence[CellDocument]], name: str)
     rounds = cells.get(name)
     if not rounds:
         return Square(kind="none", letter="", told=f"{entry.date}: not there")
-    worst = min((cell.verdict for cell in rounds), key=_WORST_FIRST.index)
+    worst = min((cell.kind for cell in rounds), key=WORST_FIRST.index)
     lost = _sum(cell.lost for cell in rounds)
     return _square(worst, f"{entry.date}: {worst.value}, {lost} lost")
 

@@ -3,7 +3,8 @@
 A broken guarantee is a failure. One of which the evidence does not tell is an error where its cell
 is inconclusive for want of evidence. What was not promised and did not hold is skipped, with what
 was seen: neither broken nor plainly green; so is what was broken as the campaign expects. A cell of
-which a verdict is expected has a case for that, too.
+which a verdict is expected has a case for that, too, and one for each threshold on what was
+measured: a failure where it is not met, an error where that cannot be told.
 
 CI servers add the times of cases up: a run's is shared among its cases, so that the sum is its own.
 """
@@ -16,6 +17,7 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from ackproof.checkers.thresholds import Threshold
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 from ackproof.harness.exit_status import exit_status
 from ackproof.harness.report.about import About, moment
@@ -112,11 +114,11 @@ def _add_times(suite: TestSuite, cases: Sequence[TestCase], about: About, run: i
 def _cases(prefix: str, cell: CellRow, told: Told) -> list[TestCase]:
     place = f"{prefix}.{_legal(cell.cell)}"
     cases = [_case(place, cell, one, told) for one in cell.guarantees]
-    kind = {Verdict.INCONCLUSIVE: Error, Verdict.FAIL: Failure}.get(cell.counts_as)
+    kind = {Verdict.INCONCLUSIVE: Error, Verdict.FAIL: Failure}.get(cell.verdict_counts_as)
     told_of = [type(one) for case in cases for one in case.result]
     if cell.expected or (kind is not None and kind not in told_of):
         cases.append(_whole(place, cell, told))
-    return cases
+    return [*cases, *(_threshold(place, cell, one, told) for one in cell.thresholds)]
 
 
 def _case(place: str, cell: CellRow, guarantee: Guarantee, told: Told) -> TestCase:
@@ -131,13 +133,13 @@ def _case(place: str, cell: CellRow, guarantee: Guarantee, told: Told) -> TestCa
 def _outcome(cell: CellRow, guarantee: Guarantee, told: Told) -> Failure | Error | Skipped | None:
     """None where it held."""
     reason = _legal(guarantee.reason)
-    if guarantee.is_broken and cell.counts_as is Verdict.FAIL:
+    if guarantee.is_broken and cell.is_broken:
         failure = Failure(reason, "broken")
         failure.text = _legal("\n".join(_story(cell, guarantee, told)))
         return failure
     if guarantee.is_broken:
         return Skipped(f"broken, {_legal(cell.words)}: {reason}")
-    if guarantee.held is None and cell.counts_as is Verdict.INCONCLUSIVE:
+    if guarantee.held is None and cell.verdict_counts_as is Verdict.INCONCLUSIVE:
         return Error(reason, "inconclusive")
     if guarantee.held is None:
         why = "cannot be told" if guarantee.checked else "not checked"
@@ -151,13 +153,26 @@ def _whole(place: str, cell: CellRow, told: Told) -> TestCase:
     """Of the cell's verdict, where that is told by no guarantee."""
     case = TestCase("verdict", place)
     reasons = _legal(f"{cell.words}: {'; '.join(cell.reasons)}")
-    if cell.counts_as is Verdict.FAIL:
+    if cell.verdict_counts_as is Verdict.FAIL:
         failure = Failure(reasons, "unexpected")
         failure.text = _legal(f"{reasons}\nreport: {told.page}")
         case.result = [failure]
-    elif cell.counts_as is Verdict.INCONCLUSIVE:
+    elif cell.verdict_counts_as is Verdict.INCONCLUSIVE:
         case.result = [Error(reasons, "inconclusive")]
     case.system_out = _legal(f"{cell.words}\n{_counts(cell)}")
+    return case
+
+
+def _threshold(place: str, cell: CellRow, threshold: Threshold, told: Told) -> TestCase:
+    """Return the case of a threshold, which passes if that is met."""
+    case = TestCase(f"{threshold.measure} {threshold.bound}", place)
+    if threshold.met is None:
+        case.result = [Error(_legal(threshold.words), "inconclusive")]
+    elif not threshold.met:
+        failure = Failure(_legal(threshold.words), "threshold")
+        failure.text = _legal(f"{cell.name}: {threshold.words}\nreport: {told.page}")
+        case.result = [failure]
+    case.system_out = _legal(f"{threshold.words}\n{_counts(cell)}")
     return case
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.harness.report import thresholds
 from ackproof.harness.report.causes import CauseGroup, grouped
 from ackproof.harness.report.outcome import outcome
 from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting, why
@@ -37,12 +38,13 @@ def _lines(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> I
     for note in came.notes:
         yield _text(note)
     yield from _table(cells)
+    yield from _thresholds(cells)
     groups = grouped(result.causes)
     yield from _section("Why records were lost, duplicated or changed", _causes(groups), CAUSES_MAX)
     reasons = (
         f"**{_text(cell.words)}** {_text(names)}: {_text(reason)}"
         for cell, names, reason in why(cells)
-        if cell.verdict is not Verdict.PASS
+        if cell.kind is not Verdict.PASS
     )
     yield from _section("Why these verdicts", reasons, REASONS_MAX)
     yield from _section("Findings", map(_text, result.findings), FINDINGS_MAX)
@@ -68,6 +70,18 @@ def _table(cells: Sequence[CellRow]) -> Iterator[str]:
                 _text(cell.words),
             ]
         )
+
+
+def _thresholds(cells: Sequence[CellRow]) -> Iterator[str]:
+    """Yield one row for each threshold of the campaign."""
+    lines = list(thresholds.lines(cells))
+    if not lines:
+        return
+    yield from ("", "### Thresholds", "")
+    yield _row(thresholds.HEADINGS)
+    yield _row("---" for _ in thresholds.HEADINGS)
+    for line in lines:
+        yield _row(map(_text, line.texts))
 
 
 def _row(texts: Iterable[str]) -> str:

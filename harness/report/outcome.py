@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ackproof.checkers.verdict import CampaignResult, CellResult, Verdict
 from ackproof.harness.exit_status import ExitStatus, exit_status
+from ackproof.harness.report import thresholds
 from ackproof.harness.report.cell_document import CellDocument
 
 HELD = "Every guarantee held"
@@ -108,6 +109,8 @@ def _notes(result: CampaignResult, status: ExitStatus, known: Checked) -> list[s
         notes.append(f"The infrastructure failed in {runs}: the findings say how.")
     if status is ExitStatus.INFRASTRUCTURE and result.verdict is Verdict.PASS:
         notes.append("No guarantee that was checked was broken.")
+    if told := thresholds.in_short(one for cell in result.cells for one in cell.thresholds):
+        notes.append(told)
     if len(known.missing) == known.total > 0:
         notes.append("No guarantee was checked.")
     elif known.missing:

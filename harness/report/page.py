@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from ackproof.checkers.measures.outages import OUTAGE_MIN_NS
 from ackproof.checkers.verdict import CampaignResult, Verdict
-from ackproof.harness.report import consumption, figures, losses, transactions
+from ackproof.harness.report import consumption, figures, losses, thresholds, transactions
 from ackproof.harness.report.about import About, lasted, moment
 from ackproof.harness.report.causes import WHAT, by_fault_and_cell, causes
 from ackproof.harness.report.comparison import compare, label, seconds
@@ -112,6 +112,8 @@ def render(
         risks=_risks(cells, opportunities or ()),
         why=why([cell for cell in cells if cell.counts_as in _TOLD_AT_ONCE]),
         cells=cells,
+        thresholds=list(thresholds.lines(cells)),
+        threshold_headings=thresholds.HEADINGS,
         columns=columns(cells),
         counts=COUNTS,
         setting=setting,

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ackproof.checkers.judging.guarantees import NO_LOSS
+from ackproof.checkers.thresholds import Threshold
 from ackproof.checkers.verdict import (
+    WORST_FIRST,
     CampaignResult,
     CellResult,
     Guarantee,
     Latency,
     Unavailable,
     Verdict,
+    counted_as,
+    is_broken,
 )
 from ackproof.history.cell import Value, as_text
 from ackproof.history.manifest import Manifest
@@ -39,6 +43,7 @@ class CellRow:
         counts_as: What that is for the campaign, which may expect something else.
         kept: Whether no acked record may be lost of it.
         unavailable: None where nobody knows; likewise what follows.
+        thresholds: What the campaign expects of its figures. What is not met is among the reasons.
     """
 
     run: int
@@ -56,6 +61,23 @@ class CellRow:
     acks_per_second: float | None = None
     ack_latency: Latency | None = None
     shown_latency: Latency | None = None
+    thresholds: Sequence[Threshold] = ()
+
+    @property
+    def verdict_counts_as(self) -> Verdict:
+        """What its verdict is for the campaign, whatever becomes of its thresholds."""
+        return counted_as(self.verdict, self.expected)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a guarantee was broken that the campaign does not expect to be broken."""
+        return is_broken(self.verdict, self.expected)
+
+    @property
+    def kind(self) -> Verdict:
+        """The verdict whose colours it has: what fails the campaign, or leaves it undecided, is
+        never green."""
+        return min(self.verdict, self.counts_as, key=WORST_FIRST.index)
 
     @property
     def as_expected(self) -> bool:
@@ -63,14 +85,16 @@ class CellRow:
 
     @property
     def words(self) -> str:
-        """The verdict in words, with what was expected."""
-        if not self.expected:
-            return self.verdict.value
-        opinion = " or ".join(self.expected)
-        if not self.as_expected:
-            return f"{self.verdict.value}, expected {opinion}"
-        several = f" ({opinion})" if len(self.expected) > 1 else ""
-        return f"{self.verdict.value}, as expected{several}"
+        """The verdict in words, with what was expected and whether its thresholds are met."""
+        came = self.verdict.value
+        if self.expected:
+            opinion = " or ".join(self.expected)
+            several = f" ({opinion})" if len(self.expected) > 1 else ""
+            came += f", as expected{several}" if self.as_expected else f", expected {opinion}"
+        met = [one.met for one in self.thresholds]
+        if False in met:
+            return f"{came}, threshold not met"
+        return f"{came}, threshold undecided" if None in met else came
 
 
 def rows(result: CampaignResult, manifest: Manifest | None = None) -> tuple[CellRow, ...]:
@@ -142,10 +166,7 @@ def told(known: int, whole: bool) -> str:
 
 def worst(cells: Sequence[CellRow]) -> CellRow:
     """The one with the worst verdict; the first of several."""
-    return min(cells, key=lambda cell: _WORST_FIRST.index(cell.verdict))
-
-
-_WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
+    return min(cells, key=lambda cell: WORST_FIRST.index(cell.kind))
 
 
 REASONS_OF_A_CELL = 3
@@ -161,7 +182,7 @@ def why(cells: Sequence[CellRow]) -> list[tuple[CellRow, str, str]]:
     reason, and the reason. What all cells share is told in full."""
     shared = set.intersection(*(set(cell.reasons) for cell in cells)) if cells else set[str]()
     groups: dict[tuple[str, str], list[CellRow]] = {}
-    for cell in sorted(cells, key=lambda cell: _WORST_FIRST.index(cell.verdict)):
+    for cell in sorted(cells, key=lambda cell: WORST_FIRST.index(cell.kind)):
         own = [reason for reason in cell.reasons if reason not in shared]
         shown, rest = own[:REASONS_OF_A_CELL], len(own) - REASONS_OF_A_CELL
         more = [f"and for {rest} more reasons, which the report lists"] if rest > 0 else []
@@ -189,12 +210,21 @@ def _row(cell: CellResult, cluster: Mapping[str, Value], several: bool) -> CellR
         verdict=cell.verdict,
         counts_as=cell.counts_as,
         expected=cell.expected,
-        # It is told beside the cell's name, or once for all the cells that share it.
-        reasons=tuple(reason.removeprefix(f"{cell.cell}: ") for reason in cell.reasons),
+        reasons=tuple(_reasons(cell)),
         guarantees=cell.guarantees,
         kept=any(one.name == NO_LOSS and one.promised for one in cell.guarantees),
         unavailable=cell.unavailable,
         acks_per_second=cell.acks_per_second,
         ack_latency=cell.ack_latency,
         shown_latency=cell.shown_latency,
+        thresholds=cell.thresholds,
     )
+
+
+def _reasons(cell: CellResult) -> list[str]:
+    """Return what fails the cell first. Its name stands beside them, or is told once for all the
+    cells that share one."""
+    own = [reason.removeprefix(f"{cell.cell}: ") for reason in cell.reasons]
+    failing = [one for one in cell.thresholds if not one.met]
+    unmet = [one.words for one in sorted(failing, key=lambda one: one.met is None)]
+    return own + unmet if cell.is_broken else unmet + own

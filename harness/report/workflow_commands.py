@@ -14,7 +14,8 @@ ANNOTATIONS_MAX = 10
 
 
 def to_commands(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> str:
-    """Return one command a line: each broken guarantee, or why nothing is known.
+    """Return one command a line: each broken guarantee, each threshold that is not met, and
+    why nothing is known.
 
     Args:
         campaign: What the annotations call it, for example ``quick, seed 42``.
@@ -31,9 +32,12 @@ def _commands(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -
     yield _command(level, f"Ackproof: {campaign}", f"{came.headline}.")
     for cell in cells:
         for one in cell.guarantees:
-            if one.broken:
+            if one.broken and cell.is_broken:
                 text = f"{cell.name} broke {one.name} {one.broken:,} times: {one.promise}"
                 yield _command("error", "Guarantee broken", text)
+        for limit in cell.thresholds:
+            if limit.met is False:
+                yield _command("error", "Threshold not met", f"{cell.name}: {limit.words}")
     for cell, names, reason in why(cells):
         if cell.counts_as is Verdict.INCONCLUSIVE:
             yield _command("warning", "Inconclusive", f"{names}: {reason}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness import environment
 from ackproof.harness.backends import BACKENDS, Site, client_nodes, make
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -101,7 +101,7 @@ def _goes_no_further(campaign: Campaign, plan: RunPlan, directory: Path, console
 
     with alone(directory, wait=True):
         result = checkers.check(directory, only=plan.number, progress=console.print)
-    broken = result.verdict is Verdict.FAIL
+    broken = any(result.broken)
     if broken:
         console.print(f"run {plan.number} broke a guarantee: no further run begins")
     return broken

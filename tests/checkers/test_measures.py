@@ -26,7 +26,8 @@ from made_histories import (
 )
 
 from ackproof.checkers.measures import outages
-from ackproof.checkers.verdict import Failover, Outages, Unavailable, Verdict, ZooKeeperWork
+from ackproof.checkers.metadata_cost import Failover, ZooKeeperWork
+from ackproof.checkers.verdict import Outages, Unavailable, Verdict
 from ackproof.history.manifest import PlannedFailover
 
 T = ("t", 0)

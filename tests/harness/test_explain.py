@@ -5,6 +5,7 @@ from click.testing import CliRunner, Result
 
 from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.checkers.judging.guarantees import PROMISES
+from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.exit_status import ExitStatus
@@ -16,7 +17,11 @@ def call(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    "word", [*CATALOGUE, *PROMISES, *Verdict, *FAULTS, *(str(one.value) for one in ExitStatus)]
+    "word",
+    [
+        *(*CATALOGUE, *PROMISES, *MEASURES, *Verdict, *FAULTS),
+        *(str(one.value) for one in ExitStatus),
+    ],
 )
 def test_each_word_of_a_report_is_explained(word: str) -> None:
     done = call("explain", word)

@@ -1,12 +1,13 @@
 """The exit status follows from the result, and is documented once. A broken guarantee wins."""
 
 import re
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from made_results import cell_result, guarantee
+from made_results import cell_result, guarantee, threshold
 
 from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.cli import cli
@@ -26,6 +27,9 @@ MET = cell_result(
     expected=(Verdict.FAIL,),
     guarantees=[guarantee(held=False, broken=1)],
 )
+EXCEEDED = threshold(met=False)
+SLOW = cell_result(thresholds=(threshold(met=True), EXCEEDED))
+UNMEASURED = cell_result(thresholds=(threshold(met=None),))
 
 
 @pytest.mark.parametrize(
@@ -53,12 +57,48 @@ def test_exit_status_without_a_failing_cell(
         ([UNMET], ExitStatus.UNMET),
         ([UNMET, BROKEN], ExitStatus.BROKEN),
         ([MET, UNMET], ExitStatus.UNMET),
+        ([SLOW], ExitStatus.UNMET),
+        ([SLOW, UNMEASURED], ExitStatus.UNMET),
+        ([SLOW, BROKEN], ExitStatus.BROKEN),
+        ([replace(BROKEN, thresholds=(threshold(met=True),))], ExitStatus.BROKEN),
+        ([replace(MET, thresholds=(EXCEEDED,))], ExitStatus.UNMET),
+        ([cell_result(verdict=Verdict.INCONCLUSIVE, thresholds=(EXCEEDED,))], ExitStatus.UNMET),
     ],
 )
 def test_exit_status_with_a_failing_cell(
     cells: list[CellResult], expected: ExitStatus, failed: bool
 ) -> None:
     assert exit_status(result(Verdict.FAIL, *cells, failed=failed)) is expected
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected", "met", "counts_as"),
+    [
+        (Verdict.PASS, (), (True, True), Verdict.PASS),
+        (Verdict.PASS, (), (True, False), Verdict.FAIL),
+        (Verdict.PASS, (), (True, None), Verdict.INCONCLUSIVE),
+        (Verdict.PASS, (), (None, False), Verdict.FAIL),
+        (Verdict.NOT_GUARANTEED, (), (True,), Verdict.NOT_GUARANTEED),
+        (Verdict.NOT_GUARANTEED, (Verdict.NOT_GUARANTEED,), (True,), Verdict.PASS),
+        (Verdict.NOT_GUARANTEED, (Verdict.PASS,), (True,), Verdict.FAIL),
+        (Verdict.FAIL, (Verdict.FAIL,), (None,), Verdict.INCONCLUSIVE),
+        (Verdict.FAIL, (Verdict.FAIL,), (False,), Verdict.FAIL),
+        (Verdict.FAIL, (), (None,), Verdict.FAIL),
+        (Verdict.INCONCLUSIVE, (), (False,), Verdict.FAIL),
+        (Verdict.INCONCLUSIVE, (Verdict.INCONCLUSIVE,), (True,), Verdict.INCONCLUSIVE),
+    ],
+)
+def test_thresholds_decide_beside_the_verdict(
+    verdict: Verdict,
+    expected: tuple[Verdict, ...],
+    met: tuple[bool | None, ...],
+    counts_as: Verdict,
+) -> None:
+    cell = cell_result(
+        verdict=verdict, expected=expected, thresholds=tuple(threshold(met=one) for one in met)
+    )
+    assert cell.counts_as is counts_as
+    assert cell.is_broken == (verdict is Verdict.FAIL and not expected)
 
 
 def test_worst_status_is_the_same_in_any_order() -> None:

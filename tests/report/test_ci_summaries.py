@@ -1,8 +1,9 @@
 """The result as Markdown and as workflow commands of GitHub Actions."""
 
 import re
+from dataclasses import replace
 
-from made_results import cell_result, guarantee
+from made_results import cell_result, guarantee, threshold
 
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.report.markdown import FINDINGS_MAX, to_markdown
@@ -95,3 +96,37 @@ def test_annotations_are_as_many_as_are_shown() -> None:
         for n in range(ANNOTATIONS_MAX + 5)
     ]
     assert len(commands(result(*many)).splitlines()) == ANNOTATIONS_MAX
+
+
+SLOW = cell_result(
+    "acks-all",
+    settings={"acks": "all", "min.insync.replicas": 2},
+    thresholds=(threshold(met=False), threshold("shown.latency.p99", met=None)),
+)
+
+
+def test_markdown_has_a_row_for_each_threshold() -> None:
+    text = markdown(replace(result(SLOW, SOUND), verdict=Verdict.FAIL))
+    assert "**An expectation was not met.**" in text
+    assert "0 of 2 thresholds met, 1 not met, 1 undecided." in text
+    rows_of = text.partition("### Thresholds")[2].partition("\n### ")[0].splitlines()
+    assert [line for line in rows_of if line.startswith("| acks")] == [
+        r"| acks-all | unavailable.longest | \<= 10 s | 28.041 s | not met |",
+        r"| acks-all | shown.latency.p99 | \<= 10 s | not measured "
+        "| undecided: the cell has no tail reader |",
+    ]
+    assert "**pass, threshold not met** acks-all: threshold unavailable.longest" in text
+
+
+def test_annotations_name_each_threshold_that_is_not_met() -> None:
+    lines = commands(replace(result(SLOW, SOUND), verdict=Verdict.FAIL)).splitlines()
+    assert (
+        "::error title=Threshold not met::acks-all: "
+        "threshold unavailable.longest <= 10 s not met: 28.041 s" in lines
+    )
+
+
+def test_annotations_do_not_blame_what_the_campaign_expects() -> None:
+    lines = commands(result(replace(LOSING, expected=(Verdict.FAIL,)), SLOW))
+    assert "Guarantee broken" not in lines
+    assert "Threshold not met" in lines

@@ -138,6 +138,11 @@ def other_fault(document: Document) -> None:
     document["faults"][0]["name"] = "pause#1"
 
 
+def other_threshold(document: Document) -> None:
+    limit = {"measure": "lost", "operator": "<=", "limit": 0, "unit": "records", "reason": ""}
+    document["cells"][1]["thresholds"] = [{**limit, "measured": 5, "met": True}]
+
+
 EDITS: Mapping[str, tuple[Change, str]] = {
     "all lost": (nothing_lost, "anomalies.parquet has 2 rows of lost, and the verdict counts 0"),
     "verdicts": (passed, "c is pass, and lost 2 records"),
@@ -146,6 +151,7 @@ EDITS: Mapping[str, tuple[Change, str]] = {
     "no cell": (without_cell, "plans the cell d of run 1, and the verdict judges no such cell"),
     "no faults": (without_faults, "has the fault kill#1, and the verdict has none such"),
     "another fault": (other_fault, "the verdict has the fault pause#1 in run 1"),
+    "a threshold": (other_threshold, "d does not measure what its threshold on lost says"),
 }
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import xmlschema
 import yaml
-from made_results import cell_result, guarantee
+from made_results import cell_result, guarantee, threshold
 
 from ackproof.checkers.judging.facts import Facts
 from ackproof.checkers.judging.guarantees import judged
@@ -166,6 +166,22 @@ def test_an_expected_verdict_has_a_case_and_what_broke_for_it_is_no_failure(
         of = cell("eager", Verdict.FAIL, BROKEN, expected=(verdict,))
         found = [outcome for *_, outcome in outcomes(written(directory, result(of)))]
         assert found == ["skipped" if words == "passed" else "failure", words]
+
+
+def test_each_threshold_has_a_case_of_its_own(directory: Path) -> None:
+    """A verdict that came as expected stays green beside a threshold that is not met."""
+    limits = (threshold(), threshold(met=False), threshold("latency.p99", met=None))
+    of = cell("slow", Verdict.PASS, KEPT, expected=(Verdict.PASS,), thresholds=limits)
+    root = written(directory, result(of))
+    assert [(name, outcome) for _, name, outcome in outcomes(root)] == [
+        ("no-acked-record-lost", "passed"),
+        ("verdict", "passed"),
+        ("unavailable.longest <= 10 s", "passed"),
+        ("unavailable.longest <= 10 s", "failure"),
+        ("latency.p99 <= 10 s", "error"),
+    ]
+    (failure,) = root.iter("failure")
+    assert failure.attrib["message"] == "threshold unavailable.longest <= 10 s not met: 28.041 s"
 
 
 def test_too_little_evidence_is_an_error_also_where_no_guarantee_shows_it(directory: Path) -> None:

@@ -8,7 +8,7 @@ import html
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
 from rich.console import Console
 
+from ackproof.checkers import thresholds
 from ackproof.checkers.judging.guarantees import NO_LOSS, campaign_verdict
 from ackproof.checkers.verdict import (
     ANOMALIES,
@@ -30,9 +31,12 @@ from ackproof.checkers.verdict import (
 from ackproof.harness.comparing import differences, shown
 from ackproof.harness.exit_status import ExitStatus, exit_status
 from ackproof.harness.report import index, verdict
+from ackproof.harness.report.markdown import to_markdown
 from ackproof.harness.report.outcome import HELD, outcome
+from ackproof.harness.report.rows import rows
 from ackproof.harness.running import execution
 from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedThreshold
 
 GUARANTEES = {
     NO_LOSS: "lost",
@@ -48,6 +52,20 @@ COUNTS = st.one_of(st.none(), st.integers(min_value=0, max_value=9))
 EXPECTED = st.one_of(
     st.just(()), st.just(()), st.lists(st.sampled_from(Verdict), unique=True, max_size=2).map(tuple)
 )
+
+LIMITS = st.one_of(
+    st.just([]),
+    st.lists(
+        st.builds(
+            PlannedThreshold,
+            measure=st.sampled_from(["lost", "duplicated", "failed.share", "latency.p99"]),
+            operator=st.sampled_from(sorted(thresholds.OPERATORS)),
+            limit=st.integers(min_value=0, max_value=9),
+        ),
+        max_size=3,
+    ),
+)
+"""Thresholds, some of which are on what was not measured."""
 
 
 @st.composite
@@ -84,7 +102,7 @@ def cells(draw: st.DrawFn, run: int, number: int) -> CellResult:
         came = Verdict.INCONCLUSIVE
     none_lost = came is Verdict.PASS or (found[0].promised and found[0].held)
     lost = found[0].broken or (0 if none_lost else draw(COUNTS))
-    return CellResult(
+    cell = CellResult(
         run=run,
         settings=Cell(name=f"c{number}", topic=f"t{number}", settings={"acks": "all"}),
         sent=10,
@@ -99,6 +117,11 @@ def cells(draw: st.DrawFn, run: int, number: int) -> CellResult:
         expected=draw(EXPECTED),
         reasons=("so",),
     )
+    evidence = thresholds.Evidence(
+        ended=True, complete=came is not Verdict.INCONCLUSIVE, acks="all", tail_readers=False
+    )
+    limits = thresholds.judged(draw(LIMITS), cell, evidence)
+    return replace(cell, thresholds=tuple(limits))
 
 
 @st.composite
@@ -141,6 +164,7 @@ class Outputs:
     junit: list[TestCase]
     entry: index.Entry
     compared: str
+    markdown: str
 
 
 def outputs(root: Path, result: CampaignResult) -> Outputs:
@@ -162,6 +186,7 @@ def outputs(root: Path, result: CampaignResult) -> Outputs:
         junit=[case for suite in JUnitXml.fromfile(str(directory / "junit.xml")) for case in suite],
         entry=entry,
         compared=comparing.file.getvalue(),
+        markdown=to_markdown("one, seed 1", result, rows(result)),
     )
 
 
@@ -175,6 +200,7 @@ def test_no_output_contradicts_another(result: CampaignResult) -> None:
     headline_agrees(result, found)
     junit_agrees(result, found)
     guarantees_agree(result, found)
+    thresholds_agree(result, found)
     counts_agree(result, found)
 
 
@@ -223,13 +249,13 @@ def junit_agrees(result: CampaignResult, found: Outputs) -> None:
         undecided = found.status in (ExitStatus.INCONCLUSIVE, ExitStatus.INFRASTRUCTURE)
         assert (Error in kinds) == undecided
     for cell, one, case in by_guarantee(result, found):
-        if one.broken and cell.counts_as is Verdict.FAIL:
+        if one.broken and cell.is_broken:
             assert case == {Failure}
         elif one.held:
             assert case == set()
         else:
             assert case in ({Skipped}, {Error})
-            assert (case == {Error}) == (one.held is None and cell.counts_as == "inconclusive")
+            assert (case == {Error}) == (one.held is None and cell.verdict == "inconclusive")
 
 
 def by_guarantee(
@@ -254,6 +280,41 @@ def guarantees_agree(result: CampaignResult, found: Outputs) -> None:
         assert (word == "broken") == bool(one.broken)
         assert (word == "held") == bool(one.held and one.promised)
         assert (word == "not checked") == (one.promised and not one.checked)
+
+
+def thresholds_agree(result: CampaignResult, found: Outputs) -> None:
+    """Every output shows every threshold with what was measured and whether it is met."""
+    limits = [(cell, one) for cell in result.cells for one in cell.thresholds]
+    told = [one for cell in found.document.cells for one in cell.thresholds]
+    assert [(one.measure, one.measured, one.met) for one in told] == [
+        (one.measure, one.measured, one.met) for _, one in limits
+    ]
+    cases = [case for case in found.junit if case.name.startswith(MEASURES)]
+    table = found.page.partition("<h2>Thresholds</h2>")[2].partition("</table>")[0]
+    lines = table.partition("<tbody>")[2].split("<tr>")[1:]
+    in_markdown = found.markdown.partition("### Thresholds")[2].partition("\n###")[0]
+    printed = [" ".join(line.split()) for line in found.terminal.splitlines()]
+    for (cell, one), case, line in zip(limits, cases, lines, strict=True):
+        assert case.name == f"{one.measure} {one.bound}"
+        assert {type(each) for each in case.result} == CASES[one.met]
+        kind = {True: "pass", False: "fail", None: "inconclusive"}[one.met]
+        figures = f"<td>{one.measure}</td><td>{one.bound}</td><td>{one.figure}</td>"
+        assert f'{figures}<td><span class="badge {kind}">{one.status}' in line
+        row = f"{cell.cell} {one.measure} {one.bound} {one.figure} {one.status}"
+        assert any(row in text for text in printed)
+        shown = f"{one.measure} | {one.bound} | {one.figure} | {one.status}"
+        assert shown in re.sub(r"\\(.)", r"\1", in_markdown)
+        assert cell.counts_as in {False: ("fail",), None: ("fail", "inconclusive")}.get(
+            one.met, Verdict
+        )
+    if any(one.met is False for _, one in limits):
+        assert found.status in (ExitStatus.UNMET, ExitStatus.BROKEN)
+    elif any(one.met is None for _, one in limits):
+        assert found.status is not ExitStatus.HELD
+
+
+CASES: dict[bool | None, set[type]] = {True: set(), False: {Failure}, None: {Error}}
+MEASURES = tuple(thresholds.MEASURES)
 
 
 WORDS = ("broken", "not promised", "held", "not checked", "cannot be told")

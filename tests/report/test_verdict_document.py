@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from made_results import cell_result, guarantee
+from made_results import cell_result, guarantee, threshold
 
+from ackproof.checkers.metadata_cost import Failover
 from ackproof.checkers.verdict import (
     ANOMALIES,
     CampaignResult,
@@ -19,7 +20,6 @@ from ackproof.checkers.verdict import (
     CellResult,
     ClientCounts,
     Consumption,
-    Failover,
     GroupCounts,
     Latency,
     Outages,
@@ -60,6 +60,7 @@ def cell(run: int) -> CellResult:
         expected=(came,),
         unavailable=Unavailable(longest_ms=1, total_ms=2, by_fault=(away,)),
         transactions=TransactionCounts(committed=2, not_committed=1, unknown=0, found={"G0": 1}),
+        thresholds=(replace(threshold(), measured=1.0),),
     )
     return replace(made, acks_per_second=12.5, ack_latency=LATENCY, shown_latency=LATENCY)
 
@@ -358,11 +359,13 @@ def test_a_verdict_of_before_there_was_a_version_can_be_read(directory: Path) ->
     kept = ("campaign", "seed", "verdict", "cells", "anomalies", "findings", "baseline", "runs")
     old = {name: document[name] for name in kept}
     for one in old["cells"]:
-        del one["brokers"]
+        del one["brokers"], one["thresholds"]
     for one in old["runs"]:
         del one["duration_s"]
     (directory / "verdict.json").write_text(json.dumps(old))
-    assert verdict.read(directory) == replace(RESULT, consumption=Consumption(), causes=())
+    cells = tuple(replace(one, thresholds=()) for one in RESULT.cells)
+    former = replace(RESULT, cells=cells, consumption=Consumption(), causes=())
+    assert verdict.read(directory) == former
     assert verdict.read_document(directory / "verdict.json").began is None
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ackproof.checkers.thresholds import Threshold, Unit
 from ackproof.checkers.verdict import CellResult, Guarantee, Verdict
 from ackproof.history.cell import Cell, Value
 
@@ -54,4 +55,18 @@ def guarantee(
         broken=int(promised and held is False) if broken is None else broken,
         anomaly=anomaly,
         reason=reason,
+    )
+
+
+def threshold(measure: str = "unavailable.longest", *, met: bool | None = True) -> Threshold:
+    """A threshold of 10 s: 4 s were measured, or 28.041 s, or nothing."""
+    measured = {True: 4_000.0, False: 28_041.0, None: None}[met]
+    return Threshold(
+        measure=measure,
+        operator="<=",
+        limit=10_000,
+        unit=Unit.MILLISECONDS,
+        measured=measured,
+        met=met,
+        reason="" if measured else "the cell has no tail reader",
     )

@@ -60,7 +60,7 @@ def _paths(whole: Schema) -> dict[str, str]:
                 definition = whole["$defs"][name]
                 if name not in found and "properties" in definition:
                     # Where either of two may stand, each is called after what it cannot lack.
-                    several = len(list(_referred(node))) > 1
+                    several = len(set(_referred(node))) > 1
                     found[name] = f"{inner}: {definition['required'][0]}" if several else inner
                     waiting.append((inner, whole["$defs"][name]))
     return found

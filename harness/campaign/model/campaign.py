@@ -85,8 +85,9 @@ class Campaign(Section):
     cells: Cells
     """The topics and clients that are told apart."""
     expect: Expectations = ()
-    """What is expected of cells, where that is not that everything promised is kept: a verdict, of
-    all cells, or a list. Of several that are for a cell the last one counts."""
+    """What is [expected](#expectations) of cells, besides that what is promised is kept: a verdict
+    of all cells, or verdicts and thresholds on what is measured. Where several say something of a
+    cell, the last one counts, key by key."""
     workload: WorkloadSpec
     """What is sent."""
     evidence: EvidenceSpec = EvidenceSpec()

@@ -1,51 +1,108 @@
-"""What a campaign expects of its cells, where that is not that everything holds.
+"""What a campaign expects of its cells: a verdict, where that is not that everything holds, and
+thresholds on what is measured.
 
-In the file either a verdict, for every cell, or a list: ``{where: {acks: 1}, verdict: fail}`` is
-for the cells with these settings. ``where`` may name what is swept of the cluster, too, and a
-cluster that is compared with others: ``cluster: <name>``. Of several that are for a cell the last
-one counts. What chance decides may have several verdicts, ``verdict: [fail, pass]``.
+In the file either a verdict or a mapping, for every cell, or a list of mappings:
+``{where: {acks: 1}, verdict: fail}`` is for the cells with these settings. ``where`` may name what
+is swept of the cluster, too, and a cluster that is compared with others: ``cluster: <name>``. Where
+several give a cell a verdict, or thresholds on the same measure, the last one counts. What chance
+decides may have several verdicts, ``verdict: [fail, pass]``. Thresholds are keys beside it, such as
+``unavailable.longest: "<= 10s"``: :data:`checkers.thresholds.MEASURES` lists them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    create_model,
+    model_validator,
+)
 from pydantic_core import CoreSchema
 
+from ackproof.checkers.thresholds import MEASURES, Measure
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values import thresholds
 from ackproof.harness.campaign.model.values.sweep import AsWritten, Several
 from ackproof.harness.campaign.model.values.where import Where, holds_for, where_problems
 from ackproof.history.cell import Value
+from ackproof.history.manifest import PlannedThreshold
 from ackproof.infra.documents import Problem
 
 
-class Expectation(Section):
-    """The verdict of the cells with these settings; of all without ``where``."""
+class _Expected(Section):
+    """What is expected of the cells with these settings; of all without `where`. Each key but
+    `verdict` and `where` is a threshold on something that is measured, or a list of thresholds that
+    must all be met."""
 
     where: Where = {}
     """Settings of the cells that it is for: their own, what is swept of the cluster, and
     `cluster: NAME` of clusters that are compared."""
-    verdict: Annotated[
-        tuple[Annotated[Verdict, Field(strict=False)], ...], Field(min_length=1), Several, AsWritten
-    ]
+    verdict: (
+        Annotated[
+            tuple[Annotated[Verdict, Field(strict=False)], ...],
+            Field(min_length=1),
+            Several,
+            AsWritten,
+        ]
+        | None
+    ) = None
     """What they are to come to: see the [guarantees](guarantees.md). Of a list each is right: for
-    cells whose verdict depends on the seed."""
+    cells whose verdict depends on the seed. Without it, that every guarantee holds."""
+
+    @property
+    def thresholds(self) -> Mapping[str, tuple[str, ...]]:
+        """The thresholds as they are written, by the measure."""
+        written = {name: getattr(self, _field(name)) for name in MEASURES}
+        return {name: texts for name, texts in written.items() if texts is not None}
+
+    @model_validator(mode="after")
+    def _expects_something(self) -> Self:
+        if self.verdict is None and not self.thresholds:
+            known = ", ".join(MEASURES)
+            raise ValueError(f"expects nothing: give a verdict, or a threshold on {known}")
+        return self
+
+
+def _field(measure: str) -> str:
+    return measure.replace(".", "_")
+
+
+def _section(measures: Mapping[str, Measure]) -> type[_Expected]:
+    """Return the model of an expectation, with a key for each measure."""
+    fields: dict[str, Any] = {
+        _field(name): (
+            thresholds.field_type(measure),
+            Field(default=None, description=measure.meaning),
+        )
+        for name, measure in measures.items()
+    }
+    return create_model("Expectation", __base__=_Expected, __doc__=_Expected.__doc__, **fields)
+
+
+class Expectation(_section(MEASURES)):  # type: ignore[misc]  # its further fields are MEASURES
+    __doc__ = _Expected.__doc__
 
 
 def _short(written: object) -> object:
     if isinstance(written, str):
         return ({"verdict": written},)
+    if isinstance(written, dict):
+        return (written,)
     return tuple(written) if isinstance(written, list) else written
 
 
 class _Short:
-    """Says in the JSON Schema that a verdict may stand for the list."""
+    """Says in the JSON Schema that a verdict or a mapping may stand for the list."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {"anyOf": [{"enum": [verdict.value for verdict in Verdict]}, handler(schema)]}
+        listed = handler(schema)
+        verdicts = {"enum": [verdict.value for verdict in Verdict]}
+        return {"anyOf": [verdicts, listed["items"], listed]}
 
 
 Expectations = Annotated[tuple[Expectation, ...], BeforeValidator(_short), _Short()]
@@ -54,8 +111,28 @@ Expectations = Annotated[tuple[Expectation, ...], BeforeValidator(_short), _Shor
 
 def expected(expectations: Sequence[Expectation], settings: Mapping[str, Value]) -> tuple[str, ...]:
     """The verdicts that are expected of a cell, each of them right; none when it is to hold."""
-    found = [one.verdict for one in expectations if holds_for(one.where, settings)]
-    return tuple(verdict.value for verdict in found[-1]) if found else ()
+    for one in reversed(expectations):
+        if one.verdict is not None and holds_for(one.where, settings):
+            return tuple(verdict.value for verdict in one.verdict)
+    return ()
+
+
+def planned_thresholds(
+    expectations: Sequence[Expectation], settings: Mapping[str, Value]
+) -> tuple[PlannedThreshold, ...]:
+    """Return the thresholds on what is measured of a cell, in the order of the measures."""
+    written: dict[str, tuple[str, ...]] = {}
+    for one in expectations:
+        if holds_for(one.where, settings):
+            written |= one.thresholds
+    return tuple(
+        _planned(name, text) for name in MEASURES if name in written for text in written[name]
+    )
+
+
+def _planned(measure: str, text: str) -> PlannedThreshold:
+    operator, limit = thresholds.parse(text, MEASURES[measure].unit)
+    return PlannedThreshold(measure=measure, operator=operator, limit=limit)
 
 
 def problems(

@@ -12,7 +12,7 @@ from ackproof.harness.campaign.model import failover
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import expand, only
 from ackproof.harness.campaign.model.clusters import ClusterSpec, DisksSpec
-from ackproof.harness.campaign.model.expectations import expected
+from ackproof.harness.campaign.model.expectations import expected, planned_thresholds
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.comebacks import comebacks
 from ackproof.harness.campaign.plan.faults import ScheduledFault
@@ -138,6 +138,7 @@ def _run(
                 transactional=campaign.workload.is_transactional,
                 acked_min=campaign.evidence.acked_min,
                 expect=expected(campaign.expect, {**swept, **cell.settings}),
+                thresholds=planned_thresholds(campaign.expect, {**swept, **cell.settings}),
             )
             for cell in expand(campaign.cells)
         ],

@@ -16,7 +16,12 @@ DURATION_MS_MAX = 7 * 24 * 3_600_000
 
 
 def parse_ms(text: object) -> int:
-    """Milliseconds of ``text``, e.g. 1500 of ``1.5s``.
+    """Whole milliseconds of ``text``, e.g. 1500 of ``1.5s``. Raises as :func:`parse_exact_ms`."""
+    return round(parse_exact_ms(text))
+
+
+def parse_exact_ms(text: object) -> float:
+    """Milliseconds of ``text``, e.g. 0.5 of ``0.5ms``.
 
     Raises ValueError, saying what would be right, for anything else than number and unit, and for
     more than :data:`DURATION_MS_MAX`.
@@ -27,7 +32,7 @@ def parse_ms(text: object) -> int:
     duration_ms = float(match[1]) * _UNITS_MS[match[2]]
     if duration_ms > DURATION_MS_MAX:  # float has room for infinity, and round has not
         raise ValueError(f"{match[0]} is too long: at most {format_ms(DURATION_MS_MAX)}")
-    return round(duration_ms)
+    return duration_ms
 
 
 def format_ms(duration_ms: int) -> str:

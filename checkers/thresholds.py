@@ -1,0 +1,297 @@
+"""Thresholds of a campaign on what is measured of a cell, and whether they are met.
+
+A threshold is met only by something that was measured, on complete evidence. What was found in the
+log (lost, duplicated and reordered records) can only become more with more evidence, and so can the
+longest outage: where that exceeds an upper limit, the threshold is not met whatever else is
+unknown. Everything else that the evidence does not tell leaves the threshold undecided.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ackproof.history.manifest import PlannedThreshold
+
+OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+
+
+class Unit(StrEnum):
+    """What the numbers of a measure count."""
+
+    RECORDS = "records"
+    MILLISECONDS = "ms"
+    PERCENT = "%"
+    RECORDS_PER_SECOND = "records/s"
+
+    def words(self, value: float) -> str:
+        """Return a value with this unit, exactly: ``3``, ``10.04 s``, ``5 %``, ``99.8/s``."""
+        if self is Unit.MILLISECONDS and value >= _MS_PER_S:
+            return f"{value / _MS_PER_S:,.15g} s"
+        return f"{value:,.15g}{_SUFFIX[self]}"
+
+
+_MS_PER_S = 1000
+OUTAGE_MIN_MS = 500
+"""A partition without an ack for at most so long is available."""
+
+_SUFFIX = {
+    Unit.RECORDS: "",
+    Unit.MILLISECONDS: " ms",
+    Unit.PERCENT: " %",
+    Unit.RECORDS_PER_SECOND: "/s",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A figure of a cell that a threshold can be set on.
+
+    Attributes:
+        meaning: What it is, for the reference.
+        read: Return it from a cell's result, or from its document in ``verdict.json``; None where
+            it is unknown.
+        grows: Whether more evidence can only make it larger.
+        in_log: Whether it was found in the log, so that a run that was cut short tells it, too.
+        by_acks: Whether it rests on acks, which with acks=0 are the client's own word.
+        shown: Whether it is measured by the cell's tail readers.
+        none_up_to: Values up to this count as 0.
+    """
+
+    meaning: str
+    unit: Unit
+    read: Callable[[Any], float | None]
+    grows: bool = False
+    in_log: bool = False
+    by_acks: bool = False
+    shown: bool = False
+    none_up_to: float = 0
+
+
+def _field(name: str, inner: str | None = None) -> Callable[[Any], float | None]:
+    def read(cell: Any) -> float | None:
+        outer = getattr(cell, name)
+        value = outer if inner is None or outer is None else getattr(outer, inner)
+        return None if value is None else float(value)
+
+    return read
+
+
+def _share(name: str, of: str) -> Callable[[Any], float | None]:
+    return lambda cell: _percent(getattr(cell, name), getattr(cell, of))
+
+
+def _unavailable_share(cell: Any) -> float | None:
+    away = cell.unavailable
+    return None if away is None else _percent(away.total_ms, away.traffic_ms)
+
+
+def _percent(part: int | None, whole: int | None) -> float | None:
+    """Return a share in percent, to six digits: what is compared is what is shown."""
+    return None if part is None or not whole else float(f"{100 * part / whole:.6g}")
+
+
+def _found(name: str, meaning: str) -> Measure:
+    return Measure(meaning=meaning, unit=Unit.RECORDS, read=_field(name), grows=True, in_log=True)
+
+
+def _counted(name: str, meaning: str) -> Measure:
+    return Measure(meaning=meaning, unit=Unit.RECORDS, read=_field(name))
+
+
+def _share_of(name: str, of: str) -> Measure:
+    meaning = f"`{name}` as a share of the {of} records."
+    return Measure(meaning=meaning, unit=Unit.PERCENT, read=_share(name, of))
+
+
+_PERCENTILES = {"p50": "half", "p90": "90 %", "p99": "99 %", "p999": "99.9 %"}
+
+
+def _latencies(prefix: str, name: str, until: str, **about: bool) -> Iterator[tuple[str, Measure]]:
+    for key, share in {**_PERCENTILES, "longest": "all"}.items():
+        meaning = f"The time within which {share} of the records {until}."
+        read = _field(name, f"{key}_ms")
+        yield (
+            f"{prefix}.{key}",
+            Measure(meaning=meaning, unit=Unit.MILLISECONDS, read=read, **about),
+        )
+
+
+MEASURES: Mapping[str, Measure] = {
+    "lost": _found("lost", "Acknowledged records that are absent from the final log."),
+    "lost.share": _share_of("lost", "acked"),
+    "duplicated": _found("duplicated", "Records that stand in the log more than once."),
+    "duplicated.share": _share_of("duplicated", "sent"),
+    "reordered": _found(
+        "reordered", "Records that stand behind one that their producer sent later."
+    ),
+    "failed": _counted("failed", "Records that certainly were not appended."),
+    "failed.share": _share_of("failed", "sent"),
+    "indeterminate": _counted(
+        "indeterminate", "Records of which the client does not know whether they were appended."
+    ),
+    "indeterminate.share": _share_of("indeterminate", "sent"),
+    "throughput": Measure(
+        meaning="Acknowledged records a second, from the first ack to the last.",
+        unit=Unit.RECORDS_PER_SECOND,
+        read=_field("acks_per_second"),
+        by_acks=True,
+    ),
+    "unavailable.longest": Measure(
+        meaning="The longest time for which a partition was sent records and acknowledged none. "
+        f"Up to {OUTAGE_MIN_MS} ms counts as 0.",
+        unit=Unit.MILLISECONDS,
+        read=_field("unavailable", "longest_ms"),
+        grows=True,
+        by_acks=True,
+        none_up_to=OUTAGE_MIN_MS,
+    ),
+    "unavailable.share": Measure(
+        meaning="All such times of all partitions, as a share of the time that these had traffic.",
+        unit=Unit.PERCENT,
+        read=_unavailable_share,
+        by_acks=True,
+    ),
+    **dict(_latencies("latency", "ack_latency", "were acknowledged", by_acks=True)),
+    **dict(_latencies("shown.latency", "shown_latency", "were shown to a tail reader", shown=True)),
+}
+"""By their keys in ``expect`` of a campaign file. Latencies are of the records that were
+acknowledged, or shown, alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """A threshold on a measure of a cell, and what became of it.
+
+    Attributes:
+        measure: A name in :data:`MEASURES`.
+        operator: One of :data:`OPERATORS`.
+        limit: In ``unit``, as is ``measured``.
+        measured: None where the measure was not measured.
+        met: Whether it is met; None where that cannot be told.
+        reason: Why that cannot be told; empty where it can.
+    """
+
+    measure: str
+    operator: str
+    limit: float
+    unit: Unit
+    measured: float | None
+    met: bool | None
+    reason: str = ""
+
+    @property
+    def bound(self) -> str:
+        """The limit in words: ``<= 10 s``."""
+        return f"{self.operator} {self.unit.words(self.limit)}"
+
+    @property
+    def figure(self) -> str:
+        """What was measured, in words."""
+        if self.measured is None:
+            return "not measured"
+        return self.unit.words(self.measured)
+
+    @property
+    def status(self) -> str:
+        """Whether it is met, in words."""
+        return "undecided" if self.met is None else "met" if self.met else "not met"
+
+    @property
+    def words(self) -> str:
+        """A line: ``threshold unavailable.longest <= 10 s not met: 28.04 s``."""
+        told = f"{self.figure}, {self.reason}" if self.reason else self.figure
+        return f"threshold {self.measure} {self.bound} {self.status}: {told}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """How much is known of a cell.
+
+    Attributes:
+        ended: Whether its run came to its end.
+        complete: Whether nothing is missing that its verdict needs.
+        acks: The ``acks`` of its producers.
+        tail_readers: Whether it has any.
+        shown_min: How many records these must have been shown: of fewer, the latencies of the
+            slowest would be missing.
+    """
+
+    ended: bool
+    complete: bool
+    acks: str
+    tail_readers: bool
+    shown_min: int = 0
+
+
+def judged(planned: Iterable[PlannedThreshold], cell: Any, evidence: Evidence) -> list[Threshold]:
+    """Return the thresholds of a cell with what was measured, those with known names alone.
+
+    Args:
+        cell: The :class:`checkers.verdict.CellResult`.
+    """
+    return [_judged(one, cell, evidence) for one in planned if _is_known(one)]
+
+
+def unknown(planned: Iterable[PlannedThreshold]) -> Iterator[str]:
+    """Yield why a threshold of a manifest cannot be judged."""
+    for one in planned:
+        if not _is_known(one):
+            yield f"expect: {one.measure} {one.operator} is no threshold that can be measured"
+
+
+def _is_known(one: PlannedThreshold) -> bool:
+    return one.measure in MEASURES and one.operator in OPERATORS
+
+
+def _judged(planned: PlannedThreshold, cell: Any, evidence: Evidence) -> Threshold:
+    measure = MEASURES[planned.measure]
+    reason = _why_not_measured(measure, cell, evidence)
+    measured = None if reason else measure.read(cell)
+    met: bool | None = None
+    if measured is None:
+        reason = reason or "the recorded history does not tell it"
+    else:
+        met = OPERATORS[planned.operator](measured, planned.limit)
+        exceeds = measure.grows and not met and planned.operator.startswith("<")
+        if not (evidence.complete or exceeds):
+            met, reason = None, "the evidence of the cell is not complete"
+    return Threshold(
+        measure=planned.measure,
+        operator=planned.operator,
+        limit=planned.limit,
+        unit=measure.unit,
+        measured=measured,
+        met=met,
+        reason=reason,
+    )
+
+
+def _why_not_measured(measure: Measure, cell: Any, evidence: Evidence) -> str:
+    """Return why a measure cannot be known; empty where it can."""
+    if not (evidence.ended or measure.in_log):
+        return "the run did not come to its end"
+    if measure.by_acks and evidence.acks == "0":
+        return "with acks=0 no broker acknowledges a record"
+    if measure.shown and not evidence.tail_readers:
+        return "the cell has no tail reader"
+    if measure.shown and cell.shown_latency and cell.shown_latency.records < evidence.shown_min:
+        return "not every record was shown to each tail reader"
+    return ""
+
+
+def is_consistent(one: Any, cell: Any) -> bool:
+    """Return whether a threshold says what follows from the figures of its cell: both results, or
+    both as ``verdict.json`` has them."""
+    if one.measure not in MEASURES or one.operator not in OPERATORS:
+        return False
+    if one.measured is None:
+        return one.met is None
+    follows = OPERATORS[one.operator](one.measured, one.limit)
+    return one.measured == MEASURES[one.measure].read(cell) and one.met in (follows, None)
