@@ -17,6 +17,7 @@ Examples:
   ackproof run quick --seed 7                   the same faults in the same order once more
   ackproof check results/latest                 the checkers again, on the recorded history
   ackproof compare results/A results/B          what changed, and what of it may be chance
+  ackproof history trend history.jsonl          results from night to night, kept in a small file
   ackproof matrix --systems bundled,kafka:4.1.1 quick                   side by side
   ackproof explain inconclusive                 what a word of a report means
   ackproof export results/latest                a history for Jepsen's own checker
@@ -53,6 +54,7 @@ _COMMANDS = {
     "selftest": ("selftest",),
     "serve": ("serve",),
     "shrink": ("shrink",),
+    "trends": ("history",),
 }
 """By the module of :mod:`harness.commands` that has them."""
 

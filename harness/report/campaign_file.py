@@ -1,5 +1,7 @@
 """The copy of a campaign in its results: for show, since what is judged rests on the manifest."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +17,19 @@ def read(directory: AnyPath) -> Mapping[str, Any]:
     found = _content(directory)
     nameless = {"name": directory.name, "seed": None}
     return nameless if isinstance(found, str) else {**nameless, **found}
+
+
+def digest(directory: AnyPath) -> str | None:
+    """Return the SHA-256 of the resolved campaign without its seed and its system, which differ
+    from night to night; None where it cannot be read."""
+    found = _content(directory)
+    if isinstance(found, str):
+        return None
+    rest = {name: value for name, value in found.items() if name != "seed"}
+    if isinstance(cluster := rest.get("cluster"), Mapping):
+        rest["cluster"] = {name: value for name, value in cluster.items() if name != "system"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def findings(directory: AnyPath) -> tuple[str, ...]:

@@ -73,7 +73,8 @@ def invoke(*arguments: object) -> Result:
 
 def refused(directory: Path) -> Iterator[tuple[str, str]]:
     """Yield what each reader of ``verdict.json`` says of results that it refuses."""
-    for command in (["report"], ["compare", directory]):
+    history = str(directory.parent / "history.jsonl")
+    for command in (["report"], ["compare", directory], ["history", "add", "--to", history]):
         told = invoke(*command, directory)
         assert told.exit_code == ExitStatus.USAGE, (command, told.output)
         assert f"check them anew: ackproof check {directory}" in told.stderr
@@ -83,7 +84,7 @@ def refused(directory: Path) -> Iterator[tuple[str, str]]:
     assert not (directory / report.PAGE).exists()
     assert not (directory / report.JUNIT).exists()
     (entry,) = index.entries(directory.parent)
-    assert (entry.document, entry.square.kind) == (None, "broken")
+    assert (entry.document, entry.occasion.square.kind) == (None, "broken")
     assert '<span class="badge pass">' not in index.render(directory.parent)
     yield "index", entry.trouble
     once = Once(file=directory / "campaign.yaml", system="bundled", seed=1, directory=directory)

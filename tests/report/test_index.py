@@ -1,56 +1,18 @@
 """The index has every campaign, the newest first, whatever became of it."""
 
 import json
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from browser import Eyes
+from made_nights import night, result
 from made_results import cell_result, guarantee
 
-from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
-from ackproof.harness.report import index, verdict
-from ackproof.harness.report.about import About
-
-T0 = 1_942_453_020_000_000_000  # 2031-07-22T02:17:00Z
-DAY = 86_400 * 1_000_000_000
-
-
-def result(outcome: Verdict = Verdict.PASS, *, lost: int | None = 0) -> CampaignResult:
-    held = None if lost is None else not lost
-    broken = lost or 0
-    kept = cell_result("all", outcome, guarantees=[guarantee(held=held, broken=broken)], lost=lost)
-    loose = cell_result(
-        "one",
-        Verdict.NOT_GUARANTEED,
-        guarantees=[guarantee(promised=False)],
-        lost=5,
-        duplicated=2,
-    )
-    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False)
-    return CampaignResult(
-        verdict=outcome, cells=(kept, loose), anomalies={}, findings=(), runs=(run,)
-    )
-
-
-def night(
-    root: Path,
-    name: str,
-    day: int,
-    of: CampaignResult | None = None,
-    campaign: Mapping[str, object] | None = None,
-) -> Path:
-    """Results of a campaign that was run on that day."""
-    directory = root / name
-    directory.mkdir()
-    began = T0 + day * DAY
-    about = About(spans={1: (began, began + 185 * 1_000_000_000)})
-    named = campaign or {"name": "nightly", "seed": day, "cluster": {"system": "bundled"}}
-    verdict.write(directory, verdict.to_document(named, of or result(), about))
-    (directory / "report.html").write_text("a report")
-    return directory
+from ackproof.checkers.verdict import Verdict
+from ackproof.harness.report import index
+from ackproof.harness.report.trends.trend import NIGHTS_SHOWN, trends
 
 
 def test_the_newest_is_first_and_says_all_of_itself(tmp_path: Path) -> None:
@@ -89,7 +51,7 @@ def test_a_campaign_and_each_of_its_cells_have_their_nights(tmp_path: Path) -> N
     night(tmp_path, "b", 2, result(Verdict.FAIL, lost=3))
     alone = replace(result(), verdict=Verdict.NOT_GUARANTEED, cells=result().cells[1:])
     night(tmp_path, "c", 3, alone)
-    (trend,) = index._trends(index.entries(tmp_path))
+    (trend,) = trends(one.occasion for one in index.entries(tmp_path))
     assert "".join(one.letter for one in trend.squares) == "NFP"
     nights = {name: [one.kind for one in squares] for name, squares in trend.cells}
     assert nights == {"all": ["none", "fail", "pass"], "one": ["not-guaranteed"] * 3}
@@ -97,11 +59,11 @@ def test_a_campaign_and_each_of_its_cells_have_their_nights(tmp_path: Path) -> N
 
 
 def test_of_many_nights_the_latest_are_shown_and_all_are_listed(tmp_path: Path) -> None:
-    many = index.NIGHTS_SHOWN + 2
+    many = NIGHTS_SHOWN + 2
     for day in range(many):
         night(tmp_path, f"n{day}", day)
-    (trend,) = index._trends(index.entries(tmp_path))
-    assert (len(trend.squares), trend.left_out) == (index.NIGHTS_SHOWN, 2)
+    (trend,) = trends(one.occasion for one in index.entries(tmp_path))
+    assert (len(trend.squares), trend.left_out) == (NIGHTS_SHOWN, 2)
     assert trend.squares[0].link == f"n{many - 1}/report.html"
     assert index.render(tmp_path).count('<td class="t">') == many
 

@@ -227,8 +227,8 @@ def headline_agrees(result: CampaignResult, found: Outputs) -> None:
     assert found.document.words.startswith(result.verdict.value)
     assert f"one: one, seed 1, date unknown, {len(result.runs)} run" in found.compared
     assert found.document.words in found.compared
-    assert found.document.words in found.entry.square.told
-    assert found.entry.square.kind == banner[1]
+    assert found.document.words in found.entry.occasion.square.told
+    assert found.entry.occasion.square.kind == banner[1]
     promised = [g for cell in result.cells for g in cell.guarantees if g.promised]
     if came.headline == HELD:
         assert all(one.held for one in promised)

@@ -1,0 +1,193 @@
+"""The history file of ``ackproof history``: one night a line, as JSON, from the oldest addition on.
+
+A line that is damaged, or that a later version has written, is kept as it is and takes no part in
+any trend. Each of them is named with its number, so that a missing night is noticed.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ackproof.harness.directory import DamagedResults, NotResults, existing
+from ackproof.harness.report import campaign_file, verdict
+from ackproof.harness.report.trends.night import Night, night_of
+from ackproof.history.aside import whole
+from ackproof.history.document_errors import in_words
+from ackproof.history.printable import printable
+
+_VERSION: int = Night.model_fields["history_version"].default
+
+
+class NotHistory(ValueError):
+    """A path that is no history file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightLine:
+    """One line of the file.
+
+    Attributes:
+        number: Its number, from 1.
+        raw: Its bytes, without the end of the line.
+        night: None where it cannot be read; ``trouble`` says why.
+        damaged: Whether no version of Ackproof can have written it.
+    """
+
+    number: int
+    raw: bytes
+    night: Night | None = None
+    trouble: str = ""
+    damaged: bool = False
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The night's key; that of an unreadable line is its own."""
+        return (self.number,) if self.night is None else self.night.key
+
+
+def night(directory: Path) -> Night:
+    """Return the night of a results directory. Raises NotResults where the directory is none, was
+    never checked, or was changed after the check."""
+    found = existing(directory)
+    try:
+        document = verdict.read_document(found / verdict.FILE)
+    except FileNotFoundError:
+        hint = f"it was never checked: ackproof check {directory}"
+        raise NotResults(f"{directory} has no verdict: {hint}") from None
+    try:
+        return night_of(document, campaign_file.digest(found))
+    except ValueError as error:
+        raise DamagedResults(found, [f"{verdict.FILE}: {in_words(error)}"]) from None
+
+
+def read(file: Path) -> tuple[NightLine, ...]:
+    """Return the lines of a file, of equal nights the last. Raises NotHistory where the path is no
+    file or no line is one of a history, FileNotFoundError, OSError."""
+    if file.exists() and not file.is_file():
+        raise NotHistory(f"{file} is no file")
+    raw = file.read_bytes().split(b"\n")
+    lines = [_line(number, one) for number, one in enumerate(raw, 1) if one.strip()]
+    if lines and all(line.damaged for line in lines):
+        first = lines[0]
+        reason = f"line {first.number}: {first.trouble}"
+        raise NotHistory(f"{file} is no history file, and stays as it is: {reason}")
+    return tuple({line.key: line for line in lines}.values())
+
+
+def nights(lines: Sequence[NightLine]) -> list[Night]:
+    """Return the nights of a file, the oldest first. A night that no run began in has no time: it
+    stays behind all that were in the file before it."""
+    latest = 0.0
+    times = []
+    found = [line.night for line in lines if line.night is not None]
+    for one in found:
+        began_s = one.began_s
+        latest = max(latest, began_s or 0.0)
+        times.append(latest if began_s is None else began_s)
+    order = sorted(range(len(found)), key=times.__getitem__)
+    return [found[at] for at in order]
+
+
+def troubles(file: Path, lines: Sequence[NightLine]) -> Iterator[str]:
+    """Yield what is not shown of a file, one sentence for each line."""
+    for line in lines:
+        if line.trouble:
+            yield f"{file}: line {line.number} is not shown, and is kept: {line.trouble}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """What an addition did. ``dropped``: the number of old nights that went."""
+
+    added: tuple[Night, ...]
+    replaced: tuple[Night, ...]
+    known: tuple[Night, ...]
+    dropped: int
+    lines: tuple[NightLine, ...]
+
+
+def add(file: Path, new: Sequence[Night], keep: int | None = None) -> Addition:
+    """Add nights to a file, which is made where there is none, and keep the newest ``keep`` nights
+    of each campaign. A night that is there stays as it is, unless its results were checked again.
+    Raises NotHistory, OSError."""
+    place = file.resolve()  # a link stays a link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(place.parent):
+        before = read(place) if place.exists() else ()
+        there = {line.key: line for line in before}
+        lines = dict(there)
+        for one in new:
+            known = lines.get(one.key)
+            if known is None or known.night != one:
+                lines[one.key] = NightLine(number=len(lines) + 1, raw=_raw(one), night=one)
+        newest = _newest(tuple(lines.values()), keep)
+        kept = tuple(replace(line, number=number) for number, line in enumerate(newest, 1))
+        text = b"".join(line.raw + b"\n" for line in kept)
+        if not place.exists() or text != place.read_bytes():
+            _write(place, text)
+    last = {one.key: one for one in new}
+    changed = [one for key, one in last.items() if lines[key] is not there.get(key)]
+    return Addition(
+        added=tuple(one for one in changed if one.key not in there),
+        replaced=tuple(one for one in changed if one.key in there),
+        known=tuple(one for one in last.values() if one not in changed),
+        dropped=len(lines) - len(kept),
+        lines=kept,
+    )
+
+
+def _line(number: int, raw: bytes) -> NightLine:
+    try:
+        content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+        version = content.get("history_version") if isinstance(content, dict) else None
+        if isinstance(version, int) and version > _VERSION:
+            later = f"its version is {version}, and this Ackproof knows up to {_VERSION}"
+            return NightLine(number=number, raw=raw, trouble=later)
+        found = Night.model_validate(content)
+    except RecursionError:
+        return NightLine(number=number, raw=raw, trouble="it is nested too deep", damaged=True)
+    except json.JSONDecodeError as error:
+        trouble = f"it is not JSON from column {error.colno} on"
+        return NightLine(number=number, raw=raw, trouble=trouble, damaged=True)
+    except ValueError as error:
+        return NightLine(number=number, raw=raw, trouble=printable(in_words(error)), damaged=True)
+    return NightLine(number=number, raw=raw, night=found)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _raw(one: Night) -> bytes:
+    return json.dumps(one.model_dump(mode="json"), separators=(",", ":")).encode()
+
+
+def _newest(lines: tuple[NightLine, ...], keep: int | None) -> tuple[NightLine, ...]:
+    """Return the lines without the nights that are older than the newest of their campaign."""
+    if keep is None:
+        return lines
+    campaigns: dict[str | None, list[Night]] = {}
+    for one in nights(lines):
+        campaigns.setdefault(one.campaign, []).append(one)
+    old = {one.key for of in campaigns.values() for one in of[:-keep]}
+    return tuple(line for line in lines if line.key not in old)
+
+
+def _write(file: Path, content: bytes) -> None:
+    with whole(file) as written:
+        written.write(content)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Wait until no other ``add`` works in this directory."""
+    there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(there, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(there)

@@ -1,0 +1,143 @@
+"""A campaign from night to night, as pages show it: squares of verdicts, and charts of figures."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ackproof.checkers.verdict import WORST_FIRST, Verdict
+from ackproof.harness.report.rows import UNKNOWN, number
+from ackproof.harness.report.trends.charts import Chart, Point, charts
+from ackproof.harness.report.trends.night import CellFigures, Night, date_of
+
+NIGHTS_SHOWN = 30
+"""Of each campaign, the latest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Square:
+    """A night of a campaign or a cell.
+
+    Attributes:
+        kind: A verdict, ``broken`` or ``none``.
+        letter: The kind in short.
+        told: The kind in words.
+        link: The page that the square leads to; empty for none.
+    """
+
+    kind: str
+    letter: str
+    told: str
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """One result in a trend.
+
+    Attributes:
+        campaign: The campaign's name, or the best guess at it.
+        date: When it began.
+        night: None where there is no verdict that can be believed; ``trouble`` says why.
+        link: The page of the report; empty for none.
+    """
+
+    campaign: str
+    date: str
+    night: Night | None
+    trouble: str = ""
+    link: str = ""
+
+    @property
+    def square(self) -> Square:
+        """The whole result as a square."""
+        if self.night is None:
+            told = f"{self.date}: {self.trouble}"
+            return Square(kind="broken", letter="?", told=told, link=self.link)
+        told = f"{self.date}, seed {self.night.seed}: {self.night.words}"
+        return _square(self.night.kind, told, self.link)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A campaign from night to night. Squares begin with the newest night, as pages need them.
+
+    Attributes:
+        left_out: The number of earlier nights that are not shown.
+        cells: The squares of each cell by its name.
+    """
+
+    campaign: str
+    left_out: int
+    squares: tuple[Square, ...]
+    cells: tuple[tuple[str, tuple[Square, ...]], ...]
+    charts: tuple[Chart, ...]
+
+
+def occasion(night: Night) -> Occasion:
+    """Return a night of the history file as part of a trend."""
+    return Occasion(campaign=night.campaign or UNKNOWN, date=date_of(night.began_s), night=night)
+
+
+def by_campaign(occasions: Iterable[Occasion]) -> Mapping[str, Sequence[Occasion]]:
+    """Return the occasions of each campaign, in the given order."""
+    campaigns: dict[str, list[Occasion]] = {}
+    for one in occasions:
+        campaigns.setdefault(one.campaign, []).append(one)
+    return campaigns
+
+
+def trends(newest_first: Iterable[Occasion], shown: int = NIGHTS_SHOWN) -> Iterator[Trend]:
+    """Yield the trend of each campaign, over its latest nights."""
+    for campaign, of in by_campaign(newest_first).items():
+        latest = of[:shown]
+        by_night = [_by_cell(one.night) for one in latest]
+        names = dict.fromkeys(name for cells in by_night for name in cells)
+        yield Trend(
+            campaign=campaign,
+            left_out=len(of) - len(latest),
+            squares=tuple(one.square for one in latest),
+            cells=tuple(
+                (name, tuple(_of_cell(*one, name) for one in zip(latest, by_night, strict=True)))
+                for name in sorted(names)
+            ),
+            charts=charts([_point(one) for one in reversed(latest)]),
+        )
+
+
+def sum_in_words(values: Iterable[int | None]) -> str:
+    """Return the sum of the known values, with a + where some are unknown; empty for no value."""
+    counted = list(values)
+    known = [value for value in counted if value is not None]
+    if not known:
+        return UNKNOWN if counted else ""
+    return number(sum(known)) + ("+" if len(known) < len(counted) else "")
+
+
+def _point(one: Occasion) -> Point:
+    night = one.night
+    return Point(
+        date=one.date,
+        system=(night and night.system) or "",
+        total=None if night is None else night.total,
+        missing=one.trouble,
+    )
+
+
+def _by_cell(night: Night | None) -> Mapping[str, list[CellFigures]]:
+    """Return the cells of a night by name; several of a name are rounds of one cell."""
+    cells: dict[str, list[CellFigures]] = {}
+    for cell in () if night is None else night.cells:
+        cells.setdefault(cell.cell, []).append(cell)
+    return cells
+
+
+def _of_cell(one: Occasion, cells: Mapping[str, Sequence[CellFigures]], name: str) -> Square:
+    rounds = cells.get(name)
+    if not rounds:
+        return Square(kind="none", letter="", told=f"{one.date}: not there")
+    worst = min((cell.kind for cell in rounds), key=WORST_FIRST.index)
+    lost = sum_in_words(cell.lost for cell in rounds)
+    return _square(worst, f"{one.date}: {worst.value}, {lost} lost")
+
+
+def _square(kind: Verdict, told: str, link: str = "") -> Square:
+    return Square(kind=kind.value, letter=kind.value[0].upper(), told=told, link=link)
