@@ -44,6 +44,8 @@ COPY harness ackproof/harness
 COPY history ackproof/history
 COPY infra ackproof/infra
 COPY nemesis ackproof/nemesis
+COPY plugins ackproof/plugins
+COPY testing ackproof/testing
 COPY workloads ackproof/workloads
 RUN /opt/ackproof/bin/pip install --no-deps --no-build-isolation --disable-pip-version-check . \
  && /opt/ackproof/bin/python -m compileall -q /opt/ackproof/lib \

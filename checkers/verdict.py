@@ -352,12 +352,11 @@ class CampaignResult:
             not-guaranteed never makes it worse.
         anomalies: Rows of ``anomalies.parquet`` by name, every known name present. Whether all that
             might have them was looked at, the guarantees tell.
-        findings: What else a reader must know (a fault that did not bite, a recovery that did not
-            come, a checker that failed), one sentence each.
-        baseline: Whether the campaign says that it breaks nothing, and did not: it shows nothing
-            about faults.
+        findings: What else a reader must know, one sentence each: a fault did not bite, say.
+        baseline: Whether it says that it breaks nothing, and did not: faults were not tried.
         skipped: What the campaign would have broken besides and the place refuses, and why: of
             that the verdict says nothing.
+        plugins: The plug-ins whose objects its runs used, each with its version.
         runs: Those of the manifest, in its order.
         consumption: Of the consumers, where there are any.
         causes: Why records were lost, duplicated or vanished and why replicas differ, the most
@@ -371,6 +370,7 @@ class CampaignResult:
     findings: tuple[str, ...]
     baseline: bool = False
     skipped: tuple[str, ...] = ()
+    plugins: Mapping[str, str] = field(default_factory=dict)
     runs: tuple[RunResult, ...] = ()
     consumption: Consumption = Consumption()
     causes: tuple[Cause, ...] = ()

@@ -167,6 +167,7 @@ class PlannedRun(_Planned):
         external: Whether the cluster was there before. Then nobody watches its servers' processes,
             and what clients are not told (leader epochs, say) is not in the history.
         skipped: What the campaign would have broken besides and the place refuses, and why.
+        plugins: The plug-ins whose objects it uses, each with its version.
     """
 
     number: int
@@ -183,6 +184,7 @@ class PlannedRun(_Planned):
     replicas: bool = False
     external: bool = False
     skipped: tuple[str, ...] = ()
+    plugins: Mapping[str, str] = {}
     writers: tuple[PlannedWriter, ...]
 
     @model_validator(mode="after")

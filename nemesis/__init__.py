@@ -1,6 +1,7 @@
 """Faults: how a cluster is broken on purpose, with proof.
 
-``FAULTS`` is the catalogue: a room for each family, one line here per fault. What all families
+``FAULTS`` is the catalogue: a room for each family, one line here per fault, and the faults of
+plug-ins (``registration``) under the entry-point group ``ackproof.faults``. What all families
 share is what a fault is (``interface``), and how it is aimed (``targets``), carried out
 (``execution``) and proven (``proofs``).
 """
@@ -16,8 +17,10 @@ from ackproof.nemesis.network.links import FLAP, LOSSY, NARROW, RESET, SLOW
 from ackproof.nemesis.process.clients import CRASH_CLIENT, PAUSE_CLIENT
 from ackproof.nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 from ackproof.nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
+from ackproof.nemesis.registration import as_fault
 from ackproof.nemesis.storage.faults import STORAGE
 from ackproof.nemesis.zookeeper.sessions import SESSIONS
+from ackproof.plugins import Table
 
 _FAMILIES: tuple[Fault, ...] = (
     *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, STARVE_CPU, STARVE_MEMORY),
@@ -33,4 +36,6 @@ _FAMILIES: tuple[Fault, ...] = (
     *LIVE_TOPICS,
 )
 
-FAULTS: dict[str, Fault] = {fault.name: fault for fault in _FAMILIES}
+FAULTS: Table[Fault] = Table(
+    "ackproof.faults", "fault", {fault.name: fault for fault in _FAMILIES}, as_fault
+)

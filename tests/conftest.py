@@ -14,6 +14,11 @@ from hypothesis import HealthCheck, settings
 from kafka_cluster import logs_of_those_that_run
 from zookeeper import end_shared_zookeeper
 
+from ackproof import plugins
+
+# What is installed beside the project is not what is tested; subprocesses inherit it.
+os.environ.setdefault(plugins.SWITCH, "off")
+
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", patient, derandomize=True)
 settings.register_profile("random", patient, derandomize=False)

@@ -17,6 +17,8 @@ ROOMS = (
     "workloads",
     "checkers",
     "harness",
+    "plugins",
+    "testing",
     "simulation",
     "protocol",
 )

@@ -75,6 +75,7 @@ def campaign_result(
         findings=tuple(map(printable, (*gaps, *findings, *_findings(runs, totals)))),
         baseline=bool(runs) and all(run.baseline for run in runs),
         skipped=tuple(dict.fromkeys(one for run in runs for one in run.planned.skipped)),
+        plugins={name: version for run in runs for name, version in run.planned.plugins.items()},
         runs=tuple(_runs(runs)),
         consumption=consumption(runs, totals),
         causes=tuple(in_order(c for one in totals.partitions.values() for c in one.causes)),

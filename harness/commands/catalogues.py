@@ -36,8 +36,14 @@ def faults(names: tuple[str, ...]) -> None:
     """
     if not names:
         console().print(fault_catalogue())
+        for one in nemesis.FAULTS.registrations:
+            if one.problem is not None:
+                click.echo(str(one), err=True)
         return
     stories = catalogue()
+    for name in names:
+        if (reason := nemesis.FAULTS.refusal(name)) is not None:
+            raise click.BadParameter(reason, param_hint="NAME")
     for name in _known(names, "fault", (*nemesis.FAULTS, *stories)):
         if name in nemesis.FAULTS:
             console().print(fault_entry(nemesis.FAULTS[name]))
@@ -92,7 +98,9 @@ def _known(names: tuple[str, ...], kind: str, known: Collection[str]) -> tuple[s
 def fault_entry(fault: Fault) -> Group:
     """Return a fault with its needs, its parameters and examples; it wraps at any width."""
     needs = ", ".join(sorted(fault.needs)) or "nothing of the backend"
-    facts = [("aimed at", fault.aim.value), ("needs", needs)]
+    plugin = nemesis.FAULTS.plugin(fault.name)
+    facts = [] if plugin is None else [("plug-in", str(plugin))]
+    facts += [("aimed at", fault.aim.value), ("needs", needs)]
     facts += [(place, str(offers.offer(fault, place))) for place in offers.PLACES]
     facts.extend(_parameters(fault))
     facts.extend(("for example", text) for text in _examples(fault))

@@ -22,6 +22,8 @@ from ackproof.infra.local.enter import can_enter, obstacles, undoable, unlimited
 from ackproof.infra.nodes import OF_LINKS, Obstacles, lacking
 from ackproof.infra.scarcity import Scarce
 from ackproof.infra.ssh import libraries
+from ackproof.nemesis import FAULTS
+from ackproof.plugins import misplaced
 
 _GIB = 1024**3
 _MEMORY_MIN_GIB = 3.0
@@ -83,6 +85,7 @@ def findings(directory: Path) -> Iterator[Finding]:
         _clients,
         _docker,
         _ssh,
+        _plugins,
     ):
         yield look()
 
@@ -223,4 +226,19 @@ def _ssh() -> Finding:
         obstacle=libraries.unavailable(),
         seen=("hosts come with --inventory FILE", "not usable"),
         cost="the backend ssh: nodes on other hosts",
+    )
+
+
+def _plugins() -> Finding:
+    found = FAULTS.registrations
+    usable = [f"{one.kind} {one.name} ({one.plugin})" for one in found if one.problem is None]
+    broken = [str(one) for one in found if one.problem is not None]
+    wrong = [*broken, *misplaced([FAULTS.group])]
+    return Finding(
+        what="plug-ins",
+        works=not wrong,
+        seen="\n".join(usable) or "none",
+        cost="what these plug-ins register",
+        remedy="\n".join(wrong),
+        needed=False,
     )

@@ -45,7 +45,8 @@ def explain(word: str) -> None:
     measure that a campaign sets thresholds on."""
     meanings = list(_meanings(word))
     if not meanings:
-        raise click.BadParameter(unknown("word", word, _known()), param_hint="WORD")
+        reason = FAULTS.refusal(word) or unknown("word", word, _known())
+        raise click.BadParameter(reason, param_hint="WORD")
     for meaning in meanings:
         meaning()
 

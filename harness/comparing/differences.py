@@ -12,6 +12,7 @@ from ackproof.harness.comparing.measures import Measure, measures
 from ackproof.harness.comparing.sides import Key, Side
 from ackproof.harness.directory import CAMPAIGN_FILE
 from ackproof.harness.report import chance
+from ackproof.harness.report.document import VerdictDocument
 from ackproof.infra import documents
 
 SETTINGS_TOLD = 12
@@ -235,8 +236,14 @@ def _unlike(a: Side, b: Side) -> Iterator[str]:
         now = getattr(other.versions, name)
         if was != now:
             yield f"{name}: {was or 'unknown'} and {now or 'unknown'}"
+    if one.plugins != other.plugins:
+        yield f"plug-ins: {_plugins(one)} and {_plugins(other)}"
     if one.machine != other.machine:
         yield f"machine: {_machine(a)} and {_machine(b)}"
+
+
+def _plugins(document: VerdictDocument) -> str:
+    return ", ".join(f"{name} {version}" for name, version in document.plugins.items()) or "none"
 
 
 def _machine(side: Side) -> str:

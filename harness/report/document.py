@@ -259,6 +259,8 @@ class VerdictDocument(Part):
     skipped: tuple[str, ...] = ()
     """What the campaign would have broken besides and the place refused, and why
     (`--skip-refused`): of that the verdict says nothing."""
+    plugins: dict[str, str] = {}
+    """The plug-ins whose faults it used, each with its version."""
     runs: tuple[RunDocument, ...] = ()
     """The runs that were begun."""
     faults: tuple[FaultDocument, ...] = ()

@@ -95,6 +95,7 @@ def _suite(
         "baseline": str(result.baseline).lower(),
         **({"skipped": "; ".join(result.skipped)} if result.skipped else {}),
         **versions,
+        **{f"plug-in {name}": version for name, version in result.plugins.items()},
     }
     for key, value in properties.items():
         suite.add_property(key, _legal(value))

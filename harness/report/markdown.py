@@ -49,6 +49,8 @@ def _lines(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> I
     yield from _section("Why these verdicts", reasons, REASONS_MAX)
     yield from _section("Findings", map(_text, result.findings), FINDINGS_MAX)
     yield from _section("Skipped faults", map(_text, result.skipped), FINDINGS_MAX)
+    plugins = (_text(f"{name} {version}") for name, version in result.plugins.items())
+    yield from _section("Plug-ins", plugins, FINDINGS_MAX)
 
 
 def _table(cells: Sequence[CellRow]) -> Iterator[str]:

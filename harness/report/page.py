@@ -140,11 +140,11 @@ def render(
         lost_listed=sum(len(window.rows) for window in windows),
         lost_total=lost_total,
         command=made.command,
-        **_made(made),
+        **_made(made, result),
     )
 
 
-def _made(about: About) -> dict[str, Any]:
+def _made(about: About, result: CampaignResult) -> dict[str, Any]:
     """When, how long, with what and on what, in words; nothing is left out for being unknown."""
     took_s, machine = about.duration_s, about.environment.machine
     versions = about.environment.versions.model_dump()
@@ -153,6 +153,7 @@ def _made(about: About) -> dict[str, Any]:
         "took": UNKNOWN if took_s is None else lasted(took_s),
         "made_with": {
             **{name: version or UNKNOWN for name, version in versions.items()},
+            **{f"plug-in {name}": version for name, version in result.plugins.items()},
             "machine": UNKNOWN
             if machine is None
             else f"{machine.cores} cores, {machine.memory_mb:,} MB, {machine.architecture}",

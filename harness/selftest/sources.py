@@ -20,7 +20,10 @@ SIMULATION = "simulation"
 """A development tool: in the sources, and not in the wheel."""
 
 _PACKAGE = "ackproof"
-_ROOMS = ("broker", "history", "infra", "nemesis", "workloads", "checkers", "harness")
+_ROOMS = (
+    *("broker", "history", "infra", "nemesis", "workloads", "checkers", "harness"),
+    *("plugins", "testing"),
+)
 _BESIDE = ("pyproject.toml", "constraints.txt")
 """What the image of the backend docker is made of besides."""
 

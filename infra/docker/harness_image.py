@@ -21,7 +21,8 @@ _FILES = (
     *("ackproof/__init__.py", "ackproof/py.typed"),
 )
 _ROOMS = (
-    *("broker", "campaigns", "checkers", "harness", "history", "infra", "nemesis", "workloads"),
+    *("broker", "campaigns", "checkers", "harness", "history", "infra", "nemesis", "plugins"),
+    *("testing", "workloads"),
 )
 
 

@@ -61,7 +61,7 @@ def prove(
     seen: list[Observation] = []
 
     def something_seen() -> bool:
-        return not by_itself or bool(seen[0].seen)
+        return not by_itself or bool(seen and seen[0].seen)
 
     def enough() -> bool:
         meanwhile()

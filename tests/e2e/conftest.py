@@ -34,7 +34,10 @@ faults:
 """
 
 COMMAND = (sys.executable, "-P", "-m", "ackproof.harness")
-ROOMS = ("broker", "checkers", "harness", "history", "infra", "nemesis", "workloads")
+ROOMS = (
+    *("broker", "checkers", "harness", "history", "infra", "nemesis", "plugins", "testing"),
+    "workloads",
+)
 NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 NO_ROOMS = {"results", "tests", "docs"}
 """Of the project itself: a room may have a room of that name."""

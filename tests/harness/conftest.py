@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from memory_cluster import Memory, memory_cluster
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan.runs import runs_of
@@ -15,6 +14,7 @@ from ackproof.harness.campaign.validation import load
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.nemesis.execution.ledger import Ledger
+from ackproof.testing.memory.cluster import Memory, memory_cluster
 from ackproof.workloads import WORKLOADS
 
 CAMPAIGN = """

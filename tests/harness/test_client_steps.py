@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 import pytest
-from memory_cluster import MemoryNode, MemoryProcess
 from patience import PATIENCE_S
 
 from ackproof.harness.campaign.model.cells import expand
@@ -29,6 +28,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import HealFailed
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Target
+from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
 from ackproof.workloads.interface import CATCH_UP_S, Role
 
 GROUPS = [

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_cluster import Memory
 from mock_cluster import MockCluster
 
 from ackproof.harness.campaign.model.failover import TOPIC
@@ -23,6 +22,7 @@ from ackproof.harness.running.steps.catalogue import STEPS
 from ackproof.history import reader
 from ackproof.history.manifest import PlannedFailover
 from ackproof.infra.interface import ProcessState
+from ackproof.testing.memory.cluster import Memory
 
 
 def planned(campaign_file, seed: int = 1, **changes: object) -> list[tuple[PlannedFailover, ...]]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from jumping_clock import JumpingClock
-from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 from patience import PATIENCE_S
 
 from ackproof.checkers.evidence.fault_proofs import not_settled
@@ -33,6 +32,9 @@ from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.targets.bounds import Count
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import resolve
+from ackproof.testing.memory.cluster import Memory
+from ackproof.testing.memory.nodes import MemoryProcess
+from ackproof.testing.memory.servers import MemoryBackend, MemoryServer
 
 
 def deadline(run: Run, seconds: float = 1000.0) -> Deadline:

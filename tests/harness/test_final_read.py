@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 import pytest
-from memory_cluster import MemoryNode, MemoryProcess
 
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.steps import closing
 from ackproof.history import reader
 from ackproof.infra.interface import Command, ProcessState
+from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
 
 LIMIT_S = 60.0
 

@@ -5,7 +5,6 @@ import dataclasses
 from typing import Any
 
 import pytest
-from memory_cluster import Memory
 
 from ackproof.harness.campaign.plan.faults import ScheduledFault
 from ackproof.harness.running import joining
@@ -15,6 +14,7 @@ from ackproof.harness.running.steps import closing, striking
 from ackproof.harness.running.steps import nemesis as steps
 from ackproof.history import reader, storage
 from ackproof.nemesis import FAULTS
+from ackproof.testing.memory.cluster import Memory
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pytest
-from memory_cluster import Memory, MemoryProcess
 
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
@@ -19,6 +18,8 @@ from ackproof.infra.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Plan, Target
+from ackproof.testing.memory.cluster import Memory
+from ackproof.testing.memory.nodes import MemoryProcess
 from ackproof.workloads.interface import Client, Role
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
-from memory_cluster import MemoryNode, MemoryProcess
 
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
@@ -16,6 +15,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import StopClient
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Plan, Target
+from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
 from ackproof.workloads.interface import Client, Role
 
 AT_WORK = {"sent": 9, "acked": 5, "failed": 1, "indeterminate": 0, "time": 1}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 import pytest
-from memory_cluster import Memory, MemoryNode, MemoryProcess, MemorySystem
 from patience import PATIENCE_S
 
 from ackproof.harness.running import clients, servers
@@ -25,6 +24,8 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import Crash, Kill
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Plan, Target
+from ackproof.testing.memory.cluster import Memory, MemorySystem
+from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
 from ackproof.workloads.interface import Client, Role
 
 

@@ -1,11 +1,12 @@
 """Brokers that join a system have ids of their own, and leave nothing when they cannot be made."""
 
 import pytest
-from memory_cluster import MemoryBackend, MemoryServer, memory_cluster
 
 from ackproof.infra.added import NobodyJoins
 from ackproof.infra.interface import InfraError
 from ackproof.infra.systems.added import AddedBrokers, name_of
+from ackproof.testing.memory.cluster import memory_cluster
+from ackproof.testing.memory.servers import MemoryBackend, MemoryServer
 
 
 def added(backend: MemoryBackend, *, broken: bool = False) -> AddedBrokers:

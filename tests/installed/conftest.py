@@ -10,7 +10,7 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 DECOYS = (
     *("ackproof", "broker", "campaigns", "checkers", "harness", "history", "infra", "nemesis"),
-    "workloads",
+    *("plugins", "testing", "workloads"),
 )
 _BUILD = "from setuptools import build_meta; print(build_meta.build_wheel({!r}))"
 

@@ -1,8 +1,9 @@
 from pathlib import Path
 
 import pytest
-from memory_cluster import Memory, memory_cluster
-from struck import Nemesis
+
+from ackproof.testing.memory.cluster import Memory, memory_cluster
+from ackproof.testing.nemesis import Nemesis
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from contextlib import suppress
 
 import pytest
-from memory_cluster import Memory, MemoryServer, memory_cluster
-from struck import Nemesis
 
 from ackproof.infra.admin import OrderRefused
 from ackproof.infra.interface import InfraError, ProcessState, Server
@@ -13,6 +11,9 @@ from ackproof.nemesis.execution.executor import HealFailed
 from ackproof.nemesis.interface import Unplannable
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
+from ackproof.testing.memory.cluster import Memory, memory_cluster
+from ackproof.testing.memory.servers import MemoryServer
+from ackproof.testing.nemesis import Nemesis
 
 ORDERS_0 = "partition(orders, 0)"
 

@@ -1,8 +1,6 @@
 """An administrator's orders: proven when they were carried out, and not when they were not."""
 
 import pytest
-from memory_cluster import Memory, memory_cluster
-from struck import Nemesis
 
 from ackproof.infra.admin import NoAnswer, OrderRefused
 from ackproof.infra.interface import ProcessState
@@ -14,6 +12,8 @@ from ackproof.nemesis.execution.executor import HealFailed
 from ackproof.nemesis.interface import Unplannable
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
+from ackproof.testing.memory.cluster import Memory, memory_cluster
+from ackproof.testing.nemesis import Nemesis
 
 TAKEN_BACK = [
     ("reassign", "partition(orders, 0)", {}),

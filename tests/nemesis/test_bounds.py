@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_cluster import memory_cluster
 
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets.bounds import Count, most
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
+from ackproof.testing.memory.cluster import memory_cluster
 
 TERMS = (
     *("leader(orders, 0)", "leader(orders, any)", "follower(orders, 1)", "follower(orders, any)"),

@@ -1,12 +1,12 @@
 """A client of the workload that crashes: whose end it is, and that it is proven."""
 
 import pytest
-from memory_cluster import Memory
-from struck import Nemesis
 
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets.expressions import parse, problems
+from ackproof.testing.memory.cluster import Memory
+from ackproof.testing.nemesis import Nemesis
 
 
 def ended(memory: Memory) -> list[str]:

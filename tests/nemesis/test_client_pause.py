@@ -1,14 +1,14 @@
 """A client of the workload that is paused, and goes on as if nothing had been."""
 
 import pytest
-from memory_cluster import MemoryNode
-from struck import Nemesis
 
 from ackproof.harness.campaign.clients.producers import message_timeout_ms
 from ackproof.history.cell import Cell
 from ackproof.infra.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.process.clients import OUTLASTED_MS
+from ackproof.testing.memory.nodes import MemoryNode
+from ackproof.testing.nemesis import Nemesis
 from ackproof.workloads.configuration import CONSUMER_DEFAULTS
 
 FIRST, SECOND = "producer-orders", "producer-payments"

@@ -3,10 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from memory_clocks import BETWEEN_MS, MemoryClock
-from memory_cluster import Once
 from pydantic import ValidationError
-from struck import Nemesis
 
 from ackproof.infra.interface import Capability, InfraError
 from ackproof.nemesis import FAULTS
@@ -15,6 +12,9 @@ from ackproof.nemesis.clock.faults import CLOCKS
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Look, Proof
 from ackproof.nemesis.proofs.proving import prove
+from ackproof.testing.memory.clocks import BETWEEN_MS, MemoryClock
+from ackproof.testing.memory.cluster import Once
+from ackproof.testing.nemesis import Nemesis
 
 
 def clock(nemesis: Nemesis, number: int = 1) -> MemoryClock:

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_cluster import memory_cluster
-from struck import Nemesis
 
 from ackproof.infra.interface import ProcessState
 from ackproof.nemesis import FAULTS
@@ -17,6 +15,8 @@ from ackproof.nemesis.targets.bounds import Count, most
 from ackproof.nemesis.targets.expressions import parse, problems
 from ackproof.nemesis.targets.placement import planned_view
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve, resolve_planned
+from ackproof.testing.memory.cluster import memory_cluster
+from ackproof.testing.nemesis import Nemesis
 
 
 def members(brokers: int = 4, keepers: int = 3) -> Members:

@@ -8,14 +8,16 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from memory_cluster import Memory, MemoryBackend, MemoryProcess
 from patience import PATIENCE_S
-from struck import Nemesis
 
 from ackproof.infra.interface import InfraError, Node, ProcessState
 from ackproof.infra.waiting import wait_until
 from ackproof.nemesis.execution.executor import GateClosed, HealFailed
 from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.testing.memory.cluster import Memory
+from ackproof.testing.memory.nodes import MemoryProcess
+from ackproof.testing.memory.servers import MemoryBackend
+from ackproof.testing.nemesis import Nemesis
 
 
 def counted(memory: Memory, verb: str) -> dict[tuple[str, str], int]:

@@ -4,8 +4,6 @@ import random
 from pathlib import Path
 
 import pytest
-from memory_cluster import Memory, MemoryNode, MemoryServer, memory_cluster
-from struck import Nemesis
 
 from ackproof.infra.interface import ProcessState
 from ackproof.nemesis import FAULTS
@@ -17,6 +15,11 @@ from ackproof.nemesis.process.clients import CLIENTS
 from ackproof.nemesis.proofs.proving import expiry_ms
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import resolve
+from ackproof.testing.faults import check_fault
+from ackproof.testing.memory.cluster import Memory, memory_cluster
+from ackproof.testing.memory.nodes import MemoryNode
+from ackproof.testing.memory.servers import MemoryServer
+from ackproof.testing.nemesis import Nemesis
 
 CASES = [
     ("kill", "leader(orders, 0)"),
@@ -52,34 +55,8 @@ def servers(memory: Memory) -> list[MemoryServer]:
 
 
 @pytest.mark.parametrize(("name", "expression"), CASES)
-@pytest.mark.parametrize("hold_ms", [None, 0])
-def test_it_bites_and_heals(
-    nemesis: Nemesis, name: str, expression: str, hold_ms: int | None
-) -> None:
-    nemesis.through(name, expression, hold_ms=hold_ms)
-    assert not nemesis.memory.backend.links_cut
-
-
-@pytest.mark.parametrize(("name", "expression"), CASES)
-def test_healing_is_idempotent_and_needs_no_injection(
-    nemesis: Nemesis, name: str, expression: str
-) -> None:
-    entry = nemesis.aim(name, expression)
-    for _ in range(2):
-        nemesis.executor.heal(entry)
-        assert nemesis.healed(entry).proven
-    assert all(server.starts == 0 for server in servers(nemesis.memory))
-
-
-@pytest.mark.parametrize(("name", "expression"), CASES)
-@pytest.mark.parametrize("hold_ms", [None, 0])
-def test_what_did_not_bite_is_not_proven(
-    nemesis: Nemesis, name: str, expression: str, hold_ms: int | None
-) -> None:
-    nemesis.memory.deafen()
-    proof = nemesis.bitten(nemesis.strike(name, expression, hold_ms=hold_ms))
-    assert not proof.proven
-    assert "missing" in proof.observations
+def test_built_in_fault_passes_the_conformance_kit(name: str, expression: str) -> None:
+    check_fault(FAULTS[name], expression)
 
 
 def test_a_proof_says_what_it_rests_on(nemesis: Nemesis) -> None:

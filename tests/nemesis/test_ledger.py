@@ -2,7 +2,8 @@ import json
 from pathlib import Path
 
 import pytest
-from struck import Nemesis
+
+from ackproof.testing.nemesis import Nemesis
 
 
 def test_open_until_closed_newest_first(nemesis: Nemesis) -> None:

@@ -5,9 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from memory_cluster import Memory, memory_cluster
 from pydantic import ValidationError
-from struck import Nemesis
 
 from ackproof.infra.impairments import Impairment
 from ackproof.nemesis import FAULTS
@@ -19,6 +17,8 @@ from ackproof.nemesis.network.measurements import plausible, tries_needed
 from ackproof.nemesis.rhythm import Rhythm
 from ackproof.nemesis.targets.expressions import parse, problems
 from ackproof.nemesis.targets.resolution import resolve
+from ackproof.testing.memory.cluster import Memory, memory_cluster
+from ackproof.testing.nemesis import Nemesis
 
 LINK_FAULTS = ("flap", "lossy", "narrow", "reset", "slow")
 BOTH_WAYS = "leader(orders, 0) <-> partition(orders, 0) - leader(orders, 0)"

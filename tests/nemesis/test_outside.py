@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import pytest
-from memory_cluster import MemoryServer
-from struck import Nemesis
 
 from ackproof.infra.interface import ProcessState
+from ackproof.testing.memory.servers import MemoryServer
+from ackproof.testing.nemesis import Nemesis
 
 
 @dataclass

@@ -4,8 +4,6 @@ so, and not when it was not."""
 import signal
 
 import pytest
-from memory_cluster import MemoryServer
-from struck import Nemesis
 
 from ackproof.infra.interface import ProcessState
 from ackproof.nemesis import FAULTS
@@ -13,6 +11,8 @@ from ackproof.nemesis.execution.executor import GateClosed
 from ackproof.nemesis.interface import Members, Target, Unplannable
 from ackproof.nemesis.proofs.proving import expiry_ms
 from ackproof.nemesis.targets.expressions import parse, problems
+from ackproof.testing.memory.servers import MemoryServer
+from ackproof.testing.nemesis import Nemesis
 
 CASES = [
     ("terminate", "leader(orders, 0)", {}),

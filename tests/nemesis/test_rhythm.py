@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from memory_cluster import Memory, MemoryBackend
 from patience import PATIENCE_S
-from struck import Nemesis
 
 from ackproof.infra.interface import InfraError, Node
 from ackproof.infra.waiting import wait_until
 from ackproof.nemesis.execution.executor import GateClosed, HealFailed
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.rhythm import Rhythm
+from ackproof.testing.memory.cluster import Memory
+from ackproof.testing.memory.servers import MemoryBackend
+from ackproof.testing.nemesis import Nemesis
 
 QUICK = Rhythm(seed=1, on_ms=(1, 3), off_ms=(1, 3))
 LINK = "broker-1 -> broker-2"

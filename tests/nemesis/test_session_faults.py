@@ -4,13 +4,13 @@ was not."""
 from pathlib import Path
 
 import pytest
-from memory_cluster import memory_cluster
-from struck import Nemesis
 
 from ackproof.infra.interface import ProcessState, ViewUnavailable
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members, Target, Unplannable
 from ackproof.nemesis.targets.expressions import parse, problems
+from ackproof.testing.memory.cluster import memory_cluster
+from ackproof.testing.nemesis import Nemesis
 
 MEMBERS = Members(brokers=("broker-1",), zookeepers=("zookeeper-1",))
 NAMES = ("expire-session", "conflicted-node")

@@ -1,11 +1,11 @@
 """Servers with too little of something: what the kernel counts proves it, and that it is over."""
 
 import pytest
-from memory_cluster import MemoryServer
-from struck import Nemesis
 
 from ackproof.infra.interface import ProcessState
 from ackproof.infra.scarcity import Scarce
+from ackproof.testing.memory.servers import MemoryServer
+from ackproof.testing.nemesis import Nemesis
 
 FAULTS = ["starve-cpu", "starve-memory"]
 TARGETS = ["leader(orders, 0)", "all", "zookeeper"]

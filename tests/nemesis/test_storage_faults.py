@@ -1,9 +1,6 @@
 """Faults on disks and on the files of logs, on the cluster in memory."""
 
 import pytest
-from memory_cluster import Memory
-from memory_disks import MemoryDisk
-from struck import Nemesis
 
 from ackproof.infra.interface import InfraError, ProcessState
 from ackproof.nemesis import FAULTS
@@ -11,6 +8,9 @@ from ackproof.nemesis.effects import Kill
 from ackproof.nemesis.interface import Effect, Unplannable
 from ackproof.nemesis.storage.effects import LosePower
 from ackproof.nemesis.storage.faults import STORAGE
+from ackproof.testing.memory.cluster import Memory
+from ackproof.testing.memory.disks import MemoryDisk
+from ackproof.testing.nemesis import Nemesis
 
 FOR_GOOD = [
     ("bit-flip", {}),

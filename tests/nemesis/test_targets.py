@@ -1,13 +1,13 @@
 from dataclasses import replace
 
 import pytest
-from memory_cluster import Memory, memory_cluster
 
 from ackproof.infra.interface import ProcessState, ViewUnavailable
 from ackproof.nemesis.interface import Aim, Members
 from ackproof.nemesis.targets.expressions import parse, problems
 from ackproof.nemesis.targets.placement import planned_view
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve, resolve_planned
+from ackproof.testing.memory.cluster import Memory, memory_cluster
 
 MEMBERS = Members(
     brokers=("broker-1", "broker-2", "broker-3"),

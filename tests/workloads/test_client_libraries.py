@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 import pytest
 from kafka_clients import create_topic, read_all
 from kafka_cluster import Cluster, running_cluster
-from memory_cluster import MemoryNode
 from patience import PATIENCE_S
 
 from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
@@ -20,6 +19,7 @@ from ackproof.infra import client_programs
 from ackproof.infra.interface import InfraError, Software
 from ackproof.infra.java import find_java
 from ackproof.infra.waiting import wait_until
+from ackproof.testing.memory.nodes import MemoryNode
 
 PARTITIONS = 3
 BUILT = [pytest.param(one, marks=pytest.mark.libraries) for one in ("java", "franz-go")]

@@ -1,6 +1,6 @@
 """What a campaign asks of its backend: the faults that strike, and the disks of its cluster."""
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
@@ -52,6 +52,12 @@ def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: s
         return None
     wanted = f"{what} needs {', '.join(missing)}".strip()
     return f"{wanted}, which the backend {backend} does not have on this machine"
+
+
+def plugins_of(campaign: Campaign) -> Mapping[str, str]:
+    """Return the plug-ins whose faults strike, each with its version."""
+    found = {FAULTS.plugin(name) for _, name in struck(campaign)}
+    return {plugin.name: plugin.version for plugin in sorted(filter(None, found))}
 
 
 def needs_of(campaign: Campaign) -> frozenset[Capability]:

@@ -17,7 +17,7 @@ from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.comebacks import comebacks
 from ackproof.harness.campaign.plan.faults import ScheduledFault
 from ackproof.harness.campaign.plan.ground import ground_of
-from ackproof.harness.campaign.plan.needs import needs_of
+from ackproof.harness.campaign.plan.needs import needs_of, plugins_of
 from ackproof.harness.campaign.plan.timings import CampaignTimings, group_recovery_ms
 from ackproof.history.cell import Value
 from ackproof.history.manifest import (
@@ -165,6 +165,7 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         replicas=not external(run.cluster.system),
         external=external(run.cluster.system),
         skipped=tuple(f"{one.what}: {one.reason}" for one in campaign.skipped),
+        plugins=plugins_of(campaign),
         writers=tuple(_writers(campaign, run)),
     )
 

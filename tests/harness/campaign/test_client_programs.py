@@ -7,7 +7,6 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from click.testing import CliRunner
-from memory_cluster import MemoryNode
 
 from ackproof.harness.backends import Site
 from ackproof.harness.campaign.clients.producers import message_timeout_ms
@@ -21,6 +20,7 @@ from ackproof.history.cell import LIBRARIES, Cell
 from ackproof.infra import client_builds, client_programs
 from ackproof.infra.artifacts import Artifact
 from ackproof.infra.interface import InfraError
+from ackproof.testing.memory.nodes import MemoryNode
 from ackproof.workloads.foreign.properties import DEFAULTS
 from ackproof.workloads.interface import Client, Load, Place
 from ackproof.workloads.produce import Produce

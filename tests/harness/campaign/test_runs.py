@@ -24,7 +24,7 @@ from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import Place
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("history", "infra", "nemesis", "workloads", "checkers", "harness")
+ROOMS = ("history", "infra", "nemesis", "workloads", "checkers", "harness", "plugins")
 
 
 def planned(campaign: Campaign, seed: int = 5) -> manifest.Manifest:

@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 from drafts import draft_of
 from jumping_clock import JumpingClock
-from memory_cluster import Memory
 from rich.console import Console
 
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -34,6 +33,7 @@ from ackproof.harness.running.recorder import RunRecorder
 from ackproof.harness.running.steps import nemesis as steps
 from ackproof.history import reader
 from ackproof.infra.interface import ClusterView, PartitionView
+from ackproof.testing.memory.cluster import Memory
 
 TOPIC = "acks-all-minisr-2"
 

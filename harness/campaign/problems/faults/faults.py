@@ -93,7 +93,8 @@ def _own_problems(entry: Mapping[str, object], where: str) -> Iterator[Problem]:
     name, parameters = entry.get("fault"), entry.get("parameters", {})
     fault = FAULTS.get(name) if isinstance(name, str) else None
     if isinstance(name, str) and fault is None:
-        yield Problem(field=f"{where}.fault", reason=unknown("fault", name, FAULTS))
+        reason = FAULTS.refusal(name) or unknown("fault", name, FAULTS)
+        yield Problem(field=f"{where}.fault", reason=reason)
     if fault is not None and isinstance(parameters, dict):
         try:
             fault.parameters.model_validate(parameters)

@@ -9,7 +9,7 @@ from ackproof.infra.impairments import CUT, Counted, Impairment
 from ackproof.infra.interface import Node
 
 if TYPE_CHECKING:
-    from memory_cluster import MemoryBackend
+    from ackproof.testing.memory.servers import MemoryBackend
 
 QUICK_MS = 0.1
 WIDE_KBIT = 100_000.0

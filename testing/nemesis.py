@@ -1,17 +1,17 @@
 """Faults on the cluster in memory: aimed, injected, proven and healed in one line each."""
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
-
-from memory_cluster import Memory, Once
 
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import Executor
 from ackproof.nemesis.execution.ledger import Ledger, OpenFault
-from ackproof.nemesis.interface import Proof
+from ackproof.nemesis.interface import Fault, Proof
 from ackproof.nemesis.proofs.proving import expiry_ms, prove
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import resolve
+from ackproof.testing.memory.cluster import Memory, Once
 
 
 class Nemesis:
@@ -32,18 +32,28 @@ class Nemesis:
         hold_ms: int | None = None,
         **own: object,
     ) -> OpenFault:
-        """A fault, aimed and planned. ``hold_ms``: long enough for all its effects if not given."""
+        """Aim and plan the fault of that name, with its ``own`` parameters. ``hold_ms``: until a
+        session expires if not given."""
+        held_ms = expiry_ms(self.memory.system) if hold_ms is None else hold_ms
+        return self.planned(FAULTS[name], expression, own, seed=seed, hold_ms=held_ms)
+
+    def planned(
+        self,
+        fault: Fault,
+        expression: str,
+        parameters: Mapping[str, object],
+        *,
+        seed: int,
+        hold_ms: int,
+    ) -> OpenFault:
+        """Aim and plan a fault, whether a table has it or not."""
         self._numbers += 1
-        fault, cluster = FAULTS[name], self.memory.cluster
+        cluster = self.memory.cluster
         target = resolve(parse(expression), cluster, seed, fault.aim)
-        parameters = fault.parameters.model_validate(own)
-        plan = fault.plan(cluster.members, target, parameters, random.Random(seed))
+        checked = fault.parameters.model_validate(dict(parameters))
+        plan = fault.plan(cluster.members, target, checked, random.Random(seed))
         return OpenFault(
-            fault_id=self._numbers,
-            fault=fault,
-            target=target,
-            plan=plan,
-            hold_ms=expiry_ms(self.memory.system) if hold_ms is None else hold_ms,
+            fault_id=self._numbers, fault=fault, target=target, plan=plan, hold_ms=hold_ms
         )
 
     def strike(self, name: str, expression: str, **how: object) -> OpenFault:

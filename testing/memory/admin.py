@@ -38,7 +38,7 @@ class MemoryAdmin:
     def leader(self, key: Key, isr: Sequence[int]) -> int:
         """Who leads, of those in sync that live."""
         before = self.leads.get(key)
-        return before if before in isr else isr[0] if isr else -1
+        return before if before is not None and before in isr else isr[0] if isr else -1
 
     def reassign(
         self, topic: str, partition: int, replicas: Sequence[int], within_s: float

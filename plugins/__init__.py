@@ -1,0 +1,171 @@
+"""Plug-ins: objects that installed packages add to the tables of Ackproof.
+
+A package registers an object under an entry-point group, for example ``ackproof.faults``, by the
+name that campaigns use. A :class:`Table` holds the built-in objects and the registered ones, and
+everything that is in it is looked up in the same way. A plug-in is imported when its name is looked
+up or when its table is listed, and not before: one that cannot be imported breaks no run that does
+not name it. Source: *Entry points specification*, packaging.python.org.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
+
+SWITCH = "ACKPROOF_PLUGINS"
+"""An environment variable. With the value ``off``, no plug-in is used."""
+
+PREFIX = "ackproof."
+"""How the names of our entry-point groups begin."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Plugin:
+    """An installed package that registers objects. ``name``: the distribution's."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A name that a plug-in registers.
+
+    Attributes:
+        kind: What is registered, for example ``fault``.
+        plugin: The package that registers it.
+        problem: Why the registered object cannot be used; None if it can.
+    """
+
+    kind: str
+    name: str
+    plugin: Plugin
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        what = f"the {self.kind} {self.name} of the plug-in {self.plugin}"
+        return what if self.problem is None else f"{what} cannot be used: {self.problem}"
+
+
+class Table(Mapping[str, T]):
+    """The objects of one kind by name: the built-in ones, then those of plug-ins.
+
+    Args:
+        group: The entry-point group, for example ``ackproof.faults``.
+        kind: What an object is, for messages.
+        built_in: The built-in objects. No plug-in replaces one of them.
+        check: Returns a registered object as one of the table's, given the object and its name.
+            Raises ValueError that says what is wrong with it.
+    """
+
+    def __init__(
+        self, group: str, kind: str, built_in: Mapping[str, T], check: Callable[[object, str], T]
+    ) -> None:
+        self.group = group
+        self.kind = kind
+        self.built_in = built_in
+        self._check = check
+        self._loaded: dict[str, T | str] = {}
+        """The objects of plug-ins that were looked up, or why one cannot be used."""
+
+    def __getitem__(self, name: str) -> T:
+        """Return the object of that name. Raises KeyError for a name that is not registered and
+        for an object that cannot be used."""
+        if name in self.built_in:
+            return self.built_in[name]
+        if name not in self._entry_points or self._problem(name) is not None:
+            raise KeyError(name)
+        return self._loaded[name]  # type: ignore[return-value]  # no problem: an object
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.built_in
+        for name in sorted(self._entry_points.keys() - self.built_in.keys()):
+            if self._problem(name) is None:
+                yield name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def plugin(self, name: str) -> Plugin | None:
+        """Return the plug-in that an object in use comes from; None for a built-in one and for a
+        name that is not registered."""
+        points = self._entry_points.get(name)
+        return None if name in self.built_in or points is None else _plugin(points[0])
+
+    def refusal(self, name: str) -> str | None:
+        """Return why a registered object cannot be used; None if it can, or is not registered."""
+        if name in self.built_in or name not in self._entry_points:
+            return None
+        return next((str(one) for one in self._registered(name) if one.problem), None)
+
+    @property
+    def registrations(self) -> Sequence[Registration]:
+        """What plug-ins register in this table, usable or not. Imports all of them."""
+        return [one for name in sorted(self._entry_points) for one in self._registered(name)]
+
+    @cached_property
+    def _entry_points(self) -> Mapping[str, Sequence[EntryPoint]]:
+        found: dict[str, list[EntryPoint]] = defaultdict(list)
+        for point in _installed(self.group):
+            found[point.name].append(point)
+        return found
+
+    def _registered(self, name: str) -> Iterator[Registration]:
+        problem = "the name is a built-in one's" if name in self.built_in else self._problem(name)
+        for point in self._entry_points[name]:
+            yield Registration(kind=self.kind, name=name, plugin=_plugin(point), problem=problem)
+
+    def _problem(self, name: str) -> str | None:
+        """Import a registered object once, and return why it cannot be used, if so."""
+        points = self._entry_points[name]
+        if len(points) > 1:
+            those = " and ".join(str(_plugin(point)) for point in points)
+            return f"{those} register this name; uninstall all but one"
+        if name not in self._loaded:
+            self._loaded[name] = self._imported(points[0])
+        return found if isinstance(found := self._loaded[name], str) else None
+
+    def _imported(self, point: EntryPoint) -> T | str:
+        try:
+            return self._check(point.load(), point.name)
+        except ValueError as wrong:
+            return _one_line(str(wrong))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its author left in it
+            return _one_line(f"{type(error).__name__}: {error}")
+
+
+def misplaced(groups: Sequence[str]) -> Sequence[str]:
+    """Return the registrations under a group of ours that does not exist, in words.
+
+    Args:
+        groups: The groups that exist.
+    """
+    return [
+        f"{_plugin(point)} registers {point.name} under {group}, which is not one of "
+        f"{', '.join(groups)}"
+        for group in sorted(entry_points().groups)
+        if group.startswith(PREFIX) and group not in groups
+        for point in _installed(group)
+    ]
+
+
+def _installed(group: str) -> Sequence[EntryPoint]:
+    return [] if os.environ.get(SWITCH) == "off" else list(entry_points(group=group))
+
+
+def _plugin(point: EntryPoint) -> Plugin:
+    if point.dist is None:
+        return Plugin(name="unknown", version="unknown")
+    return Plugin(name=point.dist.name, version=point.dist.version)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,157 @@
+"""Conformance of a fault: that it takes effect, is proven to have, and is healed."""
+
+import random
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.interface import Fault, Plan, Proof
+from ackproof.nemesis.registration import as_fault
+from ackproof.testing.memory.cluster import Memory, memory_cluster
+from ackproof.testing.nemesis import Nemesis
+
+_PLANS = 3
+"""How many plans of one seed are compared: two may be equal by chance."""
+
+
+class NotConforming(AssertionError):
+    """A fault that does not keep its contract; the message says in what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A fault, aimed once, and held for so long. ``hold_ms``: None for its full effect."""
+
+    fault: Fault
+    target: str
+    parameters: Mapping[str, object]
+    cluster: Callable[[], Memory]
+    hold_ms: int | None
+    lasts: bool
+    directory: Path = field(compare=False)
+
+    def nemesis(self) -> Nemesis:
+        """Return a new cluster with nothing done to it."""
+        with tempfile.NamedTemporaryFile(dir=self.directory, delete=False) as ledger:
+            return Nemesis(self.cluster(), Path(ledger.name))
+
+    def aim(self, nemesis: Nemesis) -> OpenFault:
+        full_ms = self.fault.hold_ms_min(nemesis.memory.system)
+        hold_ms = full_ms if self.hold_ms is None else self.hold_ms
+        return nemesis.planned(self.fault, self.target, self.parameters, seed=1, hold_ms=hold_ms)
+
+    def require(self, holds: bool, problem: str, proof: Proof | None = None) -> None:
+        if not holds:
+            held = "for its full effect" if self.hold_ms is None else f"for {self.hold_ms} ms"
+            seen = "" if proof is None else f"; seen: {dict(proof.observations)}"
+            raise NotConforming(f"{self.fault.name} on {self.target}, held {held}: {problem}{seen}")
+
+
+def check_fault(
+    fault: Fault,
+    target: str,
+    parameters: Mapping[str, object] | None = None,
+    *,
+    cluster: Callable[[], Memory] = memory_cluster,
+    lasts: bool | None = None,
+) -> None:
+    """Prove that a fault keeps its contract, held for its full effect and for no time at all.
+
+    1. It is what the table of faults accepts.
+    2. Its plan has effects, is the same for the same seed, and touches nothing.
+    3. It is proven to have taken effect after its injection, and not before.
+    4. It is not proven to have taken effect on a cluster that nothing has any effect on.
+    5. It is not proven to be healed before it is healed. It is afterwards, also after it was healed
+       twice and without an injection, and then nothing of it is left.
+
+    Args:
+        target: A target expression; the cluster has the topic ``orders`` with 3 partitions.
+        parameters: The fault's own; defaults for those that are left out.
+        cluster: Makes a cluster in memory, for each proof a new one.
+        lasts: Whether what it did can be seen after it is healed, as flipped bits can. None: it
+            can where the fault destroys ``bits``.
+
+    Raises NotConforming.
+    """
+    try:
+        as_fault(fault, fault.name)
+    except ValueError as reason:
+        raise NotConforming(f"{fault.name}: {reason}") from None
+    with tempfile.TemporaryDirectory(prefix="ackproof-") as directory:
+        for hold_ms in (None, 0):
+            case = _Case(
+                fault=fault,
+                target=target,
+                parameters=parameters or {},
+                cluster=cluster,
+                hold_ms=hold_ms,
+                lasts=fault.destroys == "bits" if lasts is None else lasts,
+                directory=Path(directory),
+            )
+            _check_plan(case)
+            _check_effect(case)
+            _check_deaf_cluster(case)
+            _check_heal_without_injection(case)
+
+
+def _check_plan(case: _Case) -> None:
+    nemesis = case.nemesis()
+    entry, members = case.aim(nemesis), nemesis.memory.cluster.members
+    parameters = case.fault.parameters.model_validate(dict(case.parameters))
+
+    def plan() -> Plan:
+        return case.fault.plan(members, entry.target, parameters, random.Random(1))
+
+    case.require(bool(entry.plan.effects), "its plan has no effects")
+    plans = {repr(plan()) for _ in range(_PLANS)}
+    case.require(len(plans) == 1, "its plan differs though the seed is the same")
+    touched = nemesis.memory.disturbances or nemesis.memory.backend.calls
+    case.require(not touched, f"planning it touches the cluster: {touched}")
+
+
+def _check_effect(case: _Case) -> None:
+    nemesis = case.nemesis()
+    entry = case.aim(nemesis)
+    case.require(
+        not nemesis.bitten(entry).proven, "it is proven to have taken effect before its injection"
+    )
+    nemesis.executor.inject(entry)
+    bitten = nemesis.bitten(entry)
+    case.require(bitten.proven, "it is not proven to have taken effect", bitten)
+    looks = case.fault.healed(nemesis.executor.injection(entry))
+    case.require(case.lasts or bool(looks), "it names nothing that proves that it is healed")
+    healed = nemesis.healed(entry)
+    case.require(not healed.proven, "it is proven to be healed while it is on", healed)
+    for times in ("", " a second time"):
+        nemesis.executor.heal(entry)
+        healed = nemesis.healed(entry)
+        case.require(healed.proven, f"it is not proven to be healed{times}", healed)
+    left = nemesis.memory.disturbances
+    case.require(not left, f"healed, it leaves behind: {'; '.join(left)}")
+    bitten = nemesis.bitten(entry)
+    case.require(
+        case.lasts or not bitten.proven, "healed, it is still proven to be in effect", bitten
+    )
+
+
+def _check_deaf_cluster(case: _Case) -> None:
+    nemesis = case.nemesis()
+    entry = case.aim(nemesis)
+    nemesis.memory.deafen()
+    nemesis.executor.inject(entry)
+    bitten = nemesis.bitten(entry)
+    case.require(
+        not bitten.proven, "it is proven to have taken effect where nothing has any", bitten
+    )
+
+
+def _check_heal_without_injection(case: _Case) -> None:
+    nemesis = case.nemesis()
+    entry = case.aim(nemesis)
+    nemesis.executor.heal(entry)
+    healed = nemesis.healed(entry)
+    case.require(healed.proven, "healed without an injection, it is not proven to be", healed)
+    left = nemesis.memory.disturbances
+    case.require(not left, f"healed without an injection, it changes: {'; '.join(left)}")

@@ -1,0 +1,124 @@
+"""Servers of the cluster in memory, and the backend that they are deployed on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ackproof.infra.distant import Distant
+from ackproof.infra.interface import Capability, InfraError, Node, ProcessState
+from ackproof.testing.memory.clocks import MemoryClock
+from ackproof.testing.memory.disks import MemoryDisk
+from ackproof.testing.memory.links import MemoryLinks
+from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
+
+
+@dataclass
+class MemoryServer:
+    name: str
+    id: int
+    node: MemoryNode
+    port: int
+    process: MemoryProcess
+    starts: int = 0
+    peer_ports: tuple[int, ...] = ()
+    distant: Distant | None = None
+    stillborn: bool = False
+    """Ends as soon as it is started."""
+    clock: MemoryClock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clock = MemoryClock(lambda: self.process.state() is ProcessState.RUNNING)
+
+    @property
+    def disks(self) -> Sequence[MemoryDisk]:
+        return self.node.disks
+
+    def start(self) -> MemoryProcess:
+        self.starts += 1
+        self.node.files += 1
+        self.process = MemoryProcess(self.name)
+        if self.stillborn:
+            self.process.current, self.process.code = ProcessState.EXITED, 1
+        return self.process
+
+
+@dataclass
+class MemoryBackend:
+    name: str = "memory"
+    capabilities: frozenset[Capability] = frozenset(Capability)
+    links_cut: set[tuple[str, str]] = field(default_factory=set)
+    leaky: bool = False
+    """Cuts nothing, as a fault that does not bite."""
+    clings: bool = False
+    """Removes no node."""
+    servers: dict[str, "MemoryServer"] = field(default_factory=dict)
+    """By the name of their nodes: where nobody listens, nobody is reached."""
+    calls: list[tuple[str, str, str]] = field(default_factory=list)
+    """Every ``cut`` and ``heal``, with source and target."""
+    links: MemoryLinks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.links = MemoryLinks(self)
+
+    def node(self, name: str) -> Node:
+        return MemoryNode(name, name)
+
+    def remove(self, name: str) -> None:
+        if not self.clings:
+            self.servers.pop(name, None)
+
+    def remains(self, name: str) -> Sequence[str]:
+        return [name] if name in self.servers else []
+
+    def cut(self, source: Node, target: Node) -> None:
+        self.calls.append(("cut", source.name, target.name))
+        if not self.leaky:
+            self.links_cut.add((source.name, target.name))
+
+    def heal(self, source: Node, target: Node) -> None:
+        self.calls.append(("heal", source.name, target.name))
+        self.links_cut.discard((source.name, target.name))
+
+    def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
+        server = self.servers.get(target.name)
+        listens = server is not None and server.process.state() is not ProcessState.EXITED
+        return self.links.lets_through(source, target, port) and listens and timeout > 0
+
+    def close(self) -> None:
+        self.links_cut.clear()
+
+
+@dataclass
+class MemoryAdded:
+    """Brokers that join and leave."""
+
+    backend: MemoryBackend
+    next_id: int
+    there: list[MemoryServer] = field(default_factory=list)
+    full: bool = False
+    """There is no node for one."""
+    stillborn: bool = False
+    """Those that join end at once."""
+
+    def add(self, number: int) -> MemoryServer:
+        if self.full:
+            raise InfraError("no node is left")
+        name = f"broker-{number}"
+        if name not in self.backend.servers:
+            joining = memory_server("broker", number, 9092)
+            joining.process.current = ProcessState.EXITED
+            joining.stillborn = self.stillborn
+            joining.node.log = "hello"
+            self.backend.servers[name] = joining
+            self.there.append(joining)
+            self.next_id = max(self.next_id, number + 1)
+        return self.backend.servers[name]
+
+    def remove(self, number: int) -> None:
+        self.backend.remove(f"broker-{number}")
+        self.there = [one for one in self.there if one.id != number]
+
+
+def memory_server(name: str, number: int, port: int) -> MemoryServer:
+    """Return a server that runs, on a node of its own."""
+    full = f"{name}-{number}"
+    return MemoryServer(full, number, MemoryNode(full, full), port, MemoryProcess(full))

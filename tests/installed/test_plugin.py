@@ -1,0 +1,140 @@
+"""The example of a plug-in: installed as a user installs it, named everywhere, and proven."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from installed_plugins import write_plugin
+
+from ackproof.plugins import SWITCH
+
+PROJECT = Path(__file__).parents[2]
+EXAMPLE = PROJECT / "examples" / "plugin"
+ACKPROOF = ("-P", "-m", "ackproof.harness")
+PLUGIN = "ackproof-example 0.1.0"
+BROKEN = "the fault sleepy of the plug-in broken 1.0 cannot be used: ModuleNotFoundError: No module"
+MANIFEST = """
+import sys
+from pathlib import Path
+from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
+from ackproof.harness.campaign.validation import check
+campaign = check(Path(sys.argv[1])).campaign.resolved(seed=1)
+print(manifest_of(campaign, runs_of(campaign)).model_dump_json())
+"""
+
+Call = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def call(tmp_path_factory: pytest.TempPathFactory) -> Call:
+    """Call Python in a copy of the example, where it is installed and so is a broken plug-in."""
+    directory = tmp_path_factory.mktemp("plugin")
+    sources, site = directory / "sources", directory / "site"
+    # pip leaves files beside the sources.
+    shutil.copytree(EXAMPLE, sources, ignore=shutil.ignore_patterns("__pycache__"))
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet")
+    pip = (sys.executable, "-m", "pip", "install", *options, "--target", site, sources)
+    installed = subprocess.run(pip, capture_output=True, text=True, check=False)
+    assert installed.returncode == 0, installed.stdout + installed.stderr
+    write_plugin(site, "broken", "import no_such_module", sleepy="SLEEPY")
+    paths = os.pathsep.join(map(str, (site, PROJECT)))
+
+    def called(*arguments: object) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=sources,
+            env={**os.environ, "PYTHONPATH": paths, SWITCH: "on", "COLUMNS": "160"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return called
+
+
+def test_faults_lists_the_fault_of_a_plugin_with_its_parameters(call: Call) -> None:
+    shown = call(*ACKPROOF, "faults", "abort")
+    assert shown.returncode == 0, shown.stderr
+    assert PLUGIN in shown.stdout
+    assert "signal: abort" in shown.stdout
+    everything = call(*ACKPROOF, "faults")
+    assert everything.returncode == 0
+    assert PLUGIN in everything.stdout
+    assert everything.stderr.startswith(BROKEN)
+    assert everything.stderr.count("\n") == 1
+
+
+def test_schema_has_the_fault_of_a_plugin_with_its_parameters(call: Call) -> None:
+    entry = json.loads(call(*ACKPROOF, "schema").stdout)["$defs"]["FaultEntry"]
+    assert "abort" in entry["properties"]["fault"]["enum"]
+    assert "sleepy" not in entry["properties"]["fault"]["enum"]
+    cases = {one["if"]["properties"]["fault"]["const"]: one["then"] for one in entry["allOf"]}
+    properties = cases["abort"]["properties"]["parameters"]["properties"]
+    assert properties["signal"]["enum"] == ["abort", "segmentation-fault"]
+
+
+def test_campaign_with_the_fault_of_a_plugin_is_planned(call: Call) -> None:
+    planned = call(*ACKPROOF, "run", "abort.yaml", "--dry-run", "--seed", "1")
+    assert planned.returncode == 0, planned.stderr
+    assert "signal: segmentation-fault" in planned.stdout
+
+
+def test_manifest_names_the_plugins_that_a_run_uses(call: Call) -> None:
+    (run,) = json.loads(call("-P", "-c", MANIFEST, "abort.yaml").stdout)["runs"]
+    assert run["plugins"] == {"ackproof-example": "0.1.0"}
+    (quick,) = json.loads(call("-P", "-c", MANIFEST, PROJECT / "campaigns" / "quick.yaml").stdout)[
+        "runs"
+    ]
+    assert quick["plugins"] == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "problem"),
+    [
+        ("signal: segmentation-fault", "signal: hup", "faults[0].parameters.signal: "),
+        ("signal: segmentation-fault", "sgnal: abort", "did you mean signal?"),
+        ("leader(acks-all-minisr-2, any)", "zookeeper", "the fault is aimed at brokers"),
+        ("fault: abort", "fault: abrot", "unknown fault 'abrot'; did you mean abort?"),
+        ("fault: abort", "fault: sleepy", BROKEN),
+    ],
+)
+def test_mistake_in_a_campaign_with_a_plugin_is_refused(
+    call: Call, tmp_path: Path, written: str, instead: str, problem: str
+) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    text = (EXAMPLE / "abort.yaml").read_text(encoding="utf-8")
+    assert written in text
+    wrong.write_text(text.replace(written, instead), encoding="utf-8")
+    refused = call(*ACKPROOF, "validate", wrong)
+    assert refused.returncode == 2, refused.stderr
+    assert problem in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_broken_plugin_is_explained_where_it_is_asked_for_and_breaks_nothing_else(
+    call: Call,
+) -> None:
+    for command in ("faults", "explain"):
+        refused = call(*ACKPROOF, command, "sleepy")
+        assert refused.returncode == 2
+        assert BROKEN in refused.stderr
+    assert call(*ACKPROOF, "validate", PROJECT / "campaigns" / "quick.yaml").returncode == 0
+
+
+def test_doctor_lists_plugins_with_their_versions(call: Call) -> None:
+    program = "from ackproof.harness.commands import doctor\n"
+    found = call("-P", "-c", program + "print(doctor._plugins())")
+    assert found.returncode == 0, found.stderr
+    assert f"fault abort ({PLUGIN})" in found.stdout
+    assert BROKEN in found.stdout
+
+
+def test_example_passes_its_own_conformance_tests(call: Call) -> None:
+    done = call("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout

@@ -1,0 +1,25 @@
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from installed_plugins import Install, write_plugin
+
+from ackproof.plugins import SWITCH
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Install distributions for this process, until the test is over."""
+    site, before = tmp_path / "site", set(sys.modules)
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv(SWITCH, "on")
+
+    def write(name: str, source: str, **how: str) -> None:
+        write_plugin(site, name, source, **how)
+
+    yield write
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(site)):
+            del sys.modules[name]
