@@ -54,6 +54,7 @@ def results(
     acks: str = "all",
     away_ms: Sequence[int] = (1000,),
     campaign: Mapping[str, object] | None = None,
+    plugins: Mapping[str, str] | None = None,
 ) -> Path:
     """Results of a campaign. ``lost``: records of every run, put down to its first fault;
     ``outcome``: where it is not given, a loss was not promised not to be."""
@@ -90,6 +91,7 @@ def results(
         cells=tuple(made),
         anomalies={},
         findings=(),
+        plugins=plugins or {},
         runs=tuple(
             RunResult(number=number, clock_bound_ns=0, infrastructure_failed=False)
             for number in numbers
@@ -141,6 +143,12 @@ def test_the_same_once_more_is_noise(tmp_path: Path) -> None:
     assert set(results_.values()) <= {"1 run a side cannot tell: 6 would", "the same"}
     assert found.tests == 0
     assert found.unlike == ("different seeds, 1 and 2: the faults strike otherwise",)
+
+
+def test_results_with_other_plugins_are_unlike(tmp_path: Path) -> None:
+    with_one = results(tmp_path / "b", plugins={"own-faults": "1.2"})
+    found = compare(results(tmp_path / "a"), with_one)
+    assert found.unlike == ("plug-ins: none and own-faults 1.2",)
 
 
 def test_none_lost_is_bounded_by_the_faults_that_could_have_lost_some(tmp_path: Path) -> None:

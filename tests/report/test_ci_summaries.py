@@ -66,6 +66,12 @@ def test_markdown_shows_a_log_line_as_text() -> None:
     assert all(r"a\|b \<script\> second\_line \*bold\*" in line for line in shown)
 
 
+def test_markdown_names_the_plugins_that_were_used() -> None:
+    text = markdown(replace(result(SOUND), plugins={"own_faults": "1.2"}))
+    assert "### Plug-ins\n\n- own\\_faults 1.2\n" in text
+    assert "Plug-ins" not in markdown(result(SOUND))
+
+
 def test_markdown_limits_long_lists_and_says_so() -> None:
     text = markdown(result(SOUND, findings=tuple(f"finding {n}" for n in range(FINDINGS_MAX + 3))))
     assert text.count("- finding") == FINDINGS_MAX

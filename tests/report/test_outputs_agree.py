@@ -148,6 +148,7 @@ def results(draw: st.DrawFn) -> CampaignResult:
         findings=(*gaps, *failed, *draw(st.sampled_from([(), ("a fault did not bite",)]))),
         baseline=bool(runs) and draw(SELDOM),
         skipped=draw(st.sampled_from([(), ("slow-disk: refused",)])),
+        plugins=draw(st.sampled_from([{}, {"own-faults": "1.2"}])),
         runs=tuple(runs),
     )
 

@@ -492,6 +492,15 @@ def test_what_was_skipped_is_told_beside_the_verdict(directory: Path) -> None:
     assert "skipped" not in page_of(directory, replace(held, skipped=()))
 
 
+def test_report_names_the_plugins_that_were_used(directory: Path) -> None:
+    page = page_of(directory, replace(RESULT, plugins={"own-faults": "1.2"}))
+    assert "<dt>plug-in own-faults</dt><dd>1.2</dd>" in page
+    assert json.loads((directory / "verdict.json").read_text())["plugins"] == {"own-faults": "1.2"}
+    junit = (directory / "junit.xml").read_text()
+    assert '<property name="plug-in own-faults" value="1.2"/>' in junit
+    assert "plug-in" not in page_of(directory, RESULT)
+
+
 def test_a_baseline_is_named_so(directory: Path) -> None:
     held = replace(
         RESULT, verdict=Verdict.PASS, cells=(cell("all", 2, Verdict.PASS),), baseline=True
