@@ -160,7 +160,7 @@ def test_ones_own_program_is_started_from_where_it_lies_on_the_node(own_program:
 
 def test_aiokafka_runs_in_the_python_of_any_node() -> None:
     command = client_programs.command("aiokafka", Given("c", "c"))
-    assert command == ("python", "-m", "ackproof.workloads.foreign.aiokafka_producer")
+    assert command == ("python", "-P", "-m", "ackproof.workloads.foreign.aiokafka_producer")
     assert client_programs.artifact("aiokafka") is None
     assert client_programs.missing("aiokafka") is None
 
