@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ackproof.infra.wording import hint
+from ackproof.infra.wording import hint, meant_of, there_are
 from ackproof.nemesis.interface import Aim, Members
 
 ZK_LEADER = "zk-leader"
@@ -60,6 +60,7 @@ MOVING = frozenset({*OF_PARTITION, *OF_TOPIC, "controller", "most-leaders"})
 _TOKEN = re.compile(
     r"\s*(?:(?P<arrow><->|->)|(?P<sign>[+(),]|-(?=\s))|(?P<word>\w+(?:[.-]+\w+)*)|(?P<bad>\S))"
 )
+_LIKE_AN_ARROW = re.compile(r"<?[=-]*>|<[=-]*|[\u2190-\u21ff\u27f5-\u27ff]")
 _NUMBERED = re.compile(r"(broker|zookeeper|controller|client)-\d+")
 ANY = "any"
 _ANY_TOPIC = re.compile(rf"\(\s*{ANY}\s*(?=[,)])")
@@ -102,7 +103,7 @@ class Expression:
     @property
     def roles(self) -> tuple[Role, ...]:
         """Every role and name in it."""
-        return tuple(role for part in (self.nodes, self.to) if part for role in _roles(part))
+        return tuple(role for part in (self.nodes, self.to) if part for role in roles_of(part))
 
     @property
     def moving(self) -> bool:
@@ -157,14 +158,15 @@ def known() -> Mapping[str, str]:
     }
 
 
-def _roles(part: Set) -> Iterator[Role]:
+def roles_of(part: Set) -> Iterator[Role]:
+    """Yield every role and name in a set."""
     if isinstance(part, Combined):
-        yield from _roles(part.left)
-        yield from _roles(part.right)
+        yield from roles_of(part.left)
+        yield from roles_of(part.right)
     else:
         yield part
         if part.of is not None:
-            yield from _roles(part.of)
+            yield from roles_of(part.of)
 
 
 def _role_problems(
@@ -173,7 +175,7 @@ def _role_problems(
     if members is not None:
         everybody = (*members.servers, *members.clients)
         if _NUMBERED.fullmatch(role.name) and role.name not in everybody:
-            yield f"there is no {role.name}; there are {', '.join(everybody)}"
+            yield f"there is no {role.name}; {there_are(role.name, everybody)}"
         elif members.kraft and role.name in _INSTEAD:
             yield f"with KRaft there is no ZooKeeper; {_INSTEAD[role.name]} are its controllers"
         elif not _fits(role, aim, members):
@@ -181,7 +183,7 @@ def _role_problems(
     if role.topic is None or partitions is None:
         return
     if role.topic not in partitions:
-        yield f"no cell has the topic {role.topic!r}; {hint(role.topic, partitions)}"
+        yield f"no cell has the topic {role.topic!r}; {meant_of(role.topic, partitions)}"
     elif (role.partition or 0) >= partitions[role.topic]:
         yield f"{role.topic} has the partitions 0 to {partitions[role.topic] - 1}"
 
@@ -224,9 +226,16 @@ class _Parser:
         matches = list(_TOKEN.finditer(self.text.rstrip()))
         for match in matches:
             if match["bad"]:
-                hint = "; a minus stands between spaces" if match["bad"] == "-" else ""
-                raise ValueError(f"{self.text!r} is not a target: {match['bad']!r}{hint}")
+                raise ValueError(f"{self.text!r} is not a target: {self._unread(match)}")
         self.tokens = [match[0].strip() for match in matches]
+
+    def _unread(self, match: re.Match[str]) -> str:
+        """Return the part of the text that no target has, and what was meant by it."""
+        arrow = _LIKE_AN_ARROW.match(self.text, match.start("bad"))
+        if arrow is not None:
+            return f"{arrow[0]!r}; links are written A -> B, or A <-> B for both ways"
+        meant = "; a minus stands between spaces" if match["bad"] == "-" else ""
+        return f"{match['bad']!r}{meant}"
 
     def target(self) -> Expression:
         nodes = self._set()

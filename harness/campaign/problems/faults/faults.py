@@ -14,13 +14,13 @@ from ackproof.harness.campaign.plan.ground import planned_members
 from ackproof.harness.campaign.problems import coordinators
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.faults.live_topics import live_topic_problems
+from ackproof.harness.campaign.problems.faults.other_names import unknown_fault
 from ackproof.harness.campaign.problems.faults.schedule import schedule_problems
 from ackproof.harness.campaign.problems.faults.stories import steps_as_faults, story_problems
 from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import Cell
 from ackproof.infra.documents import Problem, problems_of
 from ackproof.infra.interface import ClusterView
-from ackproof.infra.wording import unknown
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
 from ackproof.nemesis.process.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
@@ -93,7 +93,7 @@ def _own_problems(entry: Mapping[str, object], where: str) -> Iterator[Problem]:
     name, parameters = entry.get("fault"), entry.get("parameters", {})
     fault = FAULTS.get(name) if isinstance(name, str) else None
     if isinstance(name, str) and fault is None:
-        reason = FAULTS.refusal(name) or unknown("fault", name, FAULTS)
+        reason = FAULTS.refusal(name) or unknown_fault(name)
         yield Problem(field=f"{where}.fault", reason=reason)
     if fault is not None and isinstance(parameters, dict):
         try:

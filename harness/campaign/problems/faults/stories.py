@@ -6,7 +6,7 @@ from ackproof.harness.campaign.model.schedule import FaultEntry, StoryEntry
 from ackproof.harness.campaign.plan.stories import Story, catalogue, target_of, unrolled
 from ackproof.history.cell import Cell
 from ackproof.infra.documents import Problem
-from ackproof.infra.wording import hint, unknown
+from ackproof.infra.wording import meant_of, unknown
 from ackproof.nemesis.interface import Members
 
 
@@ -49,7 +49,7 @@ def _topic_problems(
     elif cells is None:
         return
     elif (cell := cells.get(entry.topic)) is None:
-        yield "topic", f"no cell has the topic {entry.topic!r}; {hint(entry.topic, cells)}"
+        yield "topic", f"no cell has the topic {entry.topic!r}; {meant_of(entry.topic, cells)}"
     elif cell.replication_factor < story.replicas:
         needed = f"{entry.story} needs {story.replicas} replicas"
         yield "topic", f"{needed}, and {entry.topic} has {cell.replication_factor}"
