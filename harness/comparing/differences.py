@@ -87,15 +87,17 @@ def compare(a: Path, b: Path) -> Differences:
     """Of two results directories. Raises as :func:`harness.comparing.sides.read`, and
     DocumentRefused for a campaign file that is none."""
     first, second = sides.read(a), sides.read(b)
-    shared = [key for key in first.cells if key in second.cells]
-    found = {key: tuple(measures(first.cells[key], second.cells[key])) for key in shared}
+    shared = sides.partners(first, second)
+    found = {
+        key: tuple(measures(first.cells[key], second.cells[of_b])) for key, of_b in shared.items()
+    }
     tested = iter(lines([one for key in shared for one in found[key]]))
     of_cells = {key: tuple(islice(tested, len(found[key]))) for key in shared}
     cells = [
         CellDifference(
             cluster=key[0],
             cell=key[1],
-            runs=(len(first.cells[key].runs), len(second.cells[key].runs)),
+            runs=(len(first.cells[key].runs), len(second.cells[shared[key]].runs)),
             lines=of,
         )
         for key, of in of_cells.items()
@@ -105,8 +107,8 @@ def compare(a: Path, b: Path) -> Differences:
         b=second,
         unlike=tuple(_unlike(first, second)),
         cells=tuple(cells),
-        only_a=tuple(key for key in first.cells if key not in second.cells),
-        only_b=tuple(key for key in second.cells if key not in first.cells),
+        only_a=tuple(key for key in first.cells if key not in shared),
+        only_b=tuple(key for key in second.cells if key not in shared.values()),
         tests=sum(1 for of in of_cells.values() for one in of if one.chance is not None),
         runs_needed=runs_needed(sum(1 for of in found.values() for one in of if one.runs)),
     )

@@ -13,10 +13,14 @@ from ackproof.harness.report import verdict
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.comparison import label
 from ackproof.harness.report.document import VerdictDocument
+from ackproof.history.cell import Value, as_text
 from ackproof.history.errors import HistoryError
 
 Key = tuple[str, str]
 """Cluster (empty for the only one there is) and cell, by name."""
+
+Settings = tuple[str, frozenset[tuple[str, str]]]
+"""Cluster and settings of a cell, with their values as text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,14 @@ class Side:
         return {key: Pooled(side=self, runs=tuple(of)) for key, of in found.items()}
 
     @cached_property
+    def by_settings(self) -> Mapping[Settings, Key]:
+        """The key of each cell, by its cluster and its settings, where no other cell has these."""
+        keys: dict[Settings, list[Key]] = {}
+        for key, pooled in self.cells.items():
+            keys.setdefault((key[0], pooled.settings), []).append(key)
+        return {settings: of[0] for settings, of in keys.items() if len(of) == 1}
+
+    @cached_property
     def sends(self) -> Mapping[int, Mapping[str, Sends]]:
         """By run and cell; what cannot be read is not there."""
         found = {}
@@ -53,6 +65,15 @@ class Pooled:
 
     side: Side
     runs: Sequence[CellDocument]
+
+    @property
+    def settings(self) -> frozenset[tuple[str, str]]:
+        """All its settings."""
+        return frozenset((name, as_text(value)) for name, value in self._settings.items())
+
+    @property
+    def _settings(self) -> Mapping[str, Value]:
+        return self.runs[0].model_extra or {}
 
     @property
     def verdict(self) -> Verdict:
@@ -79,7 +100,7 @@ class Pooled:
     def sends(self) -> Sequence[Sends]:
         """Of each run; none where those of one cannot be read, and with acks=0, whose acks are the
         client's own word."""
-        if any(str((run.model_extra or {}).get("acks")) == "0" for run in self.runs):
+        if str(self._settings.get("acks")) == "0":
             return ()
         found = [self.side.sends.get(run.run, {}).get(run.cell) for run in self.runs]
         known = [one for one in found if one is not None]
@@ -96,3 +117,16 @@ def read(directory: Path) -> Side:
             f"(ackproof check {directory})"
         )
     return Side(directory=directory, document=verdict.read_document(file))
+
+
+def partners(a: Side, b: Side) -> Mapping[Key, Key]:
+    """Return which cell of ``b`` is compared with which of ``a``: the one with the same settings,
+    whatever it is called, or else the one of the same name."""
+    same = {
+        of_a: b.by_settings[settings]
+        for settings, of_a in a.by_settings.items()
+        if settings in b.by_settings
+    }
+    taken = set(same.values())
+    named = {key: key for key in a.cells if key in b.cells and key not in same and key not in taken}
+    return {key: {**same, **named}[key] for key in a.cells if key in same or key in named}

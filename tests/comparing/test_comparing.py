@@ -19,7 +19,10 @@ from ackproof.checkers.verdict import CampaignResult, RunResult, Unavailable, Ve
 from ackproof.harness.cli import cli
 from ackproof.harness.comparing.differences import CellDifference, Differences, as_document, compare
 from ackproof.harness.comparing.shown import print_differences
+from ackproof.harness.comparing.sides import Side, partners
 from ackproof.harness.report import verdict
+from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.opportunities import Opportunity
 from ackproof.history.schema import SENDS
 
@@ -234,6 +237,49 @@ def test_what_is_unlike_is_told_and_what_only_one_has(tmp_path: Path) -> None:
     assert found.unlike == ("different campaigns: quick and other", "cluster.brokers: 3 and 5")
     assert [one.cell for one in found.cells] == ["all"]
     assert (found.only_a, found.only_b) == ((("", "one"),), (("", "two"),))
+
+
+def test_cell_that_was_named_otherwise_is_compared_by_its_settings(tmp_path: Path) -> None:
+    a, b = results(tmp_path / "a", cells=("all.x-1",)), results(tmp_path / "b", cells=("orders",))
+    found = compare(a, b)
+    assert [(one.cell, one.runs) for one in found.cells] == [("all.x-1", (1, 1))]
+    assert all(one.startswith("0 of 1,000") for one in shown(found)["lost"])
+    assert (found.only_a, found.only_b) == ((), ())
+
+
+def side_of(cells: Mapping[str, Mapping[str, object]]) -> Side:
+    """Results with one run of these cells, each with its settings."""
+    counts = dict.fromkeys(
+        ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered"), 0
+    )
+    known = [
+        CellDocument.model_validate(
+            {"cell": name, "topic": name, "verdict": "pass", "guarantees": (), **counts, **settings}
+        )
+        for name, settings in cells.items()
+    ]
+    return Side(
+        directory=Path(), document=VerdictDocument(verdict=Verdict.PASS, cells=tuple(known))
+    )
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ({"c": {"rf": 3}}, {"c": {"rf": 2}, "c.rf-3": {"rf": 3}}, {"c": "c.rf-3"}),
+        ({"c": {"rf": 3}}, {"c": {"rf": 2}}, {"c": "c"}),
+        ({"c": {"rf": 3}, "d": {"rf": 2}}, {"d": {"rf": 3}, "c": {"rf": 2}}, {"c": "d", "d": "c"}),
+        ({"c": {"rf": 3}, "d": {"rf": 3}}, {"d": {"rf": 3}}, {"d": "d"}),
+        ({"c": {"rf": 3}}, {"d": {"rf": 2}}, {}),
+    ],
+)
+def test_partner_of_a_cell_has_its_settings_or_else_its_name(
+    a: Mapping[str, Mapping[str, object]],
+    b: Mapping[str, Mapping[str, object]],
+    expected: Mapping[str, str],
+) -> None:
+    found = partners(side_of(a), side_of(b))
+    assert {one: other for (_, one), (_, other) in found.items()} == expected
 
 
 def test_it_is_whole_at_80_columns(tmp_path: Path) -> None:
