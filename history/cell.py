@@ -43,7 +43,8 @@ class Setting(Generic[T]):
             what would be right.
         default: The value where the cell does not say; None where every cell must.
         short: What it is called in names of cells.
-        named: Whether it stands in the name of every cell; others do where they are swept.
+        named: Whether it stands in the name of every cell; others do where they are swept, but for
+            their usual value (:func:`harness.campaign.model.cells.combinations`).
         meaning: What it does, in a sentence or two; for the reference of the campaign file.
     """
 

@@ -1,4 +1,4 @@
-"""``ackproof run --dry-run``: the timeline of every run, as a table, with nothing started."""
+"""``ackproof run --dry-run``: the cells and the timeline of every run, with nothing started."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -13,14 +13,16 @@ from ackproof.harness.campaign.model.workload import described
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.faults import ScheduledFault, as_written
 from ackproof.harness.campaign.plan.runs import RunPlan, runs_of
+from ackproof.harness.commands.cell_list import cells_table
 from ackproof.history.cell import as_text
 from ackproof.history.manifest import PlannedCell
 
 
 def timelines(campaign: Campaign) -> Group:
-    """The timeline of every run of ``campaign``, whose seed is drawn."""
+    """Return the cells of ``campaign``, whose seed is drawn, and the timeline of every run."""
     runs = runs_of(campaign)
-    return Group(*(part for run in runs for part in _run(campaign, run, len(runs))))
+    timelines_of_runs = (part for run in runs for part in _run(campaign, run, len(runs)))
+    return Group(cells_table(campaign), *timelines_of_runs)
 
 
 def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:

@@ -10,7 +10,9 @@ from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.docs import schema as schemas
 from ackproof.harness.campaign.problems.places import elsewhere, never_offered
 from ackproof.harness.campaign.validation import CampaignFile
+from ackproof.harness.commands.cell_list import cells_table, print_warnings
 from ackproof.harness.commands.errors import fail
+from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.infra.documents import DocumentRefused
 
@@ -52,18 +54,24 @@ Examples:
 def validate(context: click.Context, files: tuple[Path, ...], meant: bool) -> None:
     """Say everything that is wrong with campaign files, with line and column; start nothing.
 
+    Of a right file, list the cells with their topics, which targets name, and warn of what is
+    likely a mistake.
+
     Exits with 0 when all are right, else with 2. An inventory that a file names is read; whether
     a backend works here is not looked at: ackproof doctor.
     """
     wrong = 0
     for file in files:
         try:
-            require_placeable(validation.check(file, meant=meant))
+            read = validation.check(file, meant=meant)
+            require_placeable(read)
         except DocumentRefused as refused:
             click.echo(str(refused), err=True)
             wrong += len(refused.problems)
         else:
             click.echo(f"{file}: right")
+            console().print(cells_table(read.campaign))
+            print_warnings(read, read.campaign)
     if wrong:
         fail(f"{wrong} problem{'s' if wrong > 1 else ''}", ExitStatus.USAGE)
     context.exit(ExitStatus.HELD)

@@ -27,6 +27,7 @@ from ackproof.harness.campaign.problems.places import (
 from ackproof.harness.campaign.skipping import nothing_left, without_refused
 from ackproof.harness.campaign.validation import CampaignFile
 from ackproof.harness.commands import options
+from ackproof.harness.commands.cell_list import print_warnings
 from ackproof.harness.commands.dry_run import timelines
 from ackproof.harness.commands.errors import debugging, fail, told
 from ackproof.harness.console import console
@@ -88,7 +89,11 @@ Examples:
     is_flag=True,
     help="Leave out the faults that the backend refuses, and say so beside the verdict.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the timeline of every run; start nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the cells with their topics and the timeline of every run; start nothing.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -125,6 +130,7 @@ def run(
             fail(unused, ExitStatus.USAGE)
         file.refuse(missing_programs(campaign, programs))
         kept = _placeable(campaign, file, skip_refused)
+        print_warnings(file, campaign)
         if out is not None:
             places.require_fresh(out)
             places.require_writable(out)

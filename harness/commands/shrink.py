@@ -90,7 +90,7 @@ def shrink(
 
 
 def _begin(found: Path, number: int | None) -> tuple[Candidate, frozenset[str]]:
-    campaign = validation.load(found / places.CAMPAIGN_FILE)
+    campaign = validation.check(found / places.CAMPAIGN_FILE, meant=True).campaign
     result = verdict.read(found)
     if result is None:
         fail(f"{found} is not checked yet: ackproof check {found}", ExitStatus.USAGE)

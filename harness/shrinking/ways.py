@@ -158,10 +158,16 @@ def _fewer_cells(document: Content) -> Iterator[Callable[[Content], None]]:
             yield _set(*path, value=[other for other in values if other != value])
 
 
+_NO_VALUES = ("name", "exclude")
+"""Lists among the settings of cells that are about other settings."""
+
+
 def _swept(
     section: Mapping[str, Any], path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Sequence[Any]]]:
     for name, value in section.items():
+        if name in _NO_VALUES:
+            continue
         if isinstance(value, Mapping):
             yield from _swept(value, (*path, name))
         elif isinstance(value, list) and len(value) > 1:

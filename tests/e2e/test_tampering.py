@@ -51,7 +51,7 @@ CAMPAIGN = {
     "schedule": {"warmup": "5s", "tail": "1s"},
     "faults": [],
 }
-CELLS = ("idempotence-false", "idempotence-true")
+TOPICS = ("acks-all-minisr-1", "acks-all-minisr-1-idempotence-true")
 OF_CELLS = ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered")
 GROUPS = ("after", "before", "by-itself")
 Rows = list[dict[str, Any]]
@@ -70,12 +70,12 @@ def recorded(ackproof_of_all) -> Path:
 class Tampered:
     """A copy of what was recorded, of which rows are changed as if they had been written so."""
 
-    def __init__(self, recorded: Path, copy: Path, cell: str) -> None:
+    def __init__(self, recorded: Path, copy: Path, topic: str) -> None:
         self.before = counts(recorded)
         self.directory = copy / "results"
         shutil.copytree(recorded, self.directory, symlinks=True)
         self._history = self.directory / "runs" / "1" / "history"
-        self.topic = f"acks-all-minisr-1-{cell}"
+        self.topic = topic
         self.cell = self.topic.replace("-minisr", ".minisr").replace("-idem", ".idem")
 
     def change(self, table: str, writer: str, act: Callable[[Rows], None]) -> None:
@@ -137,7 +137,7 @@ def counts(directory: Path) -> Counts:
     return told
 
 
-@pytest.fixture(params=CELLS)
+@pytest.fixture(params=TOPICS)
 def tampered(recorded: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Tampered:
     return Tampered(recorded, tmp_path, request.param)
 

@@ -50,7 +50,33 @@ def test_init_where_nothing_can_be_written(tmp_path: Path) -> None:
 def test_right_files(campaign_file) -> None:
     result = invoke("validate", QUICK, campaign_file({}))
     assert result.exit_code == 0
-    assert result.output == f"{QUICK}: right\n{campaign_file({})}: right\n"
+    quick, small = result.stdout.split(f"{campaign_file({})}: right\n")
+    assert quick.startswith(f"{QUICK}: right\n")
+    assert "acks-all.minisr-2" in quick
+    rows = [line.split() for line in small.splitlines() if "minisr" in line]
+    assert rows == [
+        [f"acks-{acks}.minisr-{floor}", f"acks-{acks}-minisr-{floor}", "3", "3"]
+        for acks in ("0", "1", "all")
+        for floor in (1, 2)
+    ]
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("command", [["validate"], ["run", "--dry-run"]])
+def test_cells_are_listed_with_their_topics(campaign_file, command: list[str]) -> None:
+    names = [{"where": {"acks": 1, "min.insync.replicas": 2}, "name": "orders"}]
+    file = campaign_file({"cells.name": names, "cells.prefix": "team-a.", "faults": []})
+    result = invoke(*command, file)
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["cell", "topic", "partitions", "replicas"] in rows
+    assert ["orders", "team-a.orders", "3", "3"] in rows
+    assert ["acks-0.minisr-1", "team-a.acks-0-minisr-1", "3", "3"] in rows
+
+
+def test_topics_on_your_cluster_are_listed_with_the_seed_to_be_drawn() -> None:
+    result = invoke("validate", QUICK.with_name("your-cluster.yaml"))
+    assert "ackproof-SEED-acks-all-minisr-2" in result.stdout
 
 
 def test_one_wrong_file_of_several(campaign_file, tmp_path: Path) -> None:

@@ -394,6 +394,21 @@ def test_nothing_to_shrink(campaign: Campaign, tmp_path: Path) -> None:
         assert "Traceback" not in result.output
 
 
+def test_results_with_other_names_of_topics_are_refused_with_the_names(
+    campaign_file, tmp_path: Path
+) -> None:
+    """Topics once had the first value of every list in their names."""
+    given = {"cells.enable~idempotence": [False, True], "cells.acks": "all"}
+    story = {"story": "crash-loop", "topic": "acks-all-minisr-2-idempotence-false"}
+    campaign = load(campaign_file({**given, "faults": [story]})).resolved(seed=1)
+    directory = create(campaign, 0, tmp_path / "out")
+    result = CliRunner().invoke(cli, ["shrink", str(directory)])
+    assert result.exit_code == 2
+    assert "no cell has the topic 'acks-all-minisr-2-idempotence-false'" in result.stderr
+    assert "acks-all-minisr-2" in result.stderr.partition("There are ")[2]
+    assert "Traceback" not in result.output
+
+
 def test_a_candidate_s_file_is_yaml_with_kafka_s_names(campaign: Campaign) -> None:
     document = yaml.safe_load(candidate(campaign, ("one", 0, 500)).text)
     assert document["cells"]["min.insync.replicas"] == [1, 2]

@@ -6,13 +6,13 @@ Which settings there are, which values they take and what they are when nobody s
 
 import itertools
 import math
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
+from ackproof.harness.campaign.model.names import CellNames, as_part, entry_for, filled_in
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.sweep import (
     AsWritten,
@@ -27,7 +27,6 @@ from ackproof.infra.worded import Worded
 CELLS_MAX = 200
 """Of one campaign: each has a topic and clients of its own, in one cluster."""
 
-_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9-]+")
 _FURTHER = (Scope.TOPIC, Scope.PRODUCER)
 
 
@@ -44,6 +43,11 @@ class Sweep(Section):
     alone: bool = False
     """Whether each cell has a run of its own, one after the other, and with it the cluster to
     itself: where speed is compared, cells that share one take it from each other."""
+    name: CellNames = ()
+    """The names of cells and of their topics: a text for all, which may hold settings in braces, as
+    `"{acks}-{client}"`, or a list for some, as `[{where: {acks: 1}, name: orders}]`. A cell without
+    one is called after `acks`, `min.insync.replicas` and each swept setting, except where this has
+    its default value, or, if the list lacks that, the first value of the list."""
     exclude: tuple[Where, ...] = ()
     """Combinations to leave out: `[{acks: 0, enable.idempotence: true}]` leaves out every cell with
     both."""
@@ -126,33 +130,63 @@ def only(sweep: Sweep, cell: Cell) -> Sweep:
 
 
 def combinations(sweep: Sweep) -> tuple[Cell, ...]:
-    """Every combination as a cell.
+    """Return every combination as a cell.
 
-    A cell is called after the settings that always are in its name, and after whatever else is
-    swept: ``acks-all.minisr-2.rf-3``; its topic likewise, with dashes.
+    A cell is called what the file calls it, or else after its settings: ``acks-all.minisr-2.rf-2``,
+    and its topic likewise with dashes. ``acks`` and ``min.insync.replicas`` are in each such name.
+    Another setting is in it where it is swept and the cell's value is not the usual one: the
+    default, or the first value of the list where the default is not in that. A setting that is
+    given as a single value is never in it.
+
+    So names do not change when another setting is swept. The cell with the value that the setting
+    had before keeps its name, if that value is the default or the first of a list without the
+    default. In any case each name that there was before is still there, and targets in ``faults``
+    find their topics. No two cells share a name, because one value of each setting adds no part;
+    only values that read alike as a part of a name are refused.
     """
     dimensions = sweep.dimensions
-    swept = {name for name, values in dimensions.items() if len(values) > 1}
     return tuple(
-        _cell(dict(zip(dimensions, values, strict=True)), swept, sweep.prefix)
+        _cell(dict(zip(dimensions, values, strict=True)), dimensions, sweep)
         for values in itertools.product(*dimensions.values())
     )
 
 
-def _cell(given: Mapping[str, Value], swept: set[str], prefix: str) -> Cell:
+def _cell(
+    given: Mapping[str, Value], dimensions: Mapping[str, Sequence[Value]], sweep: Sweep
+) -> Cell:
     bare = Cell(name="", topic="", settings=given)
     known = {name: setting.__get__(bare, Cell) for name, setting in SETTINGS.items()}
     settings = {**known, **given}
-    name = ".".join(
-        _named(setting, value) for setting, value in settings.items() if _names(setting, swept)
-    )
-    return Cell(name=name, topic=prefix + name.replace(".", "-"), settings=settings)
+    if (entry := entry_for(sweep.name, settings)) is not None:
+        name = topic = filled_in(sweep.name[entry].name, settings)
+    else:
+        name = ".".join(
+            _part(setting, value)
+            for setting, value in settings.items()
+            if _stands_in_names(setting) or _is_unusual(setting, bare, dimensions.get(setting, ()))
+        )
+        topic = name.replace(".", "-")
+    return Cell(name=name, topic=sweep.prefix + topic, settings=settings)
 
 
-def _names(setting: str, swept: set[str]) -> bool:
-    return setting in swept or (setting in SETTINGS and SETTINGS[setting].named)
+def _stands_in_names(setting: str) -> bool:
+    return setting in SETTINGS and SETTINGS[setting].named
 
 
-def _named(setting: str, value: Value) -> str:
-    short = SETTINGS[setting].short if setting in SETTINGS else setting.partition(".")[2]
-    return _NOT_IN_A_NAME.sub("-", f"{short or setting}-{as_text(value)}")
+def _is_unusual(setting: str, cell: Cell, swept: Sequence[Value]) -> bool:
+    """Return whether the cell's value of a setting is one that its name must tell."""
+    values = [as_text(value) for value in swept]
+    if len(values) < 2:
+        return False
+    usual = values[0]
+    if setting in SETTINGS and (default := SETTINGS[setting].default) is not None:
+        usual = as_text(default(cell)) if as_text(default(cell)) in values else usual
+    return as_text(cell.settings[setting]) != usual
+
+
+def _part(setting: str, value: Value) -> str:
+    """Return the part of a name that tells a value. A property of the topic stands without its
+    scope, one of the producer with it: both know a `compression.type`."""
+    short = SETTINGS[setting].short if setting in SETTINGS else None
+    label = short or setting.removeprefix(f"{Scope.TOPIC}.")
+    return as_part(f"{label}-{as_text(value)}")

@@ -1,22 +1,30 @@
 """What is wrong with a campaign's cells: settings that contradict each other, producers that
-librdkafka would not make, names that would not differ."""
+librdkafka would not make, names that no topic can have or that would not differ."""
 
-from collections import Counter
+import re
 from collections.abc import Iterator, Sequence
 
 from ackproof.harness.campaign.clients import producers
 from ackproof.harness.campaign.model import expectations
 from ackproof.harness.campaign.model.cells import combinations, expand
 from ackproof.harness.campaign.model.clusters import ClusterSweep
+from ackproof.harness.campaign.model.names import CellName, entry_for, filled_in, settings_in
 from ackproof.harness.campaign.model.values.where import where_problems
 from ackproof.harness.campaign.problems.draft import Draft
-from ackproof.history.cell import Cell
+from ackproof.history.cell import Cell, as_text
 from ackproof.infra.documents import Problem
 from ackproof.infra.systems import properties
+from ackproof.infra.wording import unknown
+from ackproof.nemesis.targets.expressions import ANY
 from ackproof.workloads.spec import SpecificationError
 
 NAME_MAX = 200
 """Characters of a cell's name: it is a topic's, of which Kafka allows 249, and in file names."""
+
+_LEGAL = re.compile(r"[a-zA-Z0-9_]+([.-]+[a-zA-Z0-9_]+)*")
+"""A name that Kafka takes for a topic and that a target can hold."""
+_INTERNAL = "__"
+"""What the names of Kafka's own topics begin with."""
 
 
 def cell_problems(draft: Draft) -> Iterator[Problem]:
@@ -30,7 +38,8 @@ def cell_problems(draft: Draft) -> Iterator[Problem]:
     if not cells:
         yield Problem(field="cells.exclude", reason="no cell is left")
     yield from _floor_problems(cells)
-    yield from _name_problems(cells)
+    wrong = list(_given_name_problems(draft.cells.name, cells)) if cells else []
+    yield from wrong or _name_problems(cells)
     if draft.workload is not None:
         yield from _producer_problems(cells, draft.workload.record_bytes)
     if draft.cluster is not None:
@@ -66,14 +75,74 @@ def _floor_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
             yield Problem(field="cells.min.insync.replicas", reason=reason)
 
 
+def _given_name_problems(names: Sequence[CellName], cells: Sequence[Cell]) -> Iterator[Problem]:
+    """Yield what is wrong with the names that the file gives to ``cells``."""
+    everything = [cell.settings for cell in cells]
+    known = sorted({name for settings in everything for name in settings})
+    for index, one in enumerate(names):
+        field = f"cells.name[{index}]"
+        yield from where_problems(f"{field}.where", one.where, everything)
+        strange = [name for name in settings_in(one.name) if name not in known]
+        for name in dict.fromkeys(strange):
+            yield Problem(field=f"{field}.name", reason=unknown("setting", name, known))
+        own = [settings for settings in everything if entry_for(names, settings) == index]
+        for name in dict.fromkeys(filled_in(one.name, settings) for settings in own):
+            if not strange and (reason := _illegal(name)) is not None:
+                yield Problem(field=f"{field}.name", reason=reason)
+
+
+def _illegal(name: str) -> str | None:
+    """Return why cells and topics cannot have this name, None if they can."""
+    if not _LEGAL.fullmatch(name):
+        return f"{name!r} can be no topic in a target: begin and end with a letter, a digit or _"
+    if name == ANY:
+        return f"{name!r} stands for any topic in a target: give another name"
+    if name.startswith(_INTERNAL):
+        return f"{name!r} begins as Kafka's own topics do: give another name"
+    return None
+
+
 def _name_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
-    for name, many in Counter(cell.topic for cell in cells).items():
-        if many > 1:
-            reason = f"{many} cells would share the topic {name}: give values that differ"
+    """Yield a problem for cells that would share a topic or a name, and for names that are too
+    long."""
+    alike: dict[str, list[Cell]] = {}
+    topics_by_name: dict[str, set[str]] = {}
+    for cell in cells:
+        alike.setdefault(_as_kafka_compares(cell.topic), []).append(cell)
+        topics_by_name.setdefault(cell.name, set()).add(cell.topic)
+    for same in alike.values():
+        first, *others = dict.fromkeys(cell.topic for cell in same)
+        if others:
+            reason = f"Kafka takes the topics {first} and {others[0]} for the same: . is like _"
+            yield Problem(field="cells.name", reason=f"{reason}; give names that differ otherwise")
+        elif len(same) > 1:
+            reason = f"{len(same)} cells would share the topic {first}: {_instead(same)}"
             yield Problem(field="cells", reason=reason)
-        elif len(name) > NAME_MAX:
-            reason = f"the topic {name} has more than {NAME_MAX} characters: sweep less"
-            yield Problem(field="cells", reason=reason)
+        elif len(first) > NAME_MAX:
+            reason = f"the topic {first} has more than {NAME_MAX} characters: sweep less"
+            yield Problem(field="cells", reason=f"{reason}, or give a shorter cells.name")
+    for name, topics in topics_by_name.items():
+        if len(topics) > 1:
+            reason = f"{len(topics)} cells would be called {name}: give names that differ"
+            yield Problem(field="cells.name", reason=reason)
+
+
+def _as_kafka_compares(topic: str) -> str:
+    """Return the name as Kafka compares it: names of metrics have ``_`` for ``.``, so that a topic
+    is refused where they would collide (``Topic.hasCollision``)."""
+    return topic.replace(".", "_")
+
+
+def _instead(cells: Sequence[Cell]) -> str:
+    """Return what to do about cells of the same topic."""
+    differing = (
+        name
+        for name in cells[0].settings
+        if len({as_text(cell.settings.get(name, "")) for cell in cells}) > 1
+    )
+    name = next(differing, None)
+    hint = "" if name is None else f", or a cells.name in which they do, as by {{{name}}}"
+    return f"give values that differ{hint}"
 
 
 def _producer_problems(cells: Sequence[Cell], record_bytes: tuple[int, int]) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ackproof.harness.backends import BACKENDS, SSH
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import clients_of
-from ackproof.harness.campaign.plan.needs import DISKS, refusal, struck
+from ackproof.harness.campaign.plan.needs import DISKS, faults_of, refusal, struck
 from ackproof.history.cell import LIBRDKAFKA, is_program
 from ackproof.infra import client_programs, systems
 from ackproof.infra.documents import Problem
@@ -17,18 +17,29 @@ from ackproof.infra.systems import names
 from ackproof.nemesis import FAULTS
 
 _FIELD = "cells.client"
+_SKIPPED = "; `ackproof run --skip-refused` runs without it"
 
 
 def lacking_capabilities(
     campaign: Campaign, capabilities: frozenset[Capability]
 ) -> Iterator[Problem]:
-    """Every fault that needs what the backend cannot do."""
+    """Yield every fault that needs what the backend cannot do, and whether the campaign can run
+    without it."""
     backend = campaign.cluster.backend
-    for field, fault in struck(campaign):
-        if reason := refusal(fault, FAULTS[fault].needs, capabilities, backend):
-            yield Problem(field=field, reason=reason)
+    refused = [
+        (field, reason)
+        for field, fault in struck(campaign)
+        if (reason := refusal(fault, FAULTS[fault].needs, capabilities, backend))
+    ]
     if campaign.cluster.disks is not None and (reason := refusal("", DISKS, capabilities, backend)):
-        yield Problem(field="cluster.disks", reason=reason)
+        refused.append(("cluster.disks", reason))
+    some_left = any(
+        all(FAULTS[fault].needs <= capabilities for fault in faults_of(entry))
+        for entry in campaign.faults
+    )
+    for field, reason in refused:
+        can_go = field != "failover" and (some_left or campaign.baseline)
+        yield Problem(field=field, reason=f"{reason}{_SKIPPED if can_go else ''}")
 
 
 def never_offered(campaign: Campaign) -> Iterator[Problem]:

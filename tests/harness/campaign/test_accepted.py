@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from ackproof.harness.campaign.clients.refusals import refusal
+from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.workloads.interface import Delivery
 
@@ -132,3 +133,25 @@ def test_trying_a_token_endpoint_contacts_nothing(made) -> None:
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):
             listener.accept()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "{acks}-{min.insync.replicas}",
+        {"name": "cell.{acks}_{min.insync.replicas}"},
+        [{"where": {"acks": 1, "min.insync.replicas": 2}, "name": "orders"}],
+    ],
+)
+def test_names_of_cells_read_back(campaign_file, tmp_path: Path, names: object) -> None:
+    campaign = check(campaign_file({"cells.name": names, "faults": []})).campaign
+    file = tmp_path / "resolved.yaml"
+    file.write_text(campaign.resolved(seed=1).to_yaml())
+    assert load(file).cells == campaign.cells
+    assert expand(load(file).cells) == expand(campaign.cells)
+
+
+def test_target_names_a_cell_by_its_given_name(campaign_file) -> None:
+    names = [{"where": {"acks": 1, "min.insync.replicas": 2}, "name": "orders"}]
+    fault = {"fault": "kill", "target": "leader(orders, any)"}
+    assert check(campaign_file({"cells.name": names, "faults": [fault]}))

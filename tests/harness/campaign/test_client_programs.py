@@ -85,7 +85,8 @@ def cell_of(client: str) -> Cell:
 def test_each_library_has_a_cell_of_its_own(campaign_file) -> None:
     swept = {"cells.acks": "all", "cells.min~insync~replicas": 1, "cells.client": list(LIBRARIES)}
     cells = expand(check(campaign_file({**swept, "faults": []})).campaign.cells)
-    assert [cell.name for cell in cells] == [f"acks-all.minisr-1.client-{one}" for one in LIBRARIES]
+    named = ["", *(f".client-{one}" for one in LIBRARIES[1:])]
+    assert [cell.name for cell in cells] == [f"acks-all.minisr-1{part}" for part in named]
     assert [cell.max_in_flight for cell in cells] == [1_000_000, 5, 1, 1]
     modules = {cell.client: producer(cell).module for cell in cells}
     assert modules.pop("librdkafka") == "ackproof.workloads.producing.producer"

@@ -138,8 +138,8 @@ WRONG = {
             "`session.timeout.ms`",
             "10:25: faults[1].target: __consumer_offsets has the partitions 0 to 1",
             "11:28: faults[2].target: no cell has the topic '_consumer_offsets'; did you mean "
-            "__consumer_offsets?",
-            "12:36: faults[3].target: no cell has the topic '__consumer_offsets'; known: "
+            "__consumer_offsets? There are __consumer_offsets, acks-all-minisr-1",
+            "12:36: faults[3].target: no cell has the topic '__consumer_offsets'; there is "
             "acks-all-minisr-1",
         ],
     ),
@@ -151,7 +151,7 @@ WRONG = {
         [
             "5:61: faults[0].parameters.role: no cell has consumers: give workload.readers or "
             "workload.groups",
-            "6:25: faults[1].target: no cell has the topic '__consumer_offsets'; known: "
+            "6:25: faults[1].target: no cell has the topic '__consumer_offsets'; there is "
             "acks-all-minisr-1",
         ],
     ),
@@ -299,10 +299,10 @@ WRONG = {
             "is, and the producer's message.max.bytes has room for 999488 (in acks-all.minisr-5)",
             "4:18: expect[0].where: no cell has acks: 1",
             "6:25: faults[0].target: no cell has the topic 'acks-al-minisr-5'; did you mean "
-            "acks-all-minisr-5?",
+            "acks-all-minisr-5? There is acks-all-minisr-5",
             "7:25: faults[1].target: acks-all-minisr-5 has the partitions 0 to 0",
-            "7:25: faults[1].target: there is no broker-4; there are zookeeper-1, broker-1, "
-            "broker-2, broker-3, client-1",
+            "7:25: faults[1].target: there is no broker-4; there are broker-1, broker-2, "
+            "broker-3, zookeeper-1, client-1",
         ],
     ),
 }

@@ -66,3 +66,30 @@ def test_a_campaign_of_which_nothing_is_left_is_refused(nightly: Campaign) -> No
     (problem,) = nothing_left(alone, without_refused(alone, DOCKER))
     assert str(problem) == "faults: the backend docker refuses every one of them"
     assert not list(nothing_left(nightly, without_refused(nightly, DOCKER)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "able", "hinted"),
+    [
+        ({}, frozenset(Capability) - {Capability.CUT_LINKS}, {"faults[0].fault": True}),
+        ({}, frozenset(), {"faults[0].fault": False, "faults[1].fault": False}),
+        (
+            {"cluster.disks": {}, "faults": []},
+            frozenset({Capability.SIGNALS}),
+            {"cluster.disks": True},
+        ),
+        (
+            {"failover": {"partitions": 10, "target": "controller"}, "faults": []},
+            frozenset(),
+            {"failover": False},
+        ),
+    ],
+)
+def test_refusal_names_skip_refused_where_something_is_left(
+    campaign_file, changes: dict[str, object], able: frozenset[Capability], hinted: dict[str, bool]
+) -> None:
+    faults = [{"fault": "isolate", "target": "one"}, {"fault": "kill", "target": "one"}]
+    campaign = check(campaign_file({"faults": faults, **changes})).campaign
+    told = {one.field: one.reason for one in lacking_capabilities(campaign, able)}
+    hint = "; `ackproof run --skip-refused` runs without it"
+    assert {field: reason.endswith(hint) for field, reason in told.items()} == hinted

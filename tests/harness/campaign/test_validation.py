@@ -54,14 +54,65 @@ REFUSALS = [
     ({"cells.topic": {"acks": 1}}, "cells.topic.acks", "belongs to cells.acks"),
     ({"cells.partitions": list(range(1, 50))}, "cells", "294 in all, at most 200"),
     (
-        {"cells.producer": {"client.rack": ["a.b", "a_b"]}},
+        {"cells.producer": {"client.rack": ["x", "a.b", "a_b"]}},
         "cells",
         "2 cells would share the topic",
     ),
     (
-        {"cells.producer": {"client.rack": ["x" * 200, "y"]}},
+        {"cells.producer": {"client.rack": ["y", "x" * 200]}},
         "cells",
         "has more than 200 characters",
+    ),
+    ({"cells.name": "orders"}, "cells", "6 cells would share the topic orders"),
+    ({"cells.name": "orders"}, "cells", "or a cells.name in which they do, as by {acks}"),
+    ({"cells.name": "-{acks}-{min.insync.replicas}"}, "cells.name", "begin and end with a letter"),
+    ({"cells.name": "a b"}, "cells.name", "letters, digits, dots, _ and -, and settings in braces"),
+    ({"cells.name": "{acks"}, "cells.name", "letters, digits, dots, _ and -, and settings in brac"),
+    ({"cells.name": ""}, "cells.name", "letters, digits, dots, _ and -"),
+    ({"cells.name": "x" * 201}, "cells.name", "at most 200"),
+    (
+        {"cells.name": {"acks": None}},
+        "cells.name",
+        "text in quotes, or an entry with the key name, not",
+    ),
+    (
+        {"cells.name": "{acks}-{min.insync.replica}"},
+        "cells.name",
+        "unknown setting 'min.insync.replica'; did you mean min.insync.replicas?",
+    ),
+    (
+        {"cells.name": [{"where": {"acks": 5}, "name": "orders"}]},
+        "cells.name[0].where",
+        "no cell has acks: 5",
+    ),
+    (
+        {"cells.name": "any", "cells.acks": "all", "cells.min~insync~replicas": 1},
+        "cells.name",
+        "'any' stands for any topic in a target",
+    ),
+    (
+        {"cells.name": "__orders", "cells.acks": "all", "cells.min~insync~replicas": 1},
+        "cells.name",
+        "begins as Kafka's own topics do",
+    ),
+    (
+        {
+            "cells.name": [
+                {"where": {"acks": 0, "min.insync.replicas": 1}, "name": "a.b"},
+                {"where": {"acks": 0, "min.insync.replicas": 2}, "name": "a_b"},
+            ]
+        },
+        "cells.name",
+        "Kafka takes the topics a.b and a_b for the same",
+    ),
+    (
+        {
+            "cells.name": [
+                {"where": {"acks": 0, "min.insync.replicas": 1}, "name": "acks-1.minisr-1"}
+            ]
+        },
+        "cells.name",
+        "2 cells would be called acks-1.minisr-1",
     ),
     ({"cluster.brokers": [3, 0]}, "cluster.brokers[1]", "greater than or equal to 1"),
     ({"cluster.brokers": [3, 2]}, "cells.replication.factor", "there are 2"),
@@ -218,14 +269,17 @@ REFUSALS = [
         "session.timeout.ms is 500, and brokers take 6000 to 1800000",
     ),
     (
-        {"cells.producer": {"client.rack": ["x" * 120, "y"]}},
+        {"cells.producer": {"client.rack": ["y", "x" * 120]}},
         "cells",
         "would have more than 255 characters: sweep less",
     ),
     (
         {
-            "cells.producer": {"client.rack": ["x", "x-b"]},
-            "workload.groups": [{"name": "b-c", "members": 1}, {"name": "c", "members": 1}],
+            "cells.producer": {"client.rack": ["x", "y"]},
+            "workload.groups": [
+                {"name": "producer-client-rack-y-c", "members": 1},
+                {"name": "c", "members": 1},
+            ],
         },
         "workload.groups",
         "clients would be called",
@@ -411,7 +465,7 @@ REFUSALS = [
     (
         {"faults.0.target": "leader(acks-1-minsr-1, 0)"},
         "faults[0].target",
-        "no cell has the topic 'acks-1-minsr-1'; did you mean acks-1-minisr-1?",
+        "no cell has the topic 'acks-1-minsr-1'; did you mean acks-1-minisr-1? There are acks-",
     ),
     (
         {"faults.0.target": "leader(acks-1-minisr-1, 3)"},
@@ -423,7 +477,16 @@ REFUSALS = [
         "faults[0].target",
         "'zookeper' is not a target; did you mean zookeeper?",
     ),
-    ({"faults.0.target": "broker-4"}, "faults[0].target", "there is no broker-4; there are"),
+    (
+        {"faults.0.target": "broker-4"},
+        "faults[0].target",
+        "there is no broker-4; there are broker-1, ",
+    ),
+    ({"faults.0.fault": "partition"}, "faults[0].fault", "may be isolate: cut nodes off from all"),
+    ({"faults.0.fault": "Net_Split"}, "faults[0].fault", "unknown fault 'Net_Split'"),
+    ({"faults.0.fault": "network_partition"}, "faults[0].fault", "; or halves: split the nodes"),
+    ({"faults.0.fault": "crash"}, "faults[0].fault", "may be kill: kill -9"),
+    ({"faults.0.target": "all => zookeeper"}, "faults[0].target", "links are written A -> B"),
     *(
         (
             {"faults": [{"fault": fault, "target": target, **own}]},

@@ -1,0 +1,164 @@
+"""Likely mistakes in a campaign that is right: warnings, which keep no campaign from running.
+
+They are told by ``validate``, ``run`` and its dry run. What cannot run at all is refused instead
+(:mod:`harness.campaign.problems`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.clusters import ClusterSweep
+from ackproof.harness.campaign.model.schedule import FaultEntry
+from ackproof.harness.campaign.model.values.durations import format_ms
+from ackproof.harness.campaign.plan import scheduler
+from ackproof.harness.campaign.plan.ground import Ground
+from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.infra.documents import Problem
+from ackproof.infra.systems.names import external
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Members
+from ackproof.nemesis.targets import expressions
+from ackproof.nemesis.targets.bounds import NOBODY
+from ackproof.nemesis.targets.expressions import Expression, Role
+
+_OF_FOLLOWERS = ("follower", "next-leader", "last-follower")
+_ENDS_A_SESSION = ("pause", "isolate", "minority")
+"""Faults of which the cluster takes notice when a broker's session expires, or of followers when
+they lag. A crash is an effect of its own, however soon the broker is back."""
+_CUTS_LINKS = ("cut", "halves", "majorities-ring", "bridge")
+"""Faults of which it takes notice when a session expires or a follower lags."""
+_LAG = "replica.lag.time.max.ms"
+_SHRINKS = "no ISR shrinks"
+_TAKES_OVER = "no other broker takes over"
+
+
+def warnings(campaign: Campaign) -> Iterator[Problem]:
+    """Yield what is likely a mistake in ``campaign``, which is right; each thing once."""
+    draft = Draft(**{name: getattr(campaign, name) for name in Draft.__dataclass_fields__})
+    of_faults = (
+        problem
+        for ground in draft.grounds
+        for index, entry in enumerate(campaign.faults)
+        if isinstance(entry, FaultEntry)
+        for problem in _of_fault(entry, f"faults[{index}]", ground, campaign)
+    )
+    yield from dict.fromkeys(
+        [*_even_quorums(campaign.cluster), *_unreachable_evidence(campaign, draft), *of_faults]
+    )
+
+
+def _even_quorums(cluster: ClusterSweep) -> Iterator[Problem]:
+    if external(cluster.system):
+        return
+    kind = "controllers" if cluster.smallest.kraft else "ZooKeeper servers"
+    for number in (number for number in cluster.zookeepers if number % 2 == 0):
+        yield Problem(
+            field="cluster.zookeepers",
+            reason=f"{number} {kind} survive no more failures than {number - 1}, because a "
+            f"majority of {number} is {number // 2 + 1}: give an odd number",
+        )
+
+
+def _unreachable_evidence(campaign: Campaign, draft: Draft) -> Iterator[Problem]:
+    """Yield a warning where every cell of a run would be inconclusive for want of records."""
+    lasts_ms = min(scheduler.duration_ms(campaign, plan) for plan in draft.plans)
+    most, least = campaign.workload.records_of(lasts_ms), campaign.evidence.acked_min
+    if least > most:
+        sent = f"{most:,.0f} records in the {lasts_ms / 1000:.0f} s that a run is planned to last"
+        yield Problem(
+            field="evidence.acked.min",
+            reason=f"a cell is sent about {sent}, and with fewer than {least:,} acknowledged it is "
+            "inconclusive: ask for fewer, or raise workload.rate, workload.records or the schedule",
+        )
+
+
+def _of_fault(
+    entry: FaultEntry, field: str, ground: Ground, campaign: Campaign
+) -> Iterator[Problem]:
+    target = expressions.parse(entry.target)
+    if (reason := _names_nobody(entry, target, ground)) is not None:
+        yield Problem(field=f"{field}.target", reason=reason)
+    elif (reason := _too_short(entry, target, ground, campaign)) is not None:
+        yield Problem(field=f"{field}.hold", reason=reason)
+
+
+def _names_nobody(entry: FaultEntry, target: Expression, ground: Ground) -> str | None:
+    """Return why a target has no server in any run, so that the fault cannot be proven; None where
+    it may have one."""
+    if not FAULTS[entry.fault].aim.befalls_servers:
+        return None
+    for role in target.roles:
+        if role.name in _OF_FOLLOWERS and _replicas(role, ground) == 1:
+            return f"there is no {role.name}, because {_of_topic(role)} has one replica"
+    on_servers = not any(map(_is_client, target.roles))
+    if on_servers and target.to is None and ground.befallen(entry.fault, entry.target) == NOBODY:
+        return "it names no server, because nothing is left of the set"
+    return None
+
+
+def _replicas(role: Role, ground: Ground) -> int:
+    """Return the most replicas that the partition of a role can have."""
+    named = ground.replicas.get(role.topic or "")
+    return max(ground.replicas.values()) if role.topic == expressions.ANY else named or 0
+
+
+def _of_topic(role: Role) -> str:
+    return "every topic" if role.topic == expressions.ANY else str(role.topic)
+
+
+def _too_short(
+    entry: FaultEntry, target: Expression, ground: Ground, campaign: Campaign
+) -> str | None:
+    """Return why a fault is over before the cluster takes notice of it; None where it may not
+    be, or where the cluster's own time-outs are not known."""
+    timeouts = _timeouts(entry, target, ground)
+    if entry.hold is None or not timeouts or external(campaign.cluster.system):
+        return None
+    longest_ms = entry.hold[1]
+    if longest_ms >= min(timeouts.values()):
+        return None
+    rather_ms = ground.hold_ms_min(entry.fault)
+    settings = " and ".join(f"{name} is {format_ms(ms)}" for name, ms in timeouts.items())
+    missed = " and ".join(_SHRINKS if name == _LAG else _TAKES_OVER for name in timeouts)
+    return (
+        f"{format_ms(longest_ms)} is over before the cluster takes notice ({settings}), so that "
+        f"{missed}: {format_ms(rather_ms)} has its full effect"
+    )
+
+
+def _timeouts(entry: FaultEntry, target: Expression, ground: Ground) -> Mapping[str, int]:
+    """Return the time-outs of which one must pass before the cluster takes notice of a fault, by
+    their names; none where it takes notice at once, or of nothing."""
+    members = ground.members
+    session = "broker.session.timeout.ms" if members.kraft else "zookeeper.session.timeout.ms"
+    session_ms = {session: ground.timings.zookeeper_session_timeout_ms}
+    lag_ms = {_LAG: ground.timings.replica_lag_time_max_ms}
+    sides = [_named(part) for part in (target.nodes, target.to) if part is not None]
+    if any(all(map(_is_client, side)) for side in sides):
+        return {}
+    keepers = any(_keeps_metadata(role, members) for side in sides for role in side)
+    if entry.fault in _ENDS_A_SESSION:
+        if all(_keeps_metadata(role, members) for side in sides for role in side):
+            return {}
+        if entry.parameters.get("service") == "broker":
+            return lag_ms
+        followers = all(role.name in _OF_FOLLOWERS for side in sides for role in side)
+        return {**session_ms, **lag_ms} if followers else session_ms
+    if entry.fault == "cut" and not keepers and not members.combined:
+        return lag_ms
+    return {**session_ms, **lag_ms} if entry.fault in _CUTS_LINKS else {}
+
+
+def _named(part: expressions.Set) -> Sequence[Role]:
+    """Return the roles and names of a set, without those that choose among others."""
+    return [role for role in expressions.roles_of(part) if role.of is None]
+
+
+def _is_client(role: Role) -> bool:
+    return role.name == "clients" or role.name.startswith("client-")
+
+
+def _keeps_metadata(role: Role, members: Members) -> bool:
+    names: Sequence[str] = ("zookeeper", expressions.ZK_LEADER, expressions.QUORUM)
+    leads = role.name == expressions.QUORUM_LEADER or (role.name == "controller" and members.kraft)
+    return leads or role.name in (*names, *members.zookeepers)
