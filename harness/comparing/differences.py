@@ -272,12 +272,13 @@ def _campaign(directory: Path) -> object:
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every setting by the way to it; faults of a list by their place in it."""
-    if isinstance(value, Mapping) and value:
+    """Every setting by the way to it; faults of a list by their place in it. An empty list or mapping
+    is as good as none: copies of campaigns have more of these the newer the release is."""
+    if isinstance(value, Mapping):
         for key, part in value.items():
             yield from _flat(part, f"{name}.{key}" if name else str(key))
     elif isinstance(value, Sequence) and any(isinstance(part, Mapping) for part in value):
         for place, part in enumerate(value, 1):
             yield from _flat(part, f"{name}[{place}]")
-    elif name:
+    elif name and value != []:
         yield name, str(value)

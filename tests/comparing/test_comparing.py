@@ -282,6 +282,15 @@ def test_partner_of_a_cell_has_its_settings_or_else_its_name(
     assert {one: other for (_, one), (_, other) in found.items()} == expected
 
 
+def test_empty_list_of_a_newer_campaign_file_is_no_difference(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", campaign={"cells": {"acks": 1}})
+    newer = {"cells": {"acks": 1, "name": [], "topic": {}}, "expect": []}
+    assert compare(a, results(tmp_path / "b", campaign=newer)).unlike == ()
+    named = {"cells": {"acks": 1, "name": [{"where": {}, "name": "orders"}]}}
+    found = compare(a, results(tmp_path / "c", campaign=named)).unlike
+    assert found == ("cells.name[1].name: - and orders",)
+
+
 def test_it_is_whole_at_80_columns(tmp_path: Path) -> None:
     a = results(tmp_path / "a", cells=("all", "one"), campaign={"x": "\x1b[31mred"})
     b = results(tmp_path / "b", cells=("all", "two"), outcome=Verdict.FAIL, lost={"kill#1": 4})

@@ -105,7 +105,7 @@ def _name_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Proble
     )
     for name, many in Counter(names).items():
         if many > 1:
-            reason = f"{many} clients would be called {name}: name groups otherwise"
+            reason = f"{many} clients would be called {name}: name groups or cells otherwise"
             yield Problem(field="workload.groups", reason=reason)
 
 
