@@ -272,8 +272,8 @@ def _campaign(directory: Path) -> object:
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every setting by the way to it; faults of a list by their place in it. An empty list or mapping
-    is as good as none: copies of campaigns have more of these the newer the release is."""
+    """Every setting by the way to it; faults of a list by their place in it. An empty list or
+    mapping is as good as none: the newer the release, the more of these a copy has."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from _flat(part, f"{name}.{key}" if name else str(key))

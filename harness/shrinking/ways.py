@@ -14,6 +14,7 @@ from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.values.amounts import FLAT_OUT
 from ackproof.harness.campaign.model.values.durations import format_ms, parse_ms
+from ackproof.harness.campaign.model.values.where import holds_for
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.shrinking.search import Way
 from ackproof.infra.documents import Document
@@ -153,9 +154,28 @@ def _fewer_cells(document: Content) -> Iterator[Callable[[Content], None]]:
     """Of each list of values, one alone; then all but one."""
     for path, values in _swept(document["cells"], ("cells",)):
         for value in values:
-            yield _set(*path, value=value)
+            yield _with_values(path, [value])
         for value in values if len(values) > 2 else ():
-            yield _set(*path, value=[other for other in values if other != value])
+            yield _with_values(path, [other for other in values if other != value])
+
+
+def _with_values(path: Sequence[str], values: Sequence[Any]) -> Callable[[Content], None]:
+    """Return a change to these values of a setting of the cells, without the entries that are about
+    other values of it alone."""
+    setting = ".".join(path[1:])
+
+    def is_left(where: Mapping[str, Any]) -> bool:
+        asked = {setting: where[setting]} if setting in where else {}
+        return any(holds_for(asked, {setting: value}) for value in values)
+
+    def change(changing: Content) -> None:
+        _set(*path, value=values[0] if len(values) == 1 else list(values))(changing)
+        cells = changing["cells"]
+        cells["exclude"] = [where for where in cells["exclude"] if is_left(where)]
+        for section, key in ((cells, "name"), (changing, "expect")):
+            section[key] = [entry for entry in section[key] if is_left(entry["where"])]
+
+    return change
 
 
 _NO_VALUES = ("name", "exclude")

@@ -12,6 +12,7 @@ from made_results import cell_result, guarantee
 
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.schedule import FaultEntry, StoryEntry
 from ackproof.harness.campaign.model.workload import GroupSpec
 from ackproof.harness.campaign.plan.runs import runs_of
@@ -203,6 +204,32 @@ def test_holds_are_halved(campaign: Campaign) -> None:
     start = candidate(campaign, ("one", 0, 8_000), ("one", 0, 900), ("one", 0, 500))
     holds = [[f.hold[0] for f in one.campaign.faults] for one in way("holds").less(start)]
     assert holds == [[4_000, 500, 500], [4_000, 900, 500], [8_000, 500, 500]]
+
+
+def test_entries_about_cells_that_are_left_out_go_with_them(campaign_file) -> None:
+    given = {
+        "cells.enable~idempotence": [False, True],
+        "cells.exclude": [{"acks": n, "enable.idempotence": True} for n in (0, 1)],
+        "cells.name": [
+            {
+                "where": {"acks": -1, "min.insync.replicas": 2, "enable.idempotence": True},
+                "name": "a",
+            },
+            {"where": {"acks": 1, "min.insync.replicas": 1}, "name": "b"},
+        ],
+        "expect": [{"where": {"acks": 1}, "verdict": "not-guaranteed"}],
+        "faults": [{"fault": "kill", "target": "leader(a, any)"}],
+    }
+    start = Candidate.of(check(campaign_file(given)).campaign)
+    smaller = [one for one in way("cells").less(start) if one.document["cells"]["acks"] == "all"]
+    (alone,) = smaller
+    assert (alone.document["cells"]["exclude"], alone.document["expect"]) == ([], [])
+    assert [cell.name for cell in expand(alone.campaign.cells)] == [
+        "acks-all.minisr-1",
+        "acks-all.minisr-1.idempotence-true",
+        "acks-all.minisr-2",
+        "a",
+    ]
 
 
 def test_cells_that_a_target_names_stay(campaign: Campaign) -> None:
