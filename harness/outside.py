@@ -15,7 +15,7 @@ from ackproof.harness.campaign.problems.external import IN_FORCE
 from ackproof.harness.exit_status import Unconfirmed
 from ackproof.infra.documents import Problem
 from ackproof.infra.interface import InfraError, ViewUnavailable
-from ackproof.infra.secrets import Handed
+from ackproof.infra.secrets import Handed, read_all
 from ackproof.infra.sensitive import shown
 from ackproof.infra.systems.external.described import Described, server_name
 from ackproof.infra.systems.external.journal import FILE
@@ -35,10 +35,11 @@ _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
     """What a run on such a cluster is made of. ``connection``: librdkafka's properties, as clients
-    are handed them."""
+    are handed them. ``secrets``: the values that no log may show."""
 
     system: ExternalSystem
     connection: Mapping[str, Handed]
+    secrets: frozenset[str]
 
 
 def outside(cluster: ClusterSpec) -> Described:
@@ -63,7 +64,8 @@ def made(plan: RunPlan, directory: Path) -> Outside:
         session_timeout_ms=timings.zookeeper_session_timeout_ms,
         replica_lag_ms=timings.replica_lag_time_max_ms,
     )
-    return Outside(system=system, connection=told.handed())
+    secrets = frozenset(read_all(told.secrets).values())
+    return Outside(system=system, connection=told.handed(), secrets=secrets)
 
 
 def doings(cluster: ClusterSpec) -> Iterator[str]:

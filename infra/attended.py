@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from ackproof.infra import own_commands
 from ackproof.infra.agent.parents import dying_with
 from ackproof.infra.interface import InfraError
 from ackproof.infra.local.signals import Forwarder
@@ -48,6 +49,8 @@ def enter(
     registry.note_init(run_id, child.pid)
     code = child.wait()
     try:
+        if results is not None:
+            own_commands.restore(results, tell)
         afterwards()
         registry.remove(run_id)
     except (InfraError, OSError) as error:

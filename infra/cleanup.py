@@ -4,6 +4,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from ackproof.infra import own_commands
 from ackproof.infra.agent import throttle
 from ackproof.infra.agent.wire import Refused
 from ackproof.infra.identity import ProcessIdentity
@@ -51,8 +52,9 @@ def restore_dead(registry: Registry, report: Callable[[str], None]) -> None:
 
 
 def restore_results(registry: Registry, results: Path, report: Callable[[str], None]) -> bool:
-    """Undo what runs have done to clusters that are not their own, given their ``results``: of a
-    machine that was restarted since, no registry knows them. Returns whether nothing is left."""
+    """Undo what runs have done to clusters that are not their own, and what commands have left,
+    given their ``results``: of a machine that was restarted since, no registry knows them. Returns
+    whether nothing is left."""
     there = results.absolute()
     for entry in registry.entries():
         if entry.alive and entry.results == there:
@@ -66,9 +68,15 @@ def restore_results(registry: Registry, results: Path, report: Callable[[str], N
     return True
 
 
-def stop(registry: Registry, entry: Entry, grace_s: float = 30.0) -> None:
+def stop(
+    registry: Registry,
+    entry: Entry,
+    grace_s: float = 30.0,
+    report: Callable[[str], None] = _nobody,
+) -> None:
     """End a run: ask it with SIGTERM, after ``grace_s`` seconds kill it; then remove what it
-    left. Raises InfraError when it cannot be done."""
+    left. ``report``: told what of a cluster or by a command was undone. Raises InfraError when it
+    cannot be done."""
     try:
         if not entry.outer.end(signal.SIGTERM, grace_s):
             _kill(entry.outer)
@@ -77,7 +85,7 @@ def stop(registry: Registry, entry: Entry, grace_s: float = 30.0) -> None:
         for process in entry.processes:
             _kill(process)
         if entry.run_id in registry.run_ids():  # else it has done so itself
-            _restore(entry.results, _nobody)
+            _restore(entry.results, report)
             registry.remove(entry.run_id)
     except (OSError, Refused) as error:
         raise InfraError(f"cannot remove run {entry.run_id}: {error}") from error
@@ -96,7 +104,7 @@ def _clean_one(
         if entry.alive and not everything:
             report(f"{run_id}: {entry.kind} is alive (process {entry.outer.pid}), left alone")
             return True
-        stop(registry, entry, grace_s)
+        stop(registry, entry, grace_s, report)
     except InfraError as error:
         report(f"{run_id}: {error}")
         return False
@@ -105,9 +113,12 @@ def _clean_one(
 
 
 def _restore(results: Path | None, report: Callable[[str], None]) -> None:
-    """Undo what was done to a cluster that was there before. Raises InfraError: a registry keeps
-    the run, so that it is tried again."""
-    if results is not None and any(results.glob(f"runs/*/{JOURNAL}")):
+    """Undo what commands of the user's own have left, and what was done to a cluster that was there
+    before. Raises InfraError: a registry keeps the run, so that it is tried again."""
+    if results is None:
+        return
+    own_commands.restore(results, report)
+    if any(results.glob(f"runs/*/{JOURNAL}")):
         # librdkafka takes its time, and few runs have left anything there.
         from ackproof.infra.systems.external.restoring import restore
 

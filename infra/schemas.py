@@ -76,6 +76,8 @@ def _homes(schema: Schema, node: Schema, key: str, path: str) -> Iterator[str]:
             yield from _homes(schema, inner, key, f"{path}.{name}".removeprefix("."))
         for inner in _if_schema(one.get("items")):
             yield from _homes(schema, inner, key, f"{path}[]")
+        for inner in _if_schema(one.get("then")):
+            yield from _homes(schema, inner, key, path)
 
 
 def _properties(node: Schema) -> Mapping[str, Any]:

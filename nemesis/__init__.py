@@ -15,6 +15,7 @@ from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.network.cuts import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING, MINORITY
 from ackproof.nemesis.network.links import FLAP, LOSSY, NARROW, RESET, SLOW
 from ackproof.nemesis.process.clients import CRASH_CLIENT, PAUSE_CLIENT
+from ackproof.nemesis.process.commands import OWN_COMMANDS
 from ackproof.nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 from ackproof.nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
 from ackproof.nemesis.registration import as_fault
@@ -34,6 +35,7 @@ _FAMILIES: tuple[Fault, ...] = (
     ADD_BROKER,
     *CHURN,
     *LIVE_TOPICS,
+    OWN_COMMANDS,
 )
 
 FAULTS: Table[Fault] = Table(

@@ -1,10 +1,9 @@
 """What a fault is.
 
-A fault is pure: from what its target was resolved to, it makes a :class:`Plan`, a tuple of effects
-(``nemesis.effects``). One executor (``nemesis.execution``) applies the effects of any plan and
-undoes them again; the fault itself touches nothing. What proves that it bit, or is healed, it names
-as a list of looks (``nemesis.proofs.observations``), which are taken until they show it or the time
-is up (``nemesis.proofs.proving``).
+A fault is pure: from its resolved target it makes a :class:`Plan`, a tuple of effects. One executor
+(``nemesis.execution``) applies the effects of any plan and undoes them. The fault itself touches
+nothing. It names the looks that prove that it bit, or is healed (``nemesis.proofs.observations``).
+They are taken until they show it or the time is up (``nemesis.proofs.proving``).
 """
 
 import random
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ackproof.infra.ensemble import CONTROLLER_IDS
 from ackproof.infra.interface import Backend, Capability, Node, Server, System, Timings
+from ackproof.infra.own_commands import OwnCommands
 from ackproof.nemesis.attendant import Attendant, Attendants
 from ackproof.nemesis.rhythm import Rhythm
 from ackproof.nemesis.workload import WorkloadClient, nobody_comes_back
@@ -35,8 +35,7 @@ class Members:
         workload: The clients that run now, and the node of each.
         roles: What each of these does.
         prefix: What the names of topics of the faults' own begin with.
-        added: Brokers that a fault has added, and not removed. No target names them, and no fault
-            but that one touches them.
+        added: Brokers that a fault has added. No target names them; that fault alone touches them.
         next_id: The lowest ``broker.id`` that is new; None: that after ``brokers``.
     """
 
@@ -70,7 +69,7 @@ class Members:
 
     @property
     def by_id(self) -> Mapping[int, str]:
-        """Those whom a view names, by the ids by which it does."""
+        """The servers of a view, by their ids in it."""
         apart = self.zookeepers if self.kraft and not self.combined else ()
         brokers = {_number(name): name for name in (*self.brokers, *self.added)}
         return brokers | dict(enumerate(apart, start=CONTROLLER_IDS + 1))
@@ -92,10 +91,11 @@ class Cluster:
     Attributes:
         clients: The nodes where workload clients run.
         workload: The workload's clients that were started until now.
-        bring_back: Starts whoever comes in the place of a client that has ended, by its name.
-            Idempotent. Raises LookupError where nobody does.
+        bring_back: Starts the successor of a client that has ended, by the client's name;
+            idempotent. Raises LookupError where none was planned.
         attendant: Is told of servers that join and leave.
         prefix: See :class:`Members`.
+        commands: Runs the commands of the user's own.
     """
 
     backend: Backend
@@ -105,6 +105,7 @@ class Cluster:
     bring_back: Callable[[str], None] = nobody_comes_back
     attendant: Attendant = field(default_factory=Attendants)
     prefix: str = OWN_TOPICS
+    commands: OwnCommands = field(default_factory=OwnCommands)
 
     @property
     def members(self) -> Members:
@@ -208,15 +209,13 @@ class Target:
         nodes: The nodes it stood for, in no particular order of importance; of links, their ends.
         links: Of an expression with an arrow.
         servers: The servers that a fault on it befalls: those among ``nodes``.
-        clients: The nodes of clients that a fault on it befalls: those among ``nodes``, but for
-            the ends of links.
-        partitions: ``topic-partition`` of all that these servers led, followed or coordinated at
-            that moment, or of those that the fault is aimed at; None where ZooKeeper did not
-            answer.
-        placed: The partitions that the fault is aimed at; of servers, all of which one of them had
-            a replica.
+        clients: Likewise the nodes of clients, except the ends of links.
+        partitions: ``topic-partition`` of all that these servers led, followed or coordinated
+            then, or that the fault is aimed at; None where ZooKeeper did not answer.
+        placed: The partitions that it is aimed at; of servers, those of which one had a replica.
         configs: Of the topics that the fault is aimed at, their own settings.
-        facts: What was read to resolve it (leader, ISR, epochs, sessions, ...), for the history.
+        fault_id: The number of the fault that it was resolved for; 0 where it was for none.
+        facts: What was read to resolve it (leader, ISR, epochs, sessions), for the history.
     """
 
     expression: str
@@ -228,20 +227,20 @@ class Target:
     placed: tuple[Placed, ...] = ()
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     facts: Mapping[str, object] = field(default_factory=dict)
+    fault_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What an effect takes hold of, e.g. the process of one server. Effects of several faults on
-    the same resource are counted: the last one to let go undoes them."""
+    """What an effect takes hold of, such as the process of one server. The holders are counted over
+    all faults: the last one to let go undoes the effects."""
 
     kind: str
     at: tuple[str, ...]
     """The nodes that it belongs to; of a client's process, that client; of a topic or a partition,
     its name."""
     part: Hashable = None
-    """What of it, where effects on different parts do not share: a cut of a link and a loss on the
-    same link are each there for themselves."""
+    """What of it, where parts are not shared: a cut and a loss of the same link are separate."""
 
 
 class Effect(Protocol):
@@ -270,11 +269,13 @@ class Plan:
         effects: In the order in which they are applied; undone in the opposite one.
         spares: Links that stay open: without them it would be another fault.
         rhythm: In which the effects come and go while it is held; None: they stay.
+        destroys: What it takes from disks, where that depends on the fault's parameters.
     """
 
     effects: tuple[Effect, ...]
     spares: tuple[Link, ...] = ()
     rhythm: Rhythm | None = None
+    destroys: Literal["unsynced", "all"] | None = None
 
 
 class Unplannable(ValueError):
@@ -288,8 +289,7 @@ def brokers_alone(fault: str, members: Members, targeted: Iterable[str]) -> None
 
 
 class Parameters(BaseModel):
-    """A fault's own settings, as the campaign file gives them. Every field has a default and a
-    description."""
+    """A fault's own settings, as the campaign file gives them. Every field has a description."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -389,8 +389,8 @@ class Fault(Protocol):
         """Pure. Raises Unplannable."""
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
-        """What must be seen for it to have bitten. The first look is what it does itself: at
-        least one of its subjects must have been seen, by this fault's own doing."""
+        """What must be seen for it to have bitten. Of the first look at least one subject must
+        have been seen, by this fault's own doing."""
 
     def healed(self, injection: Injection) -> Sequence[Look]:
         """What must be seen for it to be healed."""

@@ -27,6 +27,7 @@ class Nemesis:
         self,
         name: str,
         expression: str,
+        /,
         *,
         seed: int = 1,
         hold_ms: int | None = None,
@@ -56,7 +57,7 @@ class Nemesis:
             fault_id=self._numbers, fault=fault, target=target, plan=plan, hold_ms=hold_ms
         )
 
-    def strike(self, name: str, expression: str, **how: object) -> OpenFault:
+    def strike(self, name: str, expression: str, /, **how: object) -> OpenFault:
         """Aim and inject."""
         entry = self.aim(name, expression, **how)  # type: ignore[arg-type]
         self.executor.inject(entry)
@@ -70,7 +71,7 @@ class Nemesis:
         looks = entry.fault.healed(self.executor.injection(entry))
         return prove(looks, Once(), 0.0, by_itself=False)
 
-    def through(self, name: str, expression: str, **how: object) -> OpenFault:
+    def through(self, name: str, expression: str, /, **how: object) -> OpenFault:
         """Aim, inject, heal, and heal once more: it bites until then and no longer, and is healed
         no sooner."""
         entry = self.strike(name, expression, **how)

@@ -25,7 +25,7 @@ led. Nor while a fault befell the clients themselves.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ackproof.checkers.cluster.faults import FOREVER, SILENT, FaultFacts, Partition
+from ackproof.checkers.cluster.faults import FOREVER, FaultFacts, Partition
 from ackproof.checkers.cluster.observed import (
     NEVER,
     OBSERVATION_LAG_NS,
@@ -213,7 +213,7 @@ def _unnoticed(one: Observed, on: Iterable[FaultFacts]) -> Iterator[Span]:
     for fault in on:
         until = fault.start + NOTICED_AFTER_NS
         led_by = {state.leader for state in one.during(Span(fault.start, fault.start + 1))}
-        if fault.name in SILENT and led_by & (fault.brokers or set()):
+        if fault.silent and led_by & (fault.brokers or set()):
             yield Span(fault.start, until)
 
 

@@ -4,6 +4,7 @@ A fault is on from ``inject`` (about to) until it is proven healed; one that was
 is on until the end. In between it is in full strength from ``injected`` until ``heal`` (about to).
 """
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -65,10 +66,13 @@ TAKE_NOTHING = frozenset(
         *(SILENT | CLOCKS | ORDERS) - {"elect-unclean"},
         *("kill", "terminate", "restart", "starve-cpu", "starve-memory", "reset", "remove-broker"),
         *("crash-client", "pause-client", "expire-session", "conflicted-node"),
-        *("disk-full", "slow-disk", "corrupt-index", "lose-checkpoint"),
+        *("disk-full", "slow-disk", "corrupt-index", "lose-checkpoint", "command"),
     }
 )
-"""Faults that destroy nothing."""
+"""Faults that destroy nothing, unless their campaign declares it."""
+
+COMMAND = "command"
+"""A fault by commands of the user's own. Its campaign declares its effects."""
 
 _WORDS = (None, UNSYNCED, "all", SILENTLY, UNCLEANLY)
 """What a fault can destroy."""
@@ -102,6 +106,9 @@ class FaultFacts:
         verified: When it was proven to have bitten; None where it never was.
         consumers_alone: Whether it crashed consumers, and befell nobody else.
         planned: Whether the manifest plans it.
+        title: What its campaign calls it; empty where it has no name of its own.
+        declared: Of a fault by commands, the effects that its campaign declares.
+        complaint: What was said where it could not be injected, or its proof failed.
     """
 
     fault_id: int
@@ -122,11 +129,25 @@ class FaultFacts:
     deleted_before: int | None = None
     consumers_alone: bool = False
     planned: bool = True
+    title: str = ""
+    declared: frozenset[str] = frozenset()
+    complaint: str = ""
 
     @property
     def label(self) -> str:
-        """E.g. ``kill#1``."""
-        return f"{self.name}#{self.fault_id}"
+        """Return its name and number, such as ``kill#1`` or ``command:az-outage#1``."""
+        return label_of(self.name, self.fault_id, self.title)
+
+    @property
+    def taker(self) -> str:
+        """Return the label of a fault that took data. Of a fault by commands it says that nothing
+        has observed the loss: its campaign declares it."""
+        return f"{self.label}, as its campaign declares," if self.name == COMMAND else self.label
+
+    @property
+    def silent(self) -> bool:
+        """Return whether it ends no connection, so that clients take a while to notice it."""
+        return self.name in SILENT or "cuts-off" in self.declared
 
     @property
     def bit(self) -> bool:
@@ -163,9 +184,11 @@ class FaultFacts:
         """Whether it can excuse anything.
 
         A fault that the manifest does not plan, or that destroys what is no word of the schema, may
-        leave a promise unknown. It never ends one for certain.
+        leave a promise unknown. It never ends one for certain. Nor does a loss by commands that
+        their campaign does not declare.
         """
-        return self.planned and self.destroys in _WORDS
+        declared = self.name != COMMAND or self.destroys == _declared_loss(self.declared)
+        return self.planned and self.destroys in _WORDS and declared
 
     @property
     def disturbs(self) -> bool:
@@ -228,6 +251,8 @@ def faults_of(
                 min_isr=_number(parameters, "min_insync_replicas"),
                 deleted_before=_number(parameters, "before_offset"),
                 planned=planned is None or (number, fault.name) in plans,
+                title=title_of(fault.name, parameters),
+                declared=_declared(fault.name, parameters),
             )
         )
     return tuple(found)
@@ -236,14 +261,19 @@ def faults_of(
 def possible(plan: PlannedFault) -> FaultFacts:
     """Return what a planned fault may have done of which the history does not tell everything:
     whatever its kind can do, to any server and at any time. It excuses nothing for certain."""
-    destroys = UNCLEANLY if plan.fault == "elect-unclean" else "all"
+    destroys: str | None = UNCLEANLY if plan.fault == "elect-unclean" else "all"
+    declared = _declared(plan.fault, plan.parameters)
+    if plan.fault in TAKE_NOTHING:
+        destroys = _declared_loss(declared)
     return FaultFacts(
         fault_id=plan.fault_id,
         name=plan.fault,
         target=plan.target,
         servers=None,
         partitions=None,
-        destroys=None if plan.fault in TAKE_NOTHING else destroys,
+        destroys=destroys,
+        title=title_of(plan.fault, plan.parameters),
+        declared=declared,
         min_isr=_number(plan.parameters, "min_insync_replicas"),
         deleted_before=_number(plan.parameters, "before_offset"),
         start=0,
@@ -271,6 +301,26 @@ def _number(parameters: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
+def title_of(fault: str, parameters: Mapping[str, Any]) -> str:
+    """Return what a campaign calls a fault by commands; empty for any other."""
+    return str(parameters.get("name") or "") if fault == COMMAND else ""
+
+
+def label_of(fault: str, number: int, title: str) -> str:
+    """Return how a report names a fault."""
+    return f"{fault}:{title}#{number}" if title else f"{fault}#{number}"
+
+
+def _declared(fault: str, parameters: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(map(str, parameters.get("effects") or ())) if fault == COMMAND else frozenset()
+
+
+def _declared_loss(declared: Collection[str]) -> str | None:
+    if "loses-all" in declared:
+        return "all"
+    return UNSYNCED if "loses-unsynced" in declared else None
+
+
 def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:
     rows = sorted(rows, key=lambda row: row["time"])
     proven = [row for row in rows if row["proven"]]
@@ -290,6 +340,23 @@ def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:
         last=rows[-1]["time"],
         begun=any(row["event"] != "failed" for row in rows),
         verified=_time(proven, "verified"),
+        complaint=_complaint(rows) if rows[0]["fault"] == COMMAND else "",
+    )
+
+
+def _complaint(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the commands of a fault said where one of them failed; empty where none did."""
+    failed = [row for row in rows if row["event"] == "failed" or row["proven"] is False]
+    try:
+        told = json.loads(failed[-1]["evidence"] or "{}") if failed else {}
+    except ValueError:
+        return ""
+    claims = ("error", "verify ended with 0", "healed ended with 0")
+    said = [told[one] for one in claims if one in told] if isinstance(told, dict) else []
+    return "; ".join(
+        text if isinstance(text, str) else "; ".join(f"{k} {v}" for k, v in text.items())
+        for text in said
+        if isinstance(text, str | dict)
     )
 
 

@@ -4,7 +4,7 @@ missing."""
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ackproof.checkers.cluster.faults import FOREVER, FaultFacts, possible
+from ackproof.checkers.cluster.faults import COMMAND, FOREVER, FaultFacts, possible
 from ackproof.checkers.evidence import steps
 from ackproof.checkers.evidence.gaps import Gap
 from ackproof.history.manifest import PlannedRun
@@ -15,15 +15,17 @@ def fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Ga
     told = {(fault.fault_id, fault.name) for fault in faults}
     for plan in planned.faults:
         if (plan.fault_id, plan.fault) not in told:
-            label = f"{plan.fault}#{plan.fault_id}"
-            yield Gap(words=f"{label} on {plan.target}: the history has nothing of it")
+            yield Gap(
+                words=f"{possible(plan).label} on {plan.target}: the history has nothing of it"
+            )
     cells = [planned_cell.cell for planned_cell in planned.cells]
     for fault in faults:
         # What was not injected did not happen, what has not bitten neither; but the cells that it
         # was to touch have not lived through it. Others lose nothing.
         touched = frozenset(c.name for c in cells if any(map(fault.touches, c.topic_partitions)))
+        said = f": {fault.complaint}" if fault.complaint else ""
         for words in _unproven(fault):
-            yield Gap(words=f"{fault.label} on {fault.target}{words}", cells=touched)
+            yield Gap(words=f"{fault.label} on {fault.target}{words}{said}", cells=touched)
 
 
 def not_settled(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -38,7 +40,9 @@ def _unproven(fault: FaultFacts) -> Iterator[str]:
     if not fault.planned:
         yield ": the manifest plans no such fault"
     elif not fault.trusted:
-        yield f" destroys {fault.destroys!r}, which is not known"
+        undeclared = fault.name == COMMAND
+        why = "which its campaign does not declare" if undeclared else "which is not known"
+        yield f" destroys {fault.destroys!r}, {why}"
     if fault.injected is None:
         yield " was not injected"
     elif not fault.bit:

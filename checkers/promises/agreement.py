@@ -81,7 +81,7 @@ def _excuses(cell: Cell, partition: Partition, around: Surroundings) -> Iterator
 def _led_on(observed: Observed, fault: FaultFacts) -> Iterator[tuple[str, bool]]:
     """Whether a broker led that data was taken from, after it was started again and before it was
     seen out of the ISR: whoever comes back into it has caught up."""
-    why = f"{fault.label} took data from the disk of one that led before it had caught up"
+    why = f"{fault.taker} took data from the disk of one that led before it had caught up"
     back = fault.start if fault.heal is None else fault.heal
     if fault.brokers is None:
         yield why, False

@@ -230,7 +230,7 @@ def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterato
             certain = fault.proven
         else:
             continue
-        why = f"{fault.label} took data from its leader's disk (acks=1)"
+        why = f"{fault.taker} took data from its leader's disk (acks=1)"
         yield Limit(before=around.widened(struck.end), certain=certain, why=why)
 
 
@@ -296,9 +296,9 @@ def _survivors(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[L
     for void in voided(around.observed, strikes):
         lost = "took data from the last of the ISR"
         why = (
-            f"{void.fault.label} {lost} {list(void.isr)} that had it"
+            f"{void.fault.taker} {lost} {list(void.isr)} that had it"
             if void.isr
-            else f"nobody watched whether {void.fault.label} {lost} that had it"
+            else f"nobody watched whether {void.fault.taker} {lost} that had it"
         )
         yield Limit(before=around.widened(void.before), certain=void.certain, why=why)
 

@@ -129,6 +129,9 @@ def _story(named: tuple[str, Story]) -> Group:
 
 def _parameters(fault: Fault) -> Iterator[tuple[str, str]]:
     for name, field in fault.parameters.model_fields.items():
+        if field.is_required():
+            yield f"{name} (required)", field.description or ""
+            continue
         yield as_written({name: field.default}) or f"{name} (not set)", field.description or ""
 
 

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -14,7 +15,7 @@ from ackproof.harness.backends import BACKENDS, SSH, Site, go_inside, require_in
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import clients_of
-from ackproof.harness.campaign.plan.needs import joining, needs_of
+from ackproof.harness.campaign.plan.needs import commands_of, joining, needs_of
 from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.campaign.problems.places import (
     elsewhere,
@@ -22,6 +23,7 @@ from ackproof.harness.campaign.problems.places import (
     missing_programs,
     never_offered,
     strange_programs,
+    unusable_commands,
     without_hosts,
 )
 from ackproof.harness.campaign.skipping import nothing_left, without_refused
@@ -75,6 +77,12 @@ Examples:
     type=click.Path(path_type=Path),
     help="A program that the campaign names as a client and may start. May be given several times.",
 )
+@click.option(
+    "--allow-commands",
+    "commands_allowed",
+    is_flag=True,
+    help="Run the commands of the campaign's own faults (fault: command) on this machine.",
+)
 @options.system
 @options.metadata_quorum
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
@@ -106,6 +114,7 @@ def run(
     inventory: Path | None,
     accepted: tuple[str, ...],
     programs: tuple[Path, ...],
+    commands_allowed: bool,
     system: str | None,
     metadata_quorum: str | None,
     seed: int | None,
@@ -123,12 +132,14 @@ def run(
         file = validation.check(
             campaign_file, meant=meant, system=system, metadata_quorum=metadata_quorum
         )
-        campaign = _resolved(file.campaign, backend, inventory, seed)
+        campaign = _resolved(file.campaign, backend, inventory, seed, campaign_file.parent)
         if strange := list(strange_programs(campaign, programs)):
             fail("; ".join(f"--program: {reason}" for reason in strange), ExitStatus.USAGE)
         if unused := _unused(campaign, inventory, accepted):
             fail(unused, ExitStatus.USAGE)
         file.refuse(missing_programs(campaign, programs))
+        # A dry run shows the commands, so that one can decide whether to allow them.
+        file.refuse(unusable_commands(campaign, allowed=commands_allowed or dry_run))
         kept = _placeable(campaign, file, skip_refused)
         print_warnings(file, campaign)
         if out is not None:
@@ -197,10 +208,13 @@ def _resolved(
     backend: str | None,
     inventory: Path | None,
     seed: int | None,
+    directory: Path,
 ) -> Campaign:
     drawn = next(s for s in (seed, campaign.seed, secrets.randbits(_SEED_BITS)) if s is not None)
     hosts = None if inventory is None else str(inventory.absolute())
-    return campaign.resolved(seed=drawn, backend=backend, inventory=hosts)
+    return campaign.resolved(
+        seed=drawn, backend=backend, inventory=hosts, directory=directory.absolute()
+    )
 
 
 def _unused(campaign: Campaign, inventory: Path | None, accepted: tuple[str, ...]) -> str | None:
@@ -214,6 +228,9 @@ def _unused(campaign: Campaign, inventory: Path | None, accepted: tuple[str, ...
 
 
 def _tell_doings(campaign: Campaign) -> None:
+    for field, commands in commands_of(campaign):
+        for key, argv in commands.named():
+            click.echo(f"{field}, to {key}: {shlex.join(argv)} (in {commands.directory})")
     if campaign.cluster.external is None:
         return
     plan = runs_of(campaign)[0]

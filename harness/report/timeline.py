@@ -3,13 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array, codes_of
-from ackproof.checkers.cluster.faults import UNCLEANLY
+from ackproof.checkers.cluster.faults import UNCLEANLY, label_of, title_of
 from ackproof.checkers.partition import columns
 from ackproof.history import reader
 from ackproof.history.manifest import PlannedFault
@@ -29,6 +29,7 @@ class FaultSpan:
         took_from: Partitions, as ``t-0``, of whose data it destroyed some; None where that is not
             told.
         part: What it is in a story; None for a fault by itself.
+        title: What its campaign calls it; empty where it has no name of its own.
     """
 
     fault_id: int
@@ -42,10 +43,12 @@ class FaultSpan:
     healing: Mapping[str, Any]
     took_from: frozenset[str] | None = frozenset()
     part: "StoryPart | None" = None
+    title: str = ""
 
     @property
     def label(self) -> str:
-        return f"{self.fault}#{self.fault_id}"
+        """Return its name and number, such as ``kill#1`` or ``command:az-outage#1``."""
+        return label_of(self.fault, self.fault_id, self.title)
 
     def takes_from(self, topic: str) -> bool:
         """Return whether it destroyed data of the topic, or may have."""
@@ -117,8 +120,11 @@ def read(history: AnyPath, planned: Iterable[PlannedFault] = ()) -> Timeline:
 def faults(history: AnyPath, planned: Iterable[PlannedFault] = ()) -> tuple[FaultSpan, ...]:
     """Return the faults of one run, whatever else of its history is damaged. ``planned``: as in
     :func:`read`."""
-    parts = {fault.fault_id: _part(fault) for fault in planned}
-    return _faults(reader.read(history, "faults").to_pylist(), parts)
+    plans = list(planned)
+    parts = {fault.fault_id: _part(fault) for fault in plans}
+    titles = {fault.fault_id: title_of(fault.fault, fault.parameters) for fault in plans}
+    spans = _faults(reader.read(history, "faults").to_pylist(), parts)
+    return tuple(replace(span, title=titles.get(span.fault_id, "")) for span in spans)
 
 
 def _acks(history: AnyPath) -> dict[str, Counter[int]]:

@@ -16,6 +16,7 @@ from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedFailover
 from ackproof.infra.changes import Observer
 from ackproof.infra.interface import Backend, Node, System
+from ackproof.infra.own_commands import OwnCommands
 from ackproof.infra.secrets import Handed
 from ackproof.nemesis.attendant import Attendants
 from ackproof.nemesis.execution.executor import Executor
@@ -47,6 +48,7 @@ class Run:
         racks: Where consumers stand; see :class:`workloads.interface.Load`.
         executor: Breaks and mends the cluster; the one place where faults are counted.
         attendants: Are told of brokers that a fault adds, or removes.
+        commands: Runs the commands of the user's own, and journals what undoes them.
         leaving: The brokers, by name, that a fault had added and is removing: that they end is no
             failure.
         sessions_ended: How many sessions of each client a fatal error has ended, as written down.
@@ -90,6 +92,7 @@ class Run:
     ended_by_themselves: list[str] = field(default_factory=list)
     ended_well: dict[str, bool] = field(default_factory=dict)
     attendants: Attendants = field(default_factory=Attendants)
+    commands: OwnCommands = field(default_factory=OwnCommands)
     executor: Executor = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,6 +130,7 @@ class Run:
             bring_back=self._bring_back,
             attendant=self.attendants,
             prefix=self.campaign.cells.prefix or OWN_TOPICS,
+            commands=self.commands,
         )
 
     def _bring_back(self, name: str) -> None:

@@ -29,6 +29,8 @@ from ackproof.history.printable import printable
 from ackproof.history.schema import INTERRUPTED
 from ackproof.history.storage import AnyPath
 from ackproof.infra.interface import Backend, System
+from ackproof.infra.own_commands import FILE as COMMANDS
+from ackproof.infra.own_commands import OwnCommands
 from ackproof.infra.systems.racks import racks_of
 from ackproof.nemesis.execution.ledger import Ledger
 from ackproof.workloads import WORKLOADS
@@ -290,4 +292,7 @@ def _prepare(
         connection={} if outside is None else outside.connection,
         kept={} if outside is None else KEPT,
         racks=racks_of([broker.name for broker in system.brokers], plan.cluster.properties),
+        commands=OwnCommands(
+            directory / COMMANDS, plan.number, () if outside is None else outside.secrets
+        ),
     )

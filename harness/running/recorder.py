@@ -48,10 +48,11 @@ class RunRecorder:
         proof: Proof | None = None,
         error: Exception | None = None,
         seen: Mapping[str, object] | None = None,
+        destroys: str | None = None,
     ) -> None:
         """One event of a fault (:data:`history.schema.FAULTS`). ``target``: the expression alone
         where it could not be resolved. ``error``: of a ``failed``, in the place of a proof.
-        ``seen``: what else was observed, likewise."""
+        ``seen``: what else was observed, likewise. ``destroys``: what its plan takes from disks."""
         observed = seen if error is None and proof is None else _observed(proof, error)
         self._write(
             "faults",
@@ -61,7 +62,7 @@ class RunRecorder:
             time=self._clock.time_ns(),
             target=target if isinstance(target, str) else target.expression,
             **({} if isinstance(target, str) else _resolved(target)),
-            destroys=fault.destroys,
+            destroys=destroys or fault.destroys,
             proven=None if proof is None else proof.proven,
             evidence=None if observed is None else json.dumps(observed, default=str),
         )

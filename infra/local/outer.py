@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from ackproof.infra import own_commands
 from ackproof.infra.interface import InfraError
 from ackproof.infra.local.signals import FORWARDED, Forwarder
 from ackproof.infra.local.status import exit_with, outermost
@@ -27,7 +28,8 @@ def main(run_id: str, command: Sequence[str]) -> int:
     forwarder = Forwarder()
     # Init unblocks them once it can handle them; nothing sent in between is lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
-    scratch = registry.get(run_id).scratch
+    entry = registry.get(run_id)
+    scratch = entry.scratch
     arguments = [*([] if scratch is None else [str(scratch)]), "--", *command]
     init = subprocess.Popen(
         [*_AS_FIRST_PROCESS, sys.executable, "-P", "-m", "ackproof.infra.local.init", *arguments],
@@ -39,10 +41,16 @@ def main(run_id: str, command: Sequence[str]) -> int:
     registry.note_init(run_id, init.pid)
     code = init.wait()
     try:
+        if entry.results is not None:
+            own_commands.restore(entry.results, _tell)
         registry.remove(run_id)
     except (InfraError, OSError) as error:
-        sys.stderr.write(f"ackproof: cannot clean up after the run: {error}\n")
+        _tell(f"cannot clean up after the run: {error}")
     return outermost(code)
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"ackproof: {line}\n")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,11 @@ class OpenFault:
     def label(self) -> str:
         return f"{self.fault.name}#{self.fault_id}"
 
+    @property
+    def destroys(self) -> str | None:
+        """What it takes from the disks of the servers that it befalls; see :class:`Fault`."""
+        return self.plan.destroys or self.fault.destroys
+
 
 class Ledger:
     """Append-only file of intents and ends. Thread-safe.

@@ -22,6 +22,7 @@ from ackproof.history.cell import SETTINGS
 from ackproof.infra.schemas import Schema
 from ackproof.infra.systems import names, properties
 from ackproof.nemesis import FAULTS
+from ackproof.nemesis.process.commands import COMMAND
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads import WORKLOADS
 
@@ -144,6 +145,8 @@ def _add_faults(entry: dict[str, Any]) -> None:
     forms = "; ".join(f"{form}: {what}" for form, what in expressions.known().items())
     described = f"{fields['target']['description']} Sets: {forms}. Links: A -> B, A <-> B."
     fields["target"]["markdownDescription"] = described  # what editors show, where it is there
+    # A command may do without a target; all others need one.
+    entry["required"] = [key for key in entry["required"] if key != "target"]
     entry["allOf"] = [
         {
             "if": {"properties": {"fault": {"const": name}}},
@@ -151,7 +154,8 @@ def _add_faults(entry: dict[str, Any]) -> None:
                 "properties": {
                     "fault": {"description": fault.summary},
                     "parameters": fault.parameters.model_json_schema(schema_generator=_Untitled),
-                }
+                },
+                **({"required": ["parameters"]} if name == COMMAND else {"required": ["target"]}),
             },
         }
         for name, fault in FAULTS.items()

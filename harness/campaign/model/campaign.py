@@ -5,6 +5,7 @@ is refused, never guessed at. In a file, Kafka's names stay Kafka's, dots and al
 than one field to judge is in :mod:`harness.campaign.validation`.
 """
 
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field
@@ -116,12 +117,19 @@ class Campaign(Section):
         seed: int,
         backend: str | None = None,
         inventory: str | None = None,
+        directory: Path | None = None,
     ) -> Self:
         """This campaign with the seed drawn, the command line's choices in place, and the image
-        of its system that it is now. Raises ValueError where that is none any more."""
+        of its system that it is now. ``directory``: that of its file, where its commands are run.
+        Raises ValueError where the image is none any more."""
         chosen = {"backend": backend, "inventory": inventory, "system": pinned(self.cluster.system)}
         cluster = self.cluster.model_copy(update={k: v for k, v in chosen.items() if v})
-        resolved = self.model_copy(update={"seed": seed, "cluster": cluster})
+        there = directory or Path()
+        faults = tuple(
+            entry.from_directory(there) if isinstance(entry, FaultEntry) else entry
+            for entry in self.faults
+        )
+        resolved = self.model_copy(update={"seed": seed, "cluster": cluster, "faults": faults})
         if not external(cluster.system) or self.cells.prefix:
             return resolved
         return resolved._with_prefix(f"{OWN_TOPICS}{seed:08x}-")

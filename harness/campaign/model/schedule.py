@@ -5,13 +5,15 @@ after the other, in one lane or in several that go on side by side.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.durations import Duration, DurationRange
 from ackproof.infra.wording import closest
+from ackproof.nemesis.process.commands import COMMAND
 
 FAULTS_MAX = 5_000
 """Of one run: a schedule with more is a slip of the pen, like a gap of 0 for an hour."""
@@ -84,7 +86,7 @@ class FaultEntry(Section):
     """Its name: see [Faults](#the-catalogue-of-faults)."""
     target: str
     """Against whom, said by role, which is resolved when its moment has come: see
-    [Targets](#targets)."""
+    [Targets](#targets). `command` may leave it out: then it is `all`."""
     parameters: Mapping[str, Any] = {}
     """Its own settings: see [Faults](#the-catalogue-of-faults)."""
     hold: DurationRange | None = None
@@ -97,6 +99,23 @@ class FaultEntry(Section):
     """With the order `drawn`: how often it is drawn, in comparison; 1 if not given."""
     seed: _Seed | None = None
     """For what its target leaves open (`any`, `one`, ...). Without it, the run's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _aimed(cls, written: object) -> object:
+        """A command that names no target may do anything to any broker."""
+        if isinstance(written, dict) and written.get("fault") == COMMAND:
+            return {"target": "all", **written}
+        return written
+
+    def from_directory(self, directory: Path) -> Self:
+        """Return this entry with the working directory of its commands, if it has any, as an
+        absolute path. A relative one counts from ``directory``."""
+        if self.fault != COMMAND:
+            return self
+        there = directory / self.parameters.get("directory", "")
+        parameters = {**self.parameters, "directory": str(there.absolute())}
+        return self.model_copy(update={"parameters": parameters})
 
 
 class StoryEntry(Section):

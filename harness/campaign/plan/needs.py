@@ -9,6 +9,7 @@ from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.infra.interface import Capability
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.added import ADD_BROKER, BrokersAdded
+from ackproof.nemesis.process.commands import COMMAND, Commands
 
 DISKS = frozenset({Capability.LOSE_UNSYNCED_WRITES})
 """What disks of the brokers' own need of the backend."""
@@ -21,6 +22,15 @@ def struck(campaign: Campaign) -> Iterator[tuple[str, str]]:
         yield from ((f"faults[{index}].{key}", name) for name in faults_of(entry))
     if campaign.failover is not None:
         yield "failover", campaign.failover.kill.fault
+
+
+def commands_of(campaign: Campaign) -> Iterator[tuple[str, Commands]]:
+    """Yield every fault by commands of the user's own: its field, and its commands."""
+    for index, entry in enumerate(campaign.faults):
+        if not isinstance(entry, StoryEntry) and entry.fault == COMMAND:
+            parameters = parameters_of(entry.fault, entry.parameters)
+            assert isinstance(parameters, Commands)
+            yield f"faults[{index}]", parameters
 
 
 def faults_of(entry: Entry) -> tuple[str, ...]:

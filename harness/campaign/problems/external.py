@@ -46,10 +46,10 @@ _HANDS: Mapping[str, frozenset[Action]] = {
 _ORDERS = frozenset(
     {
         *("alter-min-isr", "create-topic", "grow-topic", "delete-topic", "delete-records"),
-        *("crash-client", "pause-client", "add-partitions", "advance-log-start"),
+        *("crash-client", "pause-client", "add-partitions", "advance-log-start", "command"),
     }
 )
-"""Faults that need nothing but clients."""
+"""Faults that need nothing but clients, or commands of the user's own."""
 _UNSPOKEN = frozenset({"reassign", "elect-preferred"})
 """Faults that need a request which librdkafka does not speak."""
 _UNSEEN = "a client is not told who keeps the metadata, nor who the active controller is"

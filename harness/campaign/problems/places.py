@@ -8,11 +8,18 @@ from pathlib import Path
 from ackproof.harness.backends import BACKENDS, SSH
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import clients_of
-from ackproof.harness.campaign.plan.needs import DISKS, faults_of, refusal, struck
+from ackproof.harness.campaign.plan.needs import (
+    DISKS,
+    commands_of,
+    faults_of,
+    refusal,
+    struck,
+)
 from ackproof.history.cell import LIBRDKAFKA, is_program
 from ackproof.infra import client_programs, systems
 from ackproof.infra.documents import Problem
 from ackproof.infra.interface import Capability, InfraError
+from ackproof.infra.own_commands import require_program
 from ackproof.infra.systems import names
 from ackproof.nemesis import FAULTS
 
@@ -76,6 +83,22 @@ def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
         elif is_program(client) and client_programs.own(client).resolve() not in meant:
             reason = f"it would start {client} with your rights; if that is meant: "
             yield Problem(field=_FIELD, reason=f"{reason}--program {client}")
+
+
+def unusable_commands(campaign: Campaign, *, allowed: bool) -> Iterator[Problem]:
+    """Yield every command of a fault whose program is not on this machine, or that nobody has
+    allowed to be run: a campaign file may come from anybody."""
+    for field, commands in commands_of(campaign):
+        for key, argv in commands.named():
+            try:
+                require_program(argv[0], commands.directory)
+            except OSError as error:
+                reason = f"{error.filename} cannot be run: {error.strerror}"
+                yield Problem(field=f"{field}.parameters.{key}", reason=reason)
+        if not allowed:
+            words = ", ".join(dict.fromkeys(argv[0] for _, argv in commands.named()))
+            reason = f"it would run {words} with your rights; if that is meant: --allow-commands"
+            yield Problem(field=f"{field}.fault", reason=reason)
 
 
 def strange_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[str]:

@@ -6,7 +6,7 @@ when a probe has shown it healed.
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -71,6 +71,7 @@ def strike(run: Run, planned: ScheduledFault, deadline: Deadline, role: Role | N
     except Exception as error:  # noqa: BLE001 - whatever it is, nothing was broken yet
         record("failed", planned.target, error=error)
         return
+    record = replace(record, destroys=entry.destroys)
     record("inject", entry.target, seen=run.unsettled.get(planned.fault_id))
     try:
         _hold(run, entry, record, role, deadline)
@@ -90,7 +91,7 @@ def not_struck(run: Run, planned: ScheduledFault, why: Exception, deadline: Dead
 
 def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
     """Undo a fault, prove that it is healed, take it off the ledger; whether that was proven."""
-    record = _Recording(run, entry.fault_id, entry.fault.name, deadline)
+    record = _Recording(run, entry.fault_id, entry.fault.name, deadline, entry.destroys)
     record("heal", entry.target)
     proven = False
     try:
@@ -133,6 +134,7 @@ class _Recording:
     fault_id: int
     fault: str
     deadline: Deadline
+    destroys: str | None = None
 
     def __call__(
         self,
@@ -147,7 +149,14 @@ class _Recording:
         self.deadline.check()
         fault = FAULTS[self.fault]
         self.run.recorder.fault(
-            self.fault_id, fault, event, target=target, proof=proof, error=error, seen=seen
+            self.fault_id,
+            fault,
+            event,
+            target=target,
+            proof=proof,
+            error=error,
+            seen=seen,
+            destroys=self.destroys,
         )
         if shown:
             self.show(event, proof)
@@ -188,7 +197,8 @@ def _aimed(run: Run, planned: ScheduledFault, deadline: Deadline) -> OpenFault:
     def look() -> bool:
         check_brokers_left(run)
         try:
-            target = resolution.resolve(expression, run.cluster, planned.seed, fault.aim)
+            resolved = resolution.resolve(expression, run.cluster, planned.seed, fault.aim)
+            target = replace(resolved, fault_id=planned.fault_id)
             rng = random.Random(f"{planned.seed}/plan")
             plan = fault.plan(run.cluster.members, target, planned.parameters, rng)
         except (resolution.TargetUnavailable, ViewUnavailable) as reason:

@@ -6,11 +6,11 @@ secrets, where they are) and how to start what was stopped.
 """
 
 import json
-import os
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ackproof.infra import journal_lines
 from ackproof.infra.interface import InfraError
 from ackproof.infra.systems.external.described import Action, Described
 
@@ -87,13 +87,8 @@ class Journal:
         return left
 
     def _write(self, entry: dict[str, object]) -> None:
-        with self._lock, self._path.open("ab+") as file:
-            # A line that was being written when the harness was killed must not swallow this one.
-            file.seek(max(file.tell() - 1, 0))
-            torn = file.read() not in (b"", b"\n")
-            file.write((b"\n" if torn else b"") + json.dumps(entry).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with self._lock:
+            journal_lines.append(self._path, entry)
 
 
 def _take(left: Left, line: str) -> None:

@@ -1,0 +1,292 @@
+"""Faults of the user's own: commands inject one, prove it, and heal it.
+
+So Chaos Mesh, ``tc`` or a cloud's API can be used. What a command does is not known here. Without
+a declaration it may disturb its target while it is on, as any fault may, and it excuses no loss.
+What else it does is declared by the campaign (``effects``), and a report that excuses a loss by
+that says so.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from ackproof.infra.interface import Capability, ProcessState, Timings
+from ackproof.infra.own_commands import OwnCommand
+from ackproof.nemesis.effects import LINK, PROCESS, NotBegun
+from ackproof.nemesis.interface import (
+    Aim,
+    Cluster,
+    Effect,
+    Injection,
+    Look,
+    Members,
+    Observation,
+    Parameters,
+    Plan,
+    Resource,
+    Target,
+)
+from ackproof.nemesis.process import outside
+from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.proofs.looking import Seen, held, observe, sessions_at_stake, targeted
+from ackproof.nemesis.proofs.proving import noticed_ms
+
+COMMAND = "command"
+
+Declared = Literal["stops", "cuts-off", "loses-unsynced", "loses-all"]
+
+
+def _words(written: object) -> object:
+    if isinstance(written, str):
+        raise ValueError(
+            "must be a list of words, such as [kubectl, apply, -f, outage.yaml]; no shell reads it"
+        )
+    return written
+
+
+_Word = Annotated[str, Field(min_length=1)]
+_Argv = Annotated[tuple[_Word, ...], Field(strict=False), BeforeValidator(_words)]
+_Required = Annotated[_Argv, Field(min_length=1)]
+
+
+class Commands(Parameters):
+    """Of a fault by commands."""
+
+    name: str = Field(
+        default="",
+        max_length=60,
+        pattern=r"^([a-z0-9][a-z0-9._-]*)?$",
+        description="how the report calls it, such as az-outage",
+    )
+    inject: _Required = Field(description="the command that injects the fault, a list of words")
+    verify: _Required = Field(
+        description="ends with 0 once the fault has taken effect; asked again until it does. "
+        "Required: a fault that nothing proves would never count"
+    )
+    heal: _Required = Field(
+        description="the command that undoes the fault; may be run twice, and after a crash"
+    )
+    healed: _Argv = Field(
+        default=(),
+        description="ends with 0 once the effect has ended; asked again until it does. Without it, "
+        "`heal` must end with 0",
+    )
+    within_ms: int = Field(
+        default=60_000,
+        ge=1,
+        le=3_600_000,
+        description="the time limit of each command, in milliseconds",
+    )
+    effects: Annotated[tuple[Declared, ...], Field(strict=False)] = Field(
+        default=(),
+        description="what the fault does to its target, beside disturbing it: `stops` ends "
+        "processes, `cuts-off` closes links, `loses-unsynced` and `loses-all` take data from "
+        "disks. Without a `loses-` no loss is excused",
+    )
+    directory: str = Field(
+        default="",
+        description="working directory of the commands; without it, that of the campaign file",
+    )
+
+    def named(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield every command that is given, with its key."""
+        for key in ("inject", "verify", "heal", "healed"):
+            if argv := getattr(self, key):
+                yield key, argv
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a command may do to one node. Nothing is done here: another fault's proof on the same
+    node leaves out what the command accounts for."""
+
+    node: str
+    kind: str
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(self.kind, (self.node,))
+
+    @property
+    def ends(self) -> str | None:
+        return self.node if self.kind == PROCESS else None
+
+    def apply(self, cluster: Cluster) -> bool:  # noqa: ARG002
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        """Start a server that was deployed and has ended of the command: nothing else would."""
+        if self.kind != PROCESS or (server := cluster.server(self.node)).distant is not None:
+            return
+        if server.process.state() is ProcessState.EXITED:
+            server.start()
+
+    def __str__(self) -> str:
+        return f"account for the {self.kind} of {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """The command that injects the fault; undone by the one that heals it.
+
+    Two faults with the same command and target share it, as two cuts of a link do: it is injected
+    by the first, and healed by the last.
+    """
+
+    nodes: tuple[str, ...]
+    commands: Commands
+    target: str = field(compare=False)
+    fault_id: int = field(compare=False)
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(COMMAND, self.nodes, self.commands.inject)
+
+    @property
+    def ends(self) -> str | None:
+        return None
+
+    def apply(self, cluster: Cluster) -> bool:
+        inject = self.command(cluster, self.commands.inject)
+        heal = self.command(cluster, self.commands.heal)
+        try:
+            cluster.commands.inject(self.fault_id, inject, heal)
+        except OSError as error:
+            raise NotBegun(f"{inject} cannot be started: {error.strerror or error}") from None
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        cluster.commands.heal(self.fault_id, self.command(cluster, self.commands.heal))
+
+    def command(self, cluster: Cluster, argv: tuple[str, ...]) -> OwnCommand:
+        """Return one of its commands, with the target in its environment."""
+        return OwnCommand(
+            argv=argv,
+            directory=self.commands.directory,
+            told=self._told(cluster),
+            within_ms=self.commands.within_ms,
+        )
+
+    def _told(self, cluster: Cluster) -> Mapping[str, str]:
+        brokers = [one for one in cluster.system.brokers if one.name in self.nodes]
+        return {
+            "ACKPROOF_TARGET": self.target,
+            "ACKPROOF_NODES": " ".join(self.nodes),
+            "ACKPROOF_BROKER_IDS": " ".join(str(broker.id) for broker in brokers),
+            "ACKPROOF_BROKERS": " ".join(
+                f"{broker.id}={broker.node.address}:{broker.port}" for broker in brokers
+            ),
+            "ACKPROOF_FAULT": str(self.fault_id),
+            "ACKPROOF_RUN": str(cluster.commands.run),
+        }
+
+    def __str__(self) -> str:
+        return f"run {' '.join(self.commands.inject)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFault:
+    """A fault by commands.
+
+    Proven by the command ``verify``, and healed once ``heal`` has ended with 0, the command
+    ``healed`` ends with 0, and the brokers that it was aimed at serve again.
+    """
+
+    name: ClassVar[str] = COMMAND
+    summary: ClassVar[str] = (
+        "a fault of your own by commands on this machine, such as kubectl or tc, with proof"
+    )
+    aim: ClassVar[Aim] = Aim.NODES
+    parameters: ClassVar[type[Parameters]] = Commands
+    needs: ClassVar[frozenset[Capability]] = frozenset()
+    destroys: ClassVar[None] = None
+
+    def plan(
+        self,
+        members: Members,  # noqa: ARG002
+        target: Target,
+        parameters: Parameters,
+        rng: random.Random,  # noqa: ARG002
+    ) -> Plan:
+        assert isinstance(parameters, Commands)
+        inject = Inject(target.nodes, parameters, target.expression, target.fault_id)
+        # Undone in the opposite order: what the command keeps down is not started before.
+        return Plan(effects=(*_claims(target, parameters), inject), destroys=_destroys(parameters))
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        inject = _inject(injection)
+        done = inject in injection.done()
+
+        def why_not(_subject: str) -> str | None:
+            return None if done else "it was on already"
+
+        return [_asking(injection, "verify", inject.commands.verify, why_not)]
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        inject = _inject(injection)
+        number, cluster = inject.fault_id, injection.cluster
+
+        def why_not(_subject: str) -> str | None:
+            return held(injection, inject.resource)
+
+        def undone() -> Observation:
+            done = inject not in injection.done() or cluster.commands.is_healed(number)
+            return observe("healed", ["heal"], lambda _: (done, done), why_not)
+
+        looks: list[Look] = [undone]
+        if inject.commands.healed:
+            looks.append(_asking(injection, "healed", inject.commands.healed, why_not))
+        if outside.from_outside(injection):
+            return [*looks, *outside.healed(injection)]
+        brokers = targeted(injection, cluster.members.brokers)
+        return [
+            *looks,
+            seen.running(injection, injection.target.servers),
+            seen.registered(injection, sessions_at_stake(injection)),
+            seen.sessions_lost(injection, brokers),
+        ]
+
+    def hold_ms_min(self, timings: Timings) -> int:
+        return noticed_ms(timings)
+
+
+def _claims(target: Target, commands: Commands) -> Iterator[Effect]:
+    for node in target.nodes:
+        yield Claim(node, COMMAND)
+        if "cuts-off" in commands.effects:
+            yield Claim(node, LINK)
+        if "stops" in commands.effects and node in target.servers:
+            yield Claim(node, PROCESS)
+
+
+def _destroys(commands: Commands) -> Literal["unsynced", "all"] | None:
+    if "loses-all" in commands.effects:
+        return "all"
+    return "unsynced" if "loses-unsynced" in commands.effects else None
+
+
+def _inject(injection: Injection) -> Inject:
+    return next(one for one in injection.plan.effects if isinstance(one, Inject))
+
+
+def _asking(
+    injection: Injection,
+    claim: str,
+    argv: tuple[str, ...],
+    why_not: Callable[[str], str | None],
+) -> Look:
+    """Return a look that asks a command, which shows the claim by ending with 0."""
+    inject, cluster = _inject(injection), injection.cluster
+    command = inject.command(cluster, argv)
+
+    def asked(_subject: str) -> Seen:
+        ended = cluster.commands.ask(command)
+        return ended.status == 0, str(ended)
+
+    return lambda: observe(f"{claim} ended with 0", [claim], asked, why_not)
+
+
+OWN_COMMANDS = CommandFault()
