@@ -10,10 +10,7 @@ Schema = Mapping[str, Any]
 
 def keys(schema: Schema, steps: Sequence[str | int]) -> list[str]:
     """The keys that are known of the mapping at ``steps``."""
-    nodes = [schema]
-    for step in steps:
-        nodes = [inner for node in nodes for inner in _children(schema, node, step)]
-    found = [key for node in nodes for one in variants(schema, node) for key in _properties(one)]
+    found = [key for one in _at(schema, steps) for key in _properties(one)]
     return list(dict.fromkeys(found))
 
 
@@ -29,8 +26,12 @@ def misplaced(schema: Schema, steps: Sequence[str | int], key: str) -> str:
     known = keys(schema, steps)
     if (close := closest(key, known)) is not None:
         return f"did you mean {close}?"
-    homes = list(dict.fromkeys(_homes(schema, schema, key, "")))
-    if homes and _path(steps) not in homes:  # where it is, another member of the union has it
+    path = _path(steps)
+    # What belongs to a fault's own parameters is told by the branch of that fault.
+    branches = [then for one in _at(schema, steps) for then in _if_schema(one.get("then"))]
+    below = [home for branch in branches for home in _homes(schema, branch, key, path)]
+    homes = list(dict.fromkeys(below or _homes(schema, schema, key, "")))
+    if homes and path not in homes:  # where it is, another member of the union has it
         return f"it belongs to {' or '.join(home or 'the top level' for home in homes)}"
     return f"known: {', '.join(known)}" if known else ""
 
@@ -45,6 +46,14 @@ def variants(schema: Schema, node: Schema) -> Iterator[Schema]:
     yield node
     for one in (*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())):
         yield from variants(schema, one)
+
+
+def _at(schema: Schema, steps: Sequence[str | int]) -> list[Schema]:
+    """Return the schemas of what is at ``steps``, each alternative on its own."""
+    nodes = [schema]
+    for step in steps:
+        nodes = [inner for node in nodes for inner in _children(schema, node, step)]
+    return [one for node in nodes for one in variants(schema, node)]
 
 
 def _children(schema: Schema, node: Schema, step: str | int) -> Iterator[Schema]:
@@ -76,8 +85,6 @@ def _homes(schema: Schema, node: Schema, key: str, path: str) -> Iterator[str]:
             yield from _homes(schema, inner, key, f"{path}.{name}".removeprefix("."))
         for inner in _if_schema(one.get("items")):
             yield from _homes(schema, inner, key, f"{path}[]")
-        for inner in _if_schema(one.get("then")):
-            yield from _homes(schema, inner, key, path)
 
 
 def _properties(node: Schema) -> Mapping[str, Any]:
