@@ -220,6 +220,13 @@ def restore(results: Path, tell: Callable[[str], None]) -> None:
         raise InfraError("; ".join(failures))
 
 
+def require_nothing_left(results: Path) -> None:
+    """Raise InfraError where the commands of a campaign have left a fault that is not healed."""
+    left = [str(n) for path in sorted(results.glob(f"runs/*/{FILE}")) for n in _left(path)]
+    if left:
+        raise InfraError(f"not healed: fault {', '.join(left)}; `ackproof clean` heals it")
+
+
 def _left(path: Path) -> dict[int, OwnCommand]:
     """Return how to undo each fault that was injected and is not healed, in that order."""
     left: dict[int, OwnCommand] = {}

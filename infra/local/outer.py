@@ -42,7 +42,8 @@ def main(run_id: str, command: Sequence[str]) -> int:
     code = init.wait()
     try:
         if entry.results is not None:
-            own_commands.restore(entry.results, _tell)
+            # Its PID namespace has ended, so that no process can be started from here.
+            own_commands.require_nothing_left(entry.results)
         registry.remove(run_id)
     except (InfraError, OSError) as error:
         _tell(f"cannot clean up after the run: {error}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from jumping_clock import JumpingClock
+from own_commands import by_file
 from patience import PATIENCE_S
 
 from ackproof.checkers.evidence.fault_proofs import not_settled
@@ -22,6 +23,7 @@ from ackproof.harness.running.recorder import RunRecorder
 from ackproof.harness.running.servers import NothingLeft
 from ackproof.harness.running.steps import closing, striking
 from ackproof.harness.running.steps import nemesis as steps
+from ackproof.harness.running.steps.catalogue import STEPS
 from ackproof.history import reader
 from ackproof.infra.interface import InfraError, Node, ProcessState
 from ackproof.infra.waiting import wait_until
@@ -566,3 +568,24 @@ def test_one_strikes_right_after_another(run: Run, memory: Memory) -> None:
     healed = next(r["time"] for r in rows(run) if r["event"] == "healed")
     struck = [r["time"] for r in rows(run) if r["event"] == "inject"][1]
     assert (struck - healed) / 1e9 <= 0.5
+
+
+def test_steps_give_commands_their_time(run: Run, tmp_path: Path) -> None:
+    """Four of them while it strikes, two while what is left open is healed."""
+    limits = {step.name: step.limit_s for step in STEPS}
+    own = by_file(tmp_path / "mark", within_ms=7_000)
+    other = dataclasses.replace(run, plan=[at(1, "kill", "broker-1", 1, 1)])
+    run = dataclasses.replace(run, plan=[at(1, "command", "broker-1", 1, 1, **own)])
+    assert limits["faults"](run) - limits["faults"](other) == 28
+    assert limits["heal"](run) - limits["heal"](other) == 14
+
+
+def test_commands_are_recorded_as_any_fault(run: Run, tmp_path: Path) -> None:
+    own = by_file(tmp_path / "mark", effects=["loses-unsynced"])
+    run = dataclasses.replace(run, plan=[at(1, "command", "broker-1", 1, 1, **own)])
+    steps.faults(run, deadline(run))
+    told = rows(run)
+    assert [row["event"] for row in told] == ["inject", "injected", "verified", "heal", "healed"]
+    assert {row["destroys"] for row in told} == {"unsynced"}
+    assert all(row["proven"] for row in told if row["event"] in ("verified", "healed"))
+    assert not (tmp_path / "mark").exists()

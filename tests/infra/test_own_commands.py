@@ -12,7 +12,14 @@ from patience import PATIENCE_S
 
 from ackproof.infra import journal_lines
 from ackproof.infra.interface import InfraError
-from ackproof.infra.own_commands import FILE, OwnCommand, OwnCommands, restore, run
+from ackproof.infra.own_commands import (
+    FILE,
+    OwnCommand,
+    OwnCommands,
+    require_nothing_left,
+    restore,
+    run,
+)
 from ackproof.infra.registry import STATE_DIRECTORY
 from ackproof.infra.waiting import wait_until
 
@@ -107,11 +114,14 @@ def test_what_a_dead_run_left_is_undone_last_first_and_tried_again(tmp_path: Pat
     with pytest.raises(InfraError, match="fault 2 is not healed"):
         restore(tmp_path, told.append)
     assert log.read_text() == "1\n"
+    with pytest.raises(InfraError, match="not healed: fault 2; `ackproof clean` heals it"):
+        require_nothing_left(tmp_path)
     (tmp_path / "cure").touch()
     restore(tmp_path, told.append)
     assert log.read_text() == "1\n2\n"
     assert len(told) == 2
     restore(tmp_path, pytest.fail)
+    require_nothing_left(tmp_path)
 
 
 def test_journal_that_is_damaged_is_told(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ other faults as any fault is."""
 from pathlib import Path
 
 import pytest
+from from_outside import FromOutside
 from own_commands import by_file
 from pydantic import ValidationError
 
@@ -145,6 +146,23 @@ class TestServerThatTheCommandStops:
         nemesis.executor.heal(struck[second])
         assert process.process.state() is ProcessState.RUNNING
         assert not mark.exists()
+
+
+@pytest.mark.parametrize("effects", [[], ["stops", "cuts-off"]])
+def test_brokers_of_ones_own_must_serve_again_and_are_not_started(
+    nemesis: Nemesis, mark: Path, effects: list[str]
+) -> None:
+    """They are brought back by the command that heals, and by nothing else."""
+    server = nemesis.memory.system.brokers[0]
+    for one in nemesis.memory.system.brokers:
+        one.distant = FromOutside(one)
+    entry = nemesis.through("command", "broker-1", **by_file(mark, effects=effects))
+    nemesis.ledger.close(entry.fault_id)
+    entry = nemesis.strike("command", "broker-1", **by_file(mark, effects=effects))
+    server.process.signal(9)
+    nemesis.executor.heal(entry)
+    assert not nemesis.healed(entry).proven
+    assert server.starts == 0
 
 
 def test_cut_that_is_declared_accounts_for_links_of_other_faults(

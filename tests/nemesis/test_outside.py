@@ -1,26 +1,9 @@
 """Faults on brokers that were not deployed here are proven by what is seen of them from outside."""
 
-from dataclasses import dataclass
-
 import pytest
+from from_outside import FromOutside
 
-from ackproof.infra.interface import ProcessState
-from ackproof.testing.memory.servers import MemoryServer
 from ackproof.testing.nemesis import Nemesis
-
-
-@dataclass
-class FromOutside:
-    """What is seen of a broker. ``unmoved``: it serves whatever is done to it."""
-
-    server: MemoryServer
-    unmoved: bool = False
-
-    def accepts(self) -> bool:
-        return self.unmoved or self.server.process.state() is not ProcessState.EXITED
-
-    def answers(self) -> bool:
-        return self.unmoved or self.server.process.state() is ProcessState.RUNNING
 
 
 @pytest.fixture

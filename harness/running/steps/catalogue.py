@@ -18,6 +18,7 @@ from ackproof.harness.running.steps import (
     story,
 )
 from ackproof.history.cell import LIBRDKAFKA
+from ackproof.nemesis.process.commands import Commands
 
 _START_CLIENTS_S = 30.0
 _START_A_CLIENT_S = 1.0
@@ -61,7 +62,14 @@ def _faults_s(run: Run) -> float:
     planned_s = scheduler.duration_ms(run.campaign, run.plan) / 1000
     # Each fault that is unlike the plan makes whatever waits for it later by that.
     cues_s = sum(2 * story.cue_limit_s(run) for planned in run.plan if planned.part is not None)
-    return planned_s + len(run.plan) * each_s + cues_s + 1
+    # To inject, to heal, and twice the last look, which begins within the time for a proof.
+    return planned_s + len(run.plan) * each_s + cues_s + _commands_s(run, 4) + 1
+
+
+def _commands_s(run: Run, each: int) -> float:
+    """Return how long the commands of the campaign's own faults may take, ``each`` of a fault."""
+    own = (one.parameters for one in run.plan if isinstance(one.parameters, Commands))
+    return sum(each * commands.within_ms for commands in own) / 1000
 
 
 def _recover_s(run: Run) -> float:
@@ -70,7 +78,8 @@ def _recover_s(run: Run) -> float:
 
 
 def _heal_s(run: Run) -> float:
-    return (1 + len(run.plan)) * fault_limit_ms(run.campaign.limits, run.system) / 1000
+    looks_s = (1 + len(run.plan)) * fault_limit_ms(run.campaign.limits, run.system) / 1000
+    return looks_s + _commands_s(run, 2)
 
 
 def _failover_s(run: Run) -> float:
