@@ -3,6 +3,7 @@ PYTHON ?= $(shell infra/python.sh)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DOCS   := $(VENV)/.docs-installed
 CLASSES := $(VENV)/.classes
 ENGINE := infra/docker/with-engine.sh
 
@@ -12,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup programs chromium clients demo test simulate selftest test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-ssh test-docker docker-tests docker-image image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
-        seed004 side-by-side known-losses reference clients-table lint nightly clean
+        seed004 side-by-side known-losses reference clients-table docs docs-serve lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,7 +47,7 @@ $(CLASSES): $(STAMP) | programs
 clients: $(STAMP)  ## programs of client libraries to compare: Java's, franz-go's; fetches and compiles
 	$(BIN)/python -m ackproof.infra.client_builds
 
-demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
+demo: setup  ## the quick campaign on this machine; names the tutorial and ends with the path of an HTML report
 	$(BIN)/ackproof demo
 
 # For the tests of pages, which are left out without it.
@@ -161,6 +162,17 @@ reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the brok
 
 clients-table: $(STAMP)  ## the table in docs/clients.md, of RESULTS=results/clients-...
 	$(BIN)/python docs/clients_table.py $(or $(RESULTS),results/latest)
+
+$(DOCS): $(STAMP)
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--editable '.[docs]'
+	@touch $@
+
+docs: $(DOCS)  ## the documentation site, in site/; a broken link or anchor fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(DOCS)  ## the same at http://127.0.0.1:8000, built again when a page changes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

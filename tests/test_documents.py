@@ -1,9 +1,14 @@
 """The tables of the documents are whole, and what they list is what there is."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from ackproof.harness.commands.campaigns import TUTORIAL
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -11,6 +16,8 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 _RULE = re.compile(r"^\|(?: *:?-+:? *\|)+$")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _FENCE = re.compile(r"^```")
+_CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
 
 
 def name(page: Path) -> str:
@@ -62,3 +69,39 @@ def test_readme_counts_nothing_of_the_catalogues() -> None:
     stale = re.compile(r"\b\d+ (?:times over|bugs|faults|checkers|guarantees|stories)\b")
     counted = [line for line in page.splitlines() if stale.search(line)]
     assert not counted
+
+
+def nav_pages(entries: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the pages of a part of the site's navigation."""
+    for entry in entries:
+        for page in entry.values():
+            if isinstance(page, list):
+                yield from nav_pages(page)
+            else:
+                yield page
+
+
+def test_each_page_is_in_site_navigation_once() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    docs = ROOT / site["docs_dir"]
+    pages = sorted(str(page.relative_to(docs)) for page in docs.rglob("*.md"))
+    assert sorted(nav_pages(site["nav"])) == pages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_relative_links_lead_to_files_of_the_checkout(page: Path) -> None:
+    links = _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8")))
+    assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_glossary_is_in_alphabetical_order_with_a_source_for_each_term() -> None:
+    (entries,) = tables(ROOT / "docs/glossary.md")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for _, line in entries[2:]]
+    terms = [row[0].lower() for row in rows]
+    assert terms == sorted(set(terms))
+    assert all(meaning.endswith(".") and source for _, meaning, source in rows)
+
+
+def test_demo_names_the_tutorial_that_there_is() -> None:
+    (named,) = re.findall(r"docs/\S+\.md", TUTORIAL)
+    assert (ROOT / named).is_file()

@@ -33,6 +33,8 @@ _AS_ROOT = frozenset(
     }
 )
 """What this machine offers to root alone."""
+TUTORIAL = "The tutorial explains this report and goes on from it: docs/tutorial.md"
+"""What to read after a demo."""
 
 
 @click.command(
@@ -64,9 +66,9 @@ def demo(context: click.Context) -> None:
     """Run the campaign `quick` on this machine: kill a leader, isolate another, pause ZooKeeper.
 
     It needs neither root nor a cluster, and takes about three minutes. The last line is the path
-    of the report.
+    of the report, and the line before it names the tutorial.
     """
-    context.invoke(run, campaign_file=Path(shipped.shipped()["quick"]))
+    context.invoke(run, campaign_file=Path(shipped.shipped()["quick"]), hint=TUTORIAL)
 
 
 def needs_in_words(campaign: Campaign) -> Iterator[str]:

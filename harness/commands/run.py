@@ -108,6 +108,7 @@ Examples:
     help="Directory for the results, empty or absent. Without it: results/<campaign>-<UTC time>, "
     "and results/latest links to it when it is reported.",
 )
+@click.option("--hint", default="", hidden=True, help="Print it before the path of the report.")
 def run(
     campaign_file: Path,
     backend: str | None,
@@ -122,6 +123,7 @@ def run(
     skip_refused: bool,
     dry_run: bool,
     out: Path | None,
+    hint: str,
 ) -> None:
     """Run a campaign: deploy, break, heal, read back, check, report.
 
@@ -164,6 +166,7 @@ def run(
                 "carry-out",
                 str(directory),
                 *(["--latest"] if out is None else []),
+                *([f"--hint={hint}"] if hint else []),
             ],
             f"{directory.name}-{secrets.token_hex(4)}",
             kind=Kind.RUN,
@@ -176,8 +179,9 @@ def run(
 @click.command(name="carry-out", hidden=True)
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--latest", is_flag=True, help="Let results/latest link to it once it is reported.")
+@click.option("--hint", default="", help="Print it before the path of the report.")
 @click.pass_context
-def carry_out(context: click.Context, directory: Path, latest: bool) -> None:
+def carry_out(context: click.Context, directory: Path, latest: bool, hint: str) -> None:
     """Carry out the campaign whose resolved file is in DIRECTORY: the inner half of ``run``."""
     interruption = Interruption()
     interruption.install()
@@ -185,7 +189,7 @@ def carry_out(context: click.Context, directory: Path, latest: bool) -> None:
         campaign = validation.load(directory / places.CAMPAIGN_FILE)
         try:
             status = execution.carry_out(
-                campaign, directory, console(), SystemClock(), interruption
+                campaign, directory, console(), SystemClock(), interruption, hint
             )
         except KeyboardInterrupt:
             _end_at_once(f"interrupted; `ackproof check {directory}` checks what was recorded")

@@ -44,6 +44,7 @@ def carry_out(
     console: Console,
     clock: Clock,
     interruption: Interruption,
+    hint: str = "",
 ) -> ExitStatus:
     """Carry out every run of ``campaign``, check what was recorded, report.
 
@@ -56,12 +57,13 @@ def carry_out(
         campaign: Resolved: its seed is drawn.
         directory: The campaign's results, made by :func:`harness.directory.create`. Nodes keep
             their files in ``scratch`` below it, which its owner removes.
+        hint: A line to print before the path of the report.
 
     Raises KeyboardInterrupt when it is asked to stop once more, or while it checks.
     """
     with Ahead(directory / "scratch" / "spark") as ahead:
         _carry_out(campaign, directory, console, clock, interruption, ahead)
-        return check(directory, console, ahead)
+        return check(directory, console, ahead, hint=hint)
 
 
 def _carry_out(
@@ -114,10 +116,11 @@ def check(
     console: Console,
     ahead: Ahead | None = None,
     spark_master: str | None = None,
+    hint: str = "",
 ) -> ExitStatus:
     """Run the checkers on the history in ``directory``, write and print the report. ``ahead``:
     where a session of Spark may have been started for it; ``spark_master``: the cluster to start
-    one on."""
+    one on; ``hint``: a line to print before the path of the report."""
     # Spark and matplotlib take seconds to import: not before they are needed.
     from ackproof.checkers import check as checkers
     from ackproof.harness import report
@@ -132,7 +135,7 @@ def check(
         spark = None if ahead is None else ahead.session()
         result = checkers.check(directory, spark=spark, master=spark_master, progress=console.print)
         findings = (*result.findings, *report.campaign_file.findings(directory))
-        return tell(directory, replace(result, findings=findings), console)
+        return tell(directory, replace(result, findings=findings), console, hint)
 
 
 def report_again(directory: AnyPath, console: Console) -> ExitStatus | None:
@@ -169,9 +172,12 @@ def print_for_ci(directory: AnyPath, form: str) -> ExitStatus | None:
     return exit_status(result)
 
 
-def tell(directory: AnyPath, result: CampaignResult, console: Console) -> ExitStatus:
-    """Print what was found, write the report, print the path of its page last, and return the exit
-    status. What cannot be printed or written is told: it hides nothing that was found."""
+def tell(
+    directory: AnyPath, result: CampaignResult, console: Console, hint: str = ""
+) -> ExitStatus:
+    """Print what was found, write the report, print ``hint`` and the path of its page last, and
+    return the exit status. What cannot be printed or written is told: it hides nothing that was
+    found."""
     from ackproof.harness import report, summary
 
     status = exit_status(result)
@@ -184,6 +190,8 @@ def tell(directory: AnyPath, result: CampaignResult, console: Console) -> ExitSt
     for trouble in troubles:
         click.echo(f"ackproof: {trouble}", err=True)
     if (page := directory / report.PAGE).is_file():
+        if hint:
+            console.print(hint, soft_wrap=True, highlight=False, markup=False)
         console.print(printable(str(page)), soft_wrap=True, highlight=False, markup=False)
     return worst([status, ExitStatus.INFRASTRUCTURE]) if troubles else status
 

@@ -1,5 +1,6 @@
 """Whatever goes wrong while something is told, the verdict is printed and decides the status."""
 
+import io
 import json
 import os
 import shutil
@@ -172,6 +173,14 @@ def test_verdict_that_contradicts_its_cells_is_refused(results: Path) -> None:
         assert "Every guarantee held" not in told.output
         assert not (results / report.PAGE).exists()
     assert "no verdict" in (results.parent / index.FILE).read_text(encoding="utf-8")
+
+
+def test_hint_is_printed_before_path_of_report(results: Path) -> None:
+    lose(results, 1)
+    printed = io.StringIO()
+    execution.tell(results, BROKEN, Console(file=printed), hint="The tutorial: docs/tutorial.md")
+    *_, hint, path = printed.getvalue().splitlines()
+    assert (hint, path) == ("The tutorial: docs/tutorial.md", str(results / report.PAGE))
 
 
 @pytest.mark.parametrize(("rows", "result"), [(0, BROKEN), (2, BROKEN), (1, HELD)])
