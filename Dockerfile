@@ -1,8 +1,10 @@
 # Ackproof in a container, with everything that the local backend needs:
 #     docker build -t ackproof .
 #     docker run --rm --privileged -v "$PWD/results:/work/results" ackproof run quick
-# Privileged: each run makes network namespaces and mounts of its own. Campaigns for a cluster that
-# is there already need no privilege.
+# Privileged: each run makes network namespaces and mounts of its own. These rights are enough for
+# most campaigns: --cap-add NET_ADMIN --cap-add SYS_ADMIN --cap-add SYS_PTRACE
+# --security-opt seccomp=unconfined --security-opt apparmor=unconfined. Campaigns for a cluster that
+# is there already need none.
 #
 # BASE is any Debian (or Ubuntu) with Python 3.11 or newer. `make image` builds from the base that
 # `make docker-base` makes where no registry can be reached.

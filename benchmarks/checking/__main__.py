@@ -50,7 +50,7 @@ SPREAD = ("10 M over 18 partitions", "10 M over 1,800 partitions")
 
 SHAPES = {**CASES, **ON_REQUEST}
 
-CHECK = (sys.executable, "-m", "ackproof.harness", "check")
+CHECK = (sys.executable, "-P", "-m", "ackproof.harness", "check")
 DUCKDB = (sys.executable, "-m", "benchmarks.checking.duck")
 
 

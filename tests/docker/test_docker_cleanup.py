@@ -29,7 +29,7 @@ AT_ONCE = 3
 
 def clean(directory: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "ackproof.harness", "clean", "--all"],
+        [sys.executable, "-P", "-m", "ackproof.harness", "clean", "--all"],
         env={**os.environ, "ACKPROOF_STATE_DIRECTORY": str(directory / "state")},
         cwd=directory,
         stdout=subprocess.PIPE,

@@ -59,7 +59,7 @@ def test_an_engine_elsewhere_is_refused(
 @as_root
 def test_a_campaign_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     refused = subprocess.run(
-        [sys.executable, "-m", "ackproof.harness", "run", CAMPAIGN, "--backend", "docker"],
+        [sys.executable, "-P", "-m", "ackproof.harness", "run", CAMPAIGN, "--backend", "docker"],
         env={**os.environ, "DOCKER_HOST": "tcp://192.0.2.1:2375"},
         cwd=tmp_path,
         capture_output=True,

@@ -51,7 +51,8 @@ def test_commands_are_called_what_they_are_found_by() -> None:
 
 
 def test_no_command_is_imported_before_it_is_asked_for() -> None:
-    told = "import sys, harness.cli; print({'docker', 'matplotlib', 'pyspark'} & {*sys.modules})"
+    slow = "{'docker', 'matplotlib', 'pyspark'}"
+    told = f"import sys, ackproof.harness.cli; print({slow} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
@@ -207,7 +208,7 @@ def unread(*command: str, errors: bool = False) -> "subprocess.CompletedProcess[
     ],
 )
 def test_unread_is_no_failure(arguments: tuple[str, ...], status: int, errors: bool) -> None:
-    ended = unread("-m", "ackproof.harness", *arguments, errors=errors)
+    ended = unread("-P", "-m", "ackproof.harness", *arguments, errors=errors)
     assert ended.returncode == status
     assert "Traceback" not in (ended.stderr or "")
     assert "Broken pipe" not in (ended.stderr or "")
@@ -233,7 +234,7 @@ def test_signal_before_the_program_is_loaded_ends_it_in_one_line(name: str) -> N
         [
             *("env", f"--default-signal={name}", f"--block-signal={name}"),
             *("sh", "-c", kill, "sh"),
-            *(sys.executable, "-m", "ackproof.harness", "--version"),
+            *(sys.executable, "-P", "-m", "ackproof.harness", "--version"),
         ],
         capture_output=True,
         text=True,

@@ -153,7 +153,7 @@ def test_another_name_for_our_address_is_refused(root: Path, host: str, status: 
 
 @contextmanager
 def serving(directory: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    command = [sys.executable, "-m", "ackproof.harness", "serve", str(directory), *options]
+    command = [sys.executable, "-P", "-m", "ackproof.harness", "serve", str(directory), *options]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -150,7 +150,7 @@ def test_output_that_cannot_be_written_does_not_change_the_status(
     report.write(results, BROKEN)
     with Path(output).open("wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "ackproof.harness", "report", str(results)],
+            [sys.executable, "-P", "-m", "ackproof.harness", "report", str(results)],
             env={**os.environ, **environ},
             cwd=ROOT,
             stdout=full,

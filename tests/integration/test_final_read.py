@@ -77,7 +77,7 @@ def start(cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
             "deadline_s": 100,
         }
         path.write_text(json.dumps(specification | further))
-        started.append(subprocess.Popen([sys.executable, "-m", module, str(path)]))
+        started.append(subprocess.Popen([sys.executable, "-P", "-m", module, str(path)]))
         return started[-1]
 
     yield start

@@ -32,7 +32,7 @@ def selftest(
     directory: Path, *arguments: str, environ: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "ackproof.harness", "selftest", *arguments],
+        [sys.executable, "-P", "-m", "ackproof.harness", "selftest", *arguments],
         cwd=directory,
         env=environ or environment(),
         capture_output=True,
@@ -76,7 +76,7 @@ def test_what_is_found_in_the_sound_broker_makes_every_find_worthless(tmp_path: 
 def endless(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """A selftest that searches the sound broker, and would for a day."""
     with subprocess.Popen(
-        [sys.executable, "-m", "ackproof.harness", "selftest", *ENDLESS],
+        [sys.executable, "-P", "-m", "ackproof.harness", "selftest", *ENDLESS],
         cwd=tmp_path,
         env=environment(),
         stdin=subprocess.DEVNULL,

@@ -103,7 +103,7 @@ def test_a_missing_property_is_named(tmp_path: Path) -> None:
 
 def program(properties: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ackproof.broker", "--config", str(properties)],
+        [sys.executable, "-P", "-m", "ackproof.broker", "--config", str(properties)],
         capture_output=True,
         text=True,
         timeout=60,

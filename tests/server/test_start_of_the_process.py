@@ -19,8 +19,14 @@ def test_it_leaves_nothing_where_it_is_started(tmp_path: Path) -> None:
 
 
 def test_garbage_is_collected_but_not_the_modules(tmp_path: Path) -> None:
-    seen = "import gc, broker.__main__; print(gc.isenabled(), gc.get_freeze_count() > 10_000)"
+    seen = (
+        "import gc, ackproof.broker.__main__; print(gc.isenabled(), gc.get_freeze_count() > 10_000)"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", seen], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-c", seen],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout == "True True\n", done.stderr

@@ -512,7 +512,7 @@ def test_the_command_line(inventory, hosts, tmp_path: Path) -> None:
 
 def ackproof(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "ackproof.harness", *arguments],
+        [sys.executable, "-P", "-m", "ackproof.harness", *arguments],
         capture_output=True,
         text=True,
         timeout=120,

@@ -58,6 +58,7 @@ def _command(directory: Path) -> list[str]:
     except FileNotFoundError:
         return [
             sys.executable,
+            "-P",
             "-m",
             "ackproof.broker",
             "--config",

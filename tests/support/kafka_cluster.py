@@ -59,7 +59,7 @@ class Broker(Process):
     @staticmethod
     def command(properties: Path) -> list[str]:
         """What starts it, given its configuration."""
-        return [sys.executable, "-m", "ackproof.broker", "--config", str(properties)]
+        return [sys.executable, "-P", "-m", "ackproof.broker", "--config", str(properties)]
 
 
 class Cluster:

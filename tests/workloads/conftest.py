@@ -38,7 +38,7 @@ class ClientProcess:
         )
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, str(path)], stdout=log, stderr=log
+                [sys.executable, "-P", "-m", module, str(path)], stdout=log, stderr=log
             )
 
     def log(self) -> str:

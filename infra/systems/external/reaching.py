@@ -40,10 +40,9 @@ def why_silent(connection: Mapping[str, str], silence: object) -> str:
     if all(unlike.values()):
         return "; ".join(f"{_text(address)}: {reason}" for address, reason in unlike.items())
     advertised, errors = _metadata(connection)
-    if advertised:
+    if advertised or not errors:
         return "; ".join(_unreachable(advertised)) or f"it answers, but not this: {silence}"
-    said = errors[0] if errors else silence
-    return f"it lets this client not in: check security.protocol, sasl.* and ssl.*: {said}"
+    return f"it lets this client not in: check security.protocol, sasl.* and ssl.*: {errors[0]}"
 
 
 def _address(text: str) -> Address:
@@ -74,7 +73,8 @@ def _obstacle(address: Address) -> str | None:
 
 
 def _metadata(connection: Mapping[str, str]) -> tuple[Mapping[int, Address], Sequence[str]]:
-    """Return which address each broker advertises, and what librdkafka reports meanwhile."""
+    """Return which address each broker advertises, and what librdkafka reports meanwhile: nothing
+    where a slow listener has not answered in time, which says nothing of who is let in."""
     errors: list[str] = []
 
     def heard(error: KafkaError) -> None:
@@ -84,7 +84,9 @@ def _metadata(connection: Mapping[str, str]) -> tuple[Mapping[int, Address], Seq
         client = AdminClient({**connection, "log_level": 0, "error_cb": heard})
         told = client.list_topics(timeout=_METADATA_S)
     except KafkaException as failure:
-        return {}, errors or [failure.args[0].str()]
+        error: KafkaError = failure.args[0]
+        late = error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
+        return {}, errors if late or errors else [error.str()]
     return {one.id: (one.host, one.port) for one in told.brokers.values()}, errors
 
 

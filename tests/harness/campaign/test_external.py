@@ -228,7 +228,7 @@ def test_a_dry_run_tells_every_host_and_command_and_asks_nobody(tmp_path: Path) 
 
 def run(path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "ackproof.harness", *arguments],
+        [sys.executable, "-P", "-m", "ackproof.harness", *arguments],
         cwd=path.parent,
         env={
             **os.environ,
