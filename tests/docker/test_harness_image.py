@@ -37,10 +37,11 @@ def image(client: docker.DockerClient) -> str:
 
 
 def verdicts(results: Path) -> list[str]:
-    """Return the verdict of each result directory that has a report."""
+    """Return the verdict of each result directory that has a report; ``latest`` is a link."""
     return [
         json.loads(path.with_name("verdict.json").read_text())["verdict"]
         for path in results.glob("*/report.html")
+        if not path.parent.is_symlink()
     ]
 
 
