@@ -2,7 +2,7 @@
 #     docker build -t ackproof .
 #     docker run --rm --privileged -v "$PWD/results:/work/results" ackproof run quick
 # Privileged: each run makes network namespaces and mounts of its own. These rights are enough for
-# most campaigns: --cap-add NET_ADMIN --cap-add SYS_ADMIN --cap-add SYS_PTRACE
+# quick: --cap-add NET_ADMIN --cap-add SYS_ADMIN --cap-add SYS_PTRACE --cap-add SYS_NICE
 # --security-opt seccomp=unconfined --security-opt apparmor=unconfined. Campaigns for a cluster that
 # is there already need none.
 #
