@@ -20,10 +20,6 @@ _FILES = (
     *("Dockerfile", "LICENSE", "README.md", "constraints.txt", "pyproject.toml"),
     *("ackproof/__init__.py", "ackproof/py.typed"),
 )
-_ROOMS = (
-    *("broker", "campaigns", "checkers", "harness", "history", "infra", "nemesis", "plugins"),
-    *("testing", "workloads"),
-)
 
 
 def ensure_harness_image(
@@ -47,7 +43,8 @@ def _sources(project: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of each file that the Dockerfile copies."""
     for name in _FILES:
         yield name, (project / name).read_bytes()
-    for room in _ROOMS:
+    rooms = sorted(link.name for link in (project / "ackproof").iterdir() if link.is_symlink())
+    for room in rooms:
         for path in sorted((project / room).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield str(path.relative_to(project)), path.read_bytes()

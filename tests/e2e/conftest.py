@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from decoys import lay_decoys
 from patience import PATIENCE_S
 
 from ackproof.infra.waiting import wait_until
@@ -34,10 +35,6 @@ faults:
 """
 
 COMMAND = (sys.executable, "-P", "-m", "ackproof.harness")
-ROOMS = (
-    *("broker", "checkers", "harness", "history", "infra", "nemesis", "plugins", "testing"),
-    "workloads",
-)
 NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 NO_ROOMS = {"results", "tests", "docs"}
 """Of the project itself: a room may have a room of that name."""
@@ -46,15 +43,6 @@ NO_ROOMS = {"results", "tests", "docs"}
 def _no_sources(directory: str, names: list[str]) -> set[str]:
     here = NO_ROOMS if Path(directory) == PROJECT else set()
     return NOT_SOURCES(directory, names) | here
-
-
-def lay_decoys(directory: Path) -> None:
-    """Put a package that cannot be imported below ``directory`` for each of ours: nothing that is
-    started from there may import what it finds there."""
-    for name in ("ackproof", *ROOMS):
-        decoy = directory / name / "__init__.py"
-        decoy.parent.mkdir()
-        decoy.write_text("raise ImportError('this is a decoy')\n")
 
 
 class Ackproof:

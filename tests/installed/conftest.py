@@ -6,12 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from decoys import lay_decoys
 
 PROJECT = Path(__file__).parents[2]
-DECOYS = (
-    *("ackproof", "broker", "campaigns", "checkers", "harness", "history", "infra", "nemesis"),
-    *("plugins", "testing", "workloads"),
-)
 _BUILD = "from setuptools import build_meta; print(build_meta.build_wheel({!r}))"
 
 
@@ -39,7 +36,5 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def decoys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a package for each of ours, which cannot be imported."""
     directory = tmp_path_factory.mktemp("decoys")
-    for name in DECOYS:
-        (directory / name).mkdir()
-        (directory / name / "__init__.py").write_text("raise ImportError('this is a decoy')\n")
+    lay_decoys(directory)
     return directory
