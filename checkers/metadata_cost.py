@@ -1,4 +1,4 @@
-"""What a run cost the servers that keep the metadata; no verdict rests on it."""
+"""Requests of a run to the servers that keep the metadata. No verdict rests on them."""
 
 from dataclasses import dataclass
 

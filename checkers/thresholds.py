@@ -23,7 +23,7 @@ OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 class Unit(StrEnum):
-    """What the numbers of a measure count."""
+    """The unit of a measure."""
 
     RECORDS = "records"
     MILLISECONDS = "ms"
@@ -161,13 +161,13 @@ MEASURES: Mapping[str, Measure] = {
     **dict(_latencies("latency", "ack_latency", "were acknowledged", by_acks=True)),
     **dict(_latencies("shown.latency", "shown_latency", "were shown to a tail reader", shown=True)),
 }
-"""By their keys in ``expect`` of a campaign file. Latencies are of the records that were
-acknowledged, or shown, alone."""
+"""Measures by their keys in ``expect`` of a campaign file. Latencies cover only the records that
+were acknowledged, or shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """A threshold on a measure of a cell, and what became of it.
+    """A judged threshold on a measure of a cell.
 
     Attributes:
         measure: A name in :data:`MEASURES`.
@@ -193,7 +193,7 @@ class Threshold:
 
     @property
     def figure(self) -> str:
-        """What was measured, in words."""
+        """The measured value in words."""
         if self.measured is None:
             return "not measured"
         return self.unit.words(self.measured)
@@ -212,7 +212,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """How much is known of a cell.
+    """The completeness of a cell's evidence.
 
     Attributes:
         ended: Whether its run came to its end.

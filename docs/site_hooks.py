@@ -80,7 +80,7 @@ class RepositoryLinks(Extension):
 
 
 class _Links(Treeprocessor):
-    """What visits the links of a page."""
+    """A tree processor that resolves the links of a page."""
 
     def __init__(self, md: Markdown, extension: RepositoryLinks) -> None:
         super().__init__(md)

@@ -32,9 +32,9 @@ _AS_ROOT = frozenset(
         Capability.SLOW_DISKS,
     }
 )
-"""What this machine offers to root alone."""
+"""Capabilities that only root has on the local backend."""
 TUTORIAL = "The tutorial explains this report and goes on from it: docs/tutorial.md"
-"""What to read after a demo."""
+"""The page that a demo names at its end."""
 
 
 @click.command(

@@ -15,7 +15,7 @@ _STATUSES = {
     "worse": ExitStatus.UNMET,
     "inconclusive": ExitStatus.INCONCLUSIVE,
 }
-"""What ``--fail-on`` can name, with the exit status that it gives."""
+"""The thresholds of ``--fail-on``, each with its exit status."""
 
 
 @click.command(

@@ -24,7 +24,7 @@ NAME_MAX = 200
 _LEGAL = re.compile(r"[a-zA-Z0-9_]+([.-]+[a-zA-Z0-9_]+)*")
 """A name that Kafka takes for a topic and that a target can hold."""
 _INTERNAL = "__"
-"""What the names of Kafka's own topics begin with."""
+"""The prefix of Kafka's internal topics."""
 
 
 def cell_problems(draft: Draft) -> Iterator[Problem]:
