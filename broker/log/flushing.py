@@ -57,6 +57,11 @@ class Flushing:
         self._snapshots: dict[int, bytes] = {}
         self._since: int | None = None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a flush is under way that nothing has overtaken."""
+        return self._turn is not None
+
     def fail(self) -> None:
         """The disk has refused something; what is under way is not vouched for either."""
         self.failed = True

@@ -35,6 +35,7 @@ from ackproof.broker.log.disk.files import Directory
 from ackproof.broker.log.disk.ownership import claim
 from ackproof.broker.log.disk.steps import Later, Steps, carry_out
 from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.types import Offset, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class LogManager:
         owner: the broker that wants them; None: nobody asks whose they are.
         later: has done what nobody waits for.
         files: the file system that the directories are on.
+        probe: what is reported to.
 
     Raises:
         LogDirectoryInUse: another process has one of the directories.
@@ -76,8 +78,10 @@ class LogManager:
         owner: MetaProperties | None = None,
         later: Later = carry_out,
         files: FileSystem = REAL,
+        probe: Probe = NO_PROBE,
     ) -> None:
         self._files = files
+        self._probe = probe
         self._directories = tuple(Directory(path, files) for path in directories)
         self._config_of = config_of
         self._unique = unique
@@ -100,6 +104,7 @@ class LogManager:
         except BaseException:
             self.close(clean=False)
             raise
+        probe.logs_opened(self)
 
     @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]:
@@ -120,7 +125,9 @@ class LogManager:
                 clean=True,
                 files=self._files,
                 later=self._later,
+                probe=self._probe,
             )
+            self._probe.log_created(self, tp, self._logs[tp])
         return self._logs[tp]
 
     def delete(self, tp: TopicPartition) -> None:
@@ -180,6 +187,7 @@ class LogManager:
         """Flushes the logs in which a record has waited for ``flush.ms``."""
         for log in self._logs.values():
             log.flush_if_due(now_ms)
+        self._probe.flushes_started(self, now_ms)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets idempotent producers that have been silent for ``producer.id.expiration.ms``."""
@@ -200,6 +208,7 @@ class LogManager:
                 for directory in self._directories:
                     for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
                         carry_out(self._replace(directory, name))
+                    self._probe.shutdown_marked(self, directory.path)
                     mark_clean_shutdown(directory)
         finally:
             self._closed = True
@@ -225,6 +234,7 @@ class LogManager:
                 log_start_offset=log_starts.get(tp, 0),
                 files=self._files,
                 later=self._later,
+                probe=self._probe,
             )
             self._high_watermarks[tp] = high_watermarks.get(tp, 0)
         for name, noted in (
@@ -269,6 +279,7 @@ class LogManager:
             offsets = {tp: log.log_start_offset for tp, log in here.items()}
         else:
             offsets = {tp: self.high_watermark(tp) for tp in here}
+        self._probe.checkpoint_started(self, directory.path / name, offsets)
         return directory.replace_steps(name, offsets_content(offsets))
 
     def _partitions_in(self, directory: Directory) -> int:

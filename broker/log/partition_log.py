@@ -27,6 +27,7 @@ from ackproof.broker.log.loading import REACH, load_segments
 from ackproof.broker.log.partition_metadata import PartitionMetadataFile
 from ackproof.broker.log.retention import count_deletable
 from ackproof.broker.log.segment import Segment
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.types import Offset
 from ackproof.broker.wire.batch import RecordBatch, stamped
 
@@ -50,13 +51,14 @@ class PartitionLog:
         flushing: what of it is durable.
     """
 
-    def __init__(self, directory: Directory, config: LogConfig, later: Later) -> None:
+    def __init__(self, directory: Directory, config: LogConfig, later: Later, probe: Probe) -> None:
         """Not to be called; see ``open``."""
         self.config = config
         self.metadata = PartitionMetadataFile(directory)
         self.epochs = LeaderEpochCache(directory)
         self.producers = LogProducers(directory)
         self.flushing = Flushing(directory, self.epochs, self.producers, self._segments_from, later)
+        self._probe = probe
         self._directory = directory
         self._segments: list[Segment] = []
         self._start = Offset(0)
@@ -73,6 +75,7 @@ class PartitionLog:
         log_start_offset: int = 0,
         files: FileSystem = REAL,
         later: Later = carry_out,
+        probe: Probe = NO_PROBE,
     ) -> "PartitionLog":
         """Opens a partition's directory, or makes a new, empty log in it.
 
@@ -83,6 +86,7 @@ class PartitionLog:
             recovery_point: as checkpointed; below it everything was fsynced.
             log_start_offset: as checkpointed; records below it are not served.
             later: flushes full segments.
+            probe: what is reported to.
 
         Raises:
             CorruptCheckpoint: the leader epochs' file or the topic id's is damaged.
@@ -90,7 +94,7 @@ class PartitionLog:
         """
         here = Directory(directory, files)
         here.make(durably=False)
-        log = cls(here, config, later)
+        log = cls(here, config, later, probe)
         walked = [recovery_point]
 
         def walking_from(offset: int) -> None:
@@ -167,6 +171,7 @@ class PartitionLog:
             OSError: the disk is full or broken; likewise.
         """
         self.flushing.refuse_if_failed()
+        begin = self._end
         try:
             for batch in batches:
                 if leader_epoch is not None:
@@ -179,6 +184,7 @@ class PartitionLog:
         self.flushing.appended(now_ms)
         if self._end - self.flushing.recovery_point >= self.config.flush_messages:
             self.flush()  # here: what is answered next is said to be durable
+        self._probe.log_appended(self, begin, batches, now_ms)
 
     def start_epoch(self, epoch: int, offset: int) -> None:
         """Notes that leader epoch ``epoch`` begins at ``offset``; durable with the next flush, and
@@ -248,6 +254,7 @@ class PartitionLog:
         self._end_at(self._segments[-1].truncate_to(offset))
         self._start = min(self._start, self._end)
         self._load_producers()
+        self._probe.log_truncated(self)
 
     @last_if_it_fails
     def truncate_fully(self, offset: int) -> None:
@@ -261,6 +268,7 @@ class PartitionLog:
         self._start = self._end = Offset(offset)
         self.flushing.begin_anew(offset)
         self.epochs.clear()
+        self._probe.log_truncated(self)
 
     def advance_log_start(self, offset: int) -> None:
         """Gives up the records below ``offset`` (DeleteRecords). Never moves back.

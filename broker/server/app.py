@@ -126,6 +126,7 @@ class App:
             owner=MetaProperties(self._config.id, cluster_id),
             later=lambda steps: carry_out_later(steps, self._halt, self._under_way),
             files=self._environment.files,
+            probe=self._environment.probe,
         )
         try:
             yield logs
@@ -182,14 +183,14 @@ class App:
 
     def _coordinator(self, group: asyncio.TaskGroup, logs: LogManager) -> Coordinator:
         """The one place where it matters who coordinates."""
-        spawn = partial(self._spawn, group)
+        spawn, probe = partial(self._spawn, group), self._environment.probe
         if self._config.led_by_leaders:
             from ackproof.broker.server.coordination.by_leaders import (
                 ByLeaders,  # late: memory, if unused
             )
 
-            return ByLeaders(self._config, self._zk, self._clock, spawn, clean=logs.clean)
-        return ByController(self._config, self._zk, self._clock, self._fence, spawn)
+            return ByLeaders(self._config, self._zk, self._clock, spawn, probe, clean=logs.clean)
+        return ByController(self._config, self._zk, self._clock, self._fence, spawn, probe)
 
     def _replicas(
         self, logs: LogManager, coordinator: Coordinator, group: asyncio.TaskGroup
@@ -205,7 +206,13 @@ class App:
                 partial(_locate, coordinator.metadata),
                 partial(self._spawn, group),
             ),
-            PartitionContext(self._clock, self._purgatory, coordinator.write_isr, self._halt),
+            PartitionContext(
+                self._clock,
+                self._purgatory,
+                coordinator.write_isr,
+                self._halt,
+                self._environment.probe,
+            ),
         )
 
     def _follow_configs(
@@ -240,6 +247,7 @@ class App:
             producer_ids=ProducerIds(self._config.id, self._zk),
             groups=await self._groups(replicas, coordinator, topics, group),
             served=served(orders=coordinator.takes_orders),
+            probe=self._environment.probe,
         )
         self.connections = connections = Connections(
             Dispatcher(context), ConnectionConfig.of(self._config), self._environment.listen
@@ -258,7 +266,8 @@ class App:
         partitions = await count_partitions(coordinator.topics, config)
         topic = OffsetsTopic(config, coordinator.metadata, topics, partitions)
         metadata, spawn = coordinator.metadata, partial(self._spawn, group)
-        groups = GroupCoordinator(config, self._clock, replicas, topic, metadata, spawn)
+        probe = self._environment.probe
+        groups = GroupCoordinator(config, self._clock, replicas, topic, metadata, spawn, probe)
         self.groups = groups
         metadata.on_deleted = groups.topics_deleted
         self._spawn(group, every(TICK_MS, groups.tick))

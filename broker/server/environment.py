@@ -14,6 +14,7 @@ from random import Random, SystemRandom
 
 from ackproof.broker.config import Listener
 from ackproof.broker.log.disk.file_system import REAL, FileSystem
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.network.acceptor import listening_socket
 from ackproof.broker.server.zk.session import ClientFactory, kazoo_client
@@ -30,6 +31,8 @@ class Environment:
     zookeeper: ClientFactory
     listen: Callable[[Listener, int], socket.socket]
     """Given an address and a backlog; raises OSError when the address cannot be had."""
+    probe: Probe = NO_PROBE
+    """What the broker reports its steps to."""
 
     def new_uuid(self) -> uuid.UUID:
         """A random one (version 4)."""

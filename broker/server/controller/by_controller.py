@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.events import Outcome
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.events import WriteIsr
 from ackproof.broker.server.admin.topic_store import TopicStore
 from ackproof.broker.server.clock import Clock
@@ -43,6 +44,7 @@ class ByController:
         clock: Clock,
         fence: ControlFence,
         spawn: Spawn,
+        probe: Probe = NO_PROBE,
     ) -> None:
         self._config = config
         self._fence = fence
@@ -50,7 +52,7 @@ class ByController:
         self.topics: TopicStore = zk
         self.takes_orders = True
         self._registration = Registration(config, zk, fence)
-        self._controller = ControllerRuntime(config, zk, self._registration.registered)
+        self._controller = ControllerRuntime(config, zk, self._registration.registered, probe)
         self._isr_changes = IsrChanges(config.id, zk, clock, spawn)
         self.write_isr: Callable[[Partition, WriteIsr], None] = self._isr_changes.write
 

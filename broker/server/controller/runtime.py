@@ -24,6 +24,7 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.controller import events
 from ackproof.broker.controller.context import Context
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.server.controller.state_changes import log_tenure
 from ackproof.broker.server.controller.term import ASKED, OVER, WATCHED, Term
 from ackproof.broker.server.coordinator import Outcomes
@@ -56,7 +57,11 @@ class ControllerRuntime:
     """
 
     def __init__(
-        self, config: BrokerConfig, zk: KafkaZk, registered: Callable[[], Awaitable[None]]
+        self,
+        config: BrokerConfig,
+        zk: KafkaZk,
+        registered: Callable[[], Awaitable[None]],
+        probe: Probe = NO_PROBE,
     ) -> None:
         self._config = config
         self._zk = zk
@@ -67,6 +72,7 @@ class ControllerRuntime:
         self._ended: list[Term] = []
         self._tokens = itertools.count()
         self._registered = registered
+        self._probe = probe
         self._questions: dict[int, asyncio.Future[Any]] = {}
         """Answers that are waited for, by token; None when the term ends first."""
         zk.on_session_expired(self._session_expired)
@@ -220,7 +226,15 @@ class ControllerRuntime:
             logger.info("broker %d is not the controller", self._config.id)
             return
         logger.info("broker %d is the controller, epoch %d", self._config.id, tenure.epoch)
-        term = Term(self._config, self._zk, tenure, group.create_task, self._enqueue, self._answer)
+        term = Term(
+            self._config,
+            self._zk,
+            tenure,
+            group.create_task,
+            self._enqueue,
+            self._answer,
+            self._probe,
+        )
         self._term = term
         looks = {path: partial(self._look, term, path) for path in WATCHED}
         try:

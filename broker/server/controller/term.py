@@ -20,6 +20,7 @@ from ackproof.broker.controller import events
 from ackproof.broker.controller.cluster import LiveBroker, PartitionState, TopicAssignment
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.controller import Controller
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.server.admin.topic_configs import TopicConfigs
 from ackproof.broker.server.controller.broker_changes import log_broker_changes
 from ackproof.broker.server.controller.channel import Channel, Response
@@ -62,6 +63,7 @@ class Term:
         spawn: starts a task and owns it.
         enqueue: takes events that arise outside of :meth:`feed` (brokers' answers).
         answer: takes answers to what brokers and clients asked.
+        probe: what the controller's steps are reported to.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Term:
         spawn: Spawn,
         enqueue: Enqueue,
         answer: Answer,
+        probe: Probe = NO_PROBE,
     ) -> None:
         self.tenure = tenure
         self.looking: set[str] = set()
@@ -83,6 +86,7 @@ class Term:
         self._spawn = spawn
         self._enqueue = enqueue
         self._answer = answer
+        self._probe = probe
         self._channels: dict[BrokerId, tuple[LiveBroker, Channel]] = {}
         self._dropped: list[Channel] = []
         self._looks: Mapping[str, Look] = {}
@@ -241,7 +245,9 @@ class Term:
             event = waiting.popleft()
             if isinstance(event, events.Elected | events.BrokersChanged):
                 self._follow(event.live.values())
-            for effect in self._controller.step(event):
+            effects = self._controller.step(event)
+            self._probe.controller_stepped(self._controller, event, effects)
+            for effect in effects:
                 outcome = await self._attempt(effect)
                 if outcome is not None:
                     waiting.append(outcome)

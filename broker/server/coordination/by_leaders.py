@@ -15,6 +15,7 @@ from ackproof.broker.coordination.administration.admin import Admin
 from ackproof.broker.coordination.coordinator import Coordinator
 from ackproof.broker.coordination.events import BrokersRead, IsrAsked, ShutdownAsked
 from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.events import WriteIsr
 from ackproof.broker.server.admin.topic_store import TopicStore
 from ackproof.broker.server.clock import Clock
@@ -50,7 +51,14 @@ class ByLeaders:
     """This broker's part. ``clean``: whether its logs were closed cleanly the last time."""
 
     def __init__(
-        self, config: BrokerConfig, zk: KafkaZk, clock: Clock, spawn: Spawn, *, clean: bool
+        self,
+        config: BrokerConfig,
+        zk: KafkaZk,
+        clock: Clock,
+        spawn: Spawn,
+        probe: Probe = NO_PROBE,
+        *,
+        clean: bool,
     ) -> None:
         self._config = config
         self._zk = zk
@@ -67,7 +75,7 @@ class ByLeaders:
         self.takes_orders = False
         self._orders = Orders(self._reader, writer, commands, admin)
         self._core = Coordinator(_settings(config, clean), config.ackproof_coordination_variant)
-        self._feed = Feed(self._core, clock, zk.session)
+        self._feed = Feed(self._core, clock, zk.session, probe)
         self._hands = Hands(config.id, zk.session, writer, self._feed.put, self._register, spawn)
         self._registered = asyncio.Event()
         zk.on_session_expired(self._registered.clear)

@@ -24,6 +24,7 @@ from ackproof.broker.coordination.events import (
     Tick,
     Write,
 )
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.zk.session import SessionNumber, ZkSession
 from ackproof.broker.types import Millis, TopicPartition
@@ -106,10 +107,13 @@ class Lanes:
 class Feed:
     """Feeds ``core``."""
 
-    def __init__(self, core: Coordinator, clock: Clock, session: ZkSession) -> None:
+    def __init__(
+        self, core: Coordinator, clock: Clock, session: ZkSession, probe: Probe = NO_PROBE
+    ) -> None:
         self._core = core
         self._clock = clock
         self._session = session
+        self._probe = probe
         self._waiting: deque[tuple[SessionNumber, Event]] = deque()
         self._woken = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -152,6 +156,7 @@ class Feed:
         except Exception:
             logger.exception("coordination: %s failed", event)
             return
+        self._probe.coordinator_stepped(self._core, event, effects)
         touched: dict[TopicPartition, None] = {}
         for effect in effects:
             tp = partition_of(effect)

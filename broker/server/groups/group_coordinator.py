@@ -29,6 +29,7 @@ from ackproof.broker.groups.config import GroupConfig
 from ackproof.broker.groups.events import Answer, Commit, Heartbeat, Request, Sync, refusal
 from ackproof.broker.groups.groups import Groups
 from ackproof.broker.log.partition_log import OffsetOutOfRange
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.groups.log_loading import load
@@ -67,6 +68,7 @@ class GroupCoordinator:
         topic: OffsetsTopic,
         metadata: MetadataCache,
         spawn: Spawn,
+        probe: Probe = NO_PROBE,
     ) -> None:
         self.topic = topic
         self.turns = Turns()
@@ -78,6 +80,7 @@ class GroupCoordinator:
         self._replicas = replicas
         self._metadata = metadata
         self._spawn = spawn
+        self._probe = probe
         self._shards: dict[int, tuple[GroupShard, Rewriting]] = {}
         self._loading: dict[int, list[AreGone]] = {}
         """What is deleted meanwhile."""
@@ -217,9 +220,10 @@ class GroupCoordinator:
         leads = partition.replica.role is Role.LEADER and partition.replica.leader_epoch == epoch
         if leads and self._replicas.hosted(partition.tp) is partition:
             groups = Groups(self._config, loading, moment(self._clock))
-            shard = GroupShard(groups, partition, self._store_config, self._clock)
+            shard = GroupShard(groups, partition, self._store_config, self._clock, self._probe)
             slack_bytes = min(SLACK_BYTES, partition.log.config.segment_bytes)
             self._shards[partition.tp.partition] = shard, Rewriting(shard, slack_bytes)
+            self._probe.groups_loaded(shard)
             logger.info("Coordinating %d groups of %s", len(groups.by_id), partition.tp)
             for are_gone in missed:
                 shard.partitions_deleted(are_gone)

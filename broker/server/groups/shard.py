@@ -27,6 +27,7 @@ from ackproof.broker.groups.events import (
     refusal,
 )
 from ackproof.broker.groups.groups import Groups
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.replication.partition import Partition, Produced, refused
@@ -63,7 +64,12 @@ class GroupShard:
     """
 
     def __init__(
-        self, groups: Groups, partition: Partition, config: StoreConfig, clock: Clock
+        self,
+        groups: Groups,
+        partition: Partition,
+        config: StoreConfig,
+        clock: Clock,
+        probe: Probe = NO_PROBE,
     ) -> None:
         self.groups = groups
         self.partition = partition
@@ -71,6 +77,7 @@ class GroupShard:
         self._epoch = partition.replica.leader_epoch
         self._config = config
         self._clock = clock
+        self._probe = probe
         self._numbers = itertools.count()
         self._waiting: dict[int, tuple[Request, asyncio.Future[Answer]]] = {}
         self._closed = False
@@ -144,7 +151,9 @@ class GroupShard:
         return self.partition.produce(batch, acks, self._config.timeout_ms)
 
     def _feed(self, event: Event) -> None:
-        for effect in self.groups.step(event):
+        effects = self.groups.step(event)
+        self._probe.groups_stepped(self, event, effects)
+        for effect in effects:
             match effect:
                 case Respond():
                     _, future = self._waiting.pop(effect.request)

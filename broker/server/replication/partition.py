@@ -18,6 +18,7 @@ from ackproof.broker.config import TopicConfig
 from ackproof.broker.log.idempotence.producer_state import Appended
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.log.refused import RefusedBatch
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.events import (
     AdvanceLogStart,
@@ -96,6 +97,7 @@ class PartitionContext:
     write_isr: Callable[["Partition", WriteIsr], None]
     halt: Callable[[Exception], None]
     """Stops the broker, uncleanly: a replica has lost track of its log."""
+    probe: Probe = NO_PROBE
 
 
 class Partition:
@@ -156,12 +158,13 @@ class Partition:
         if self._failed:
             raise ReplicaFailed(str(self.tp))
         committed = self.replica.high_watermark
-        effects = self.replica.step(event)
+        effects = carried_out = self.replica.step(event)
         try:
             for effect in effects:
-                self._carry_out(effect, event, committed)
+                carried_out += self._carry_out(effect, event, committed)
         except Exception as error:
             self.fail(error)
+            self._context.probe.replica_failed(self)
             raise ReplicaFailed(str(self.tp)) from error
         if type(event) is FollowerFetch:
             self._look_at_log_start(event)
@@ -169,6 +172,7 @@ class Partition:
                 self.on_fetch()
         if type(event) is LeaderAndIsr:
             self.controller_epoch = event.controller_epoch
+        self._context.probe.replica_stepped(self, event, carried_out)
 
     def fail(self, error: Exception) -> None:
         """It can do nothing more, for its disk has refused something: the broker halts."""
@@ -232,8 +236,11 @@ class Partition:
         any more."""
         self.step(Stopped())
 
-    def _carry_out(self, effect: Effect, event: Event, committed: Offset) -> None:
-        """``event``: of which it follows; ``committed``: the high watermark before."""
+    def _carry_out(self, effect: Effect, event: Event, committed: Offset) -> tuple[Effect, ...]:
+        """Carry out an effect; return what followed from that, which is carried out, too.
+
+        ``event``: of which it follows; ``committed``: the high watermark before.
+        """
         match effect:
             case Append():
                 now_ms = self._context.clock.now()
@@ -250,11 +257,12 @@ class Partition:
             case StartEpoch():
                 self.log.start_epoch(effect.leader_epoch, effect.offset)
             case Truncate() | TruncateFully():
-                self._truncate(effect, event, committed)
+                return self._truncate(effect, event, committed)
             case AdvanceLogStart():
                 self.log.advance_log_start(effect.offset)
             case LeaderLostRecords():
                 self._raise_alarm(effect)
+        return ()
 
     def _count(self, batches: Sequence[RecordBatch], *, leads: bool) -> None:
         size = sum([batch.size for batch in batches])
@@ -263,7 +271,9 @@ class Partition:
         else:
             REPLICATION_BYTES_IN.value += size
 
-    def _truncate(self, cut: Truncate | TruncateFully, event: Event, committed: Offset) -> None:
+    def _truncate(
+        self, cut: Truncate | TruncateFully, event: Event, committed: Offset
+    ) -> tuple[Effect, ...]:
         before = self.log.log_end_offset
         empty = self.log.log_start_offset == before
         if isinstance(cut, TruncateFully):
@@ -280,12 +290,15 @@ class Partition:
                 offset=self.log.log_end_offset,
                 high_watermark=committed,
             )
-        if self.log.log_end_offset < cut.offset:
-            # The cut was inside a batch. Unless the replica hears of it, it fetches from behind
-            # the hole, and counts at its leader as holding what it has just given up.
-            moved = LogEndMoved(offset=self.log.log_end_offset)
-            for effect in self.replica.step(moved):
-                self._carry_out(effect, moved, committed)
+        if self.log.log_end_offset >= cut.offset:
+            return ()
+        # The cut was inside a batch. Unless the replica hears of it, it fetches from behind
+        # the hole, and counts at its leader as holding what it has just given up.
+        moved = LogEndMoved(offset=self.log.log_end_offset)
+        effects = self.replica.step(moved)
+        for effect in effects:
+            self._carry_out(effect, moved, committed)
+        return effects
 
     def _raise_alarm(self, effect: LeaderLostRecords) -> None:
         self.not_to_be_fetched_in = effect.leader_epoch

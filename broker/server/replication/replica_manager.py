@@ -214,6 +214,7 @@ class ReplicaManager:
         partition = Partition(tp, replica, log, config, self._context)
         self._partitions[tp] = partition
         self._note_id(partition)
+        self._context.probe.replica_hosted(partition)
         return partition
 
     def _note_id(self, partition: Partition) -> None:
@@ -286,7 +287,9 @@ class ReplicaManager:
 
     def _delete(self, tp: TopicPartition) -> None:
         partition = self._partitions.pop(tp, None)
-        if partition is not None:
+        if partition is None:
+            self._context.probe.replica_deleted(tp)
+        else:
             if partition.id is not None:
                 self._by_id.pop(partition.id, None)
             partition.stop()

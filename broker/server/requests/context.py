@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ackproof.broker.config import BrokerConfig
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.server.admin.config_admin import ConfigAdmin
 from ackproof.broker.server.admin.topics import Topics
 from ackproof.broker.server.clock import Clock
@@ -41,3 +42,4 @@ class Context:
     groups: GroupCoordinator
     new_uuid: Callable[[], uuid.UUID]
     served: Mapping[int, range]
+    probe: Probe = NO_PROBE

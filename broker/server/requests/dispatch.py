@@ -43,7 +43,7 @@ class Dispatcher:
             meters.MALFORMED_REQUESTS.inc()
             raise CloseConnection(str(error)) from error
         answer = started.answer
-        encoded = partial(_encoded, started, began)
+        encoded = partial(self._encoded, started, began)
         if isinstance(answer, Later):
             return Later(answer.result, lambda result: encoded(answer.then(result)))
         if isinstance(answer, Awaitable):
@@ -56,14 +56,14 @@ class Dispatcher:
             raise UnsupportedVersion(first)
         return APIS[first.api_key].start(first, frame, self._context)
 
-
-def _encoded(started: Started, began: float, response: Response | None) -> Frame | None:
-    reply = None
-    if response is not None:
-        header = started.header
-        reply = response_pieces(header.correlation_id, response, header.version)
-    meters.request_done(started.request, perf_counter() - began)
-    return reply
+    def _encoded(self, started: Started, began: float, response: Response | None) -> Frame | None:
+        self._context.probe.request_answered(started.request, response)
+        reply = None
+        if response is not None:
+            header = started.header
+            reply = response_pieces(header.correlation_id, response, header.version)
+        meters.request_done(started.request, perf_counter() - began)
+        return reply
 
 
 def _unsupported(error: UnsupportedVersion, served: Mapping[int, range]) -> bytes:
