@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 from controller_cluster import run, until
-from memory_zookeeper import MemoryZookeeper
+from instant_zookeeper import InstantZookeeper
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.server.controller.control_fence import ControlFence
@@ -41,25 +41,25 @@ async def done(task):
 
 def test_it_registers_in_each_session_and_its_epoch_is_the_present_one():
     async def main():
-        zookeeper = MemoryZookeeper()
+        zookeeper = InstantZookeeper()
         async with connected(zookeeper) as (zk, registration, fence):
             asked = asyncio.create_task(registration.registered())
             assert not await done(asked)
             await registration.register()
             assert await done(asked)
-            first = zookeeper.nodes[PATH].czxid
+            first = zookeeper.node(PATH).czxid
             assert fence.broker_epoch == first
             renewing = asyncio.create_task(registration.renew_forever())
             assert not await done(renewing)
-            assert zookeeper.nodes[PATH].czxid == first
+            assert zookeeper.node(PATH).czxid == first
             for _ in range(2):
                 zk.expire()
-                await until(lambda: PATH not in zookeeper.nodes)
+                await until(lambda: zookeeper.node(PATH) is None)
                 asked = asyncio.create_task(registration.registered())
                 assert not await done(asked), "it is not registered in any session that lives"
                 zk.renew()
                 await asked
-                assert fence.broker_epoch == zookeeper.nodes[PATH].czxid > first
+                assert fence.broker_epoch == zookeeper.node(PATH).czxid > first
             renewing.cancel()
             with suppress(asyncio.CancelledError):
                 await renewing
@@ -69,32 +69,32 @@ def test_it_registers_in_each_session_and_its_epoch_is_the_present_one():
 
 def test_who_has_our_id_at_another_address_keeps_it():
     async def main():
-        zookeeper = MemoryZookeeper()
+        zookeeper = InstantZookeeper()
         async with connected(zookeeper) as (zk, registration, _):
             await registration.register()
             other = Registration(config(port=9999), zookeeper.client(1), ControlFence())
             await other._zk.start()
-            before = zookeeper.nodes[PATH]
+            before = zookeeper.node(PATH)
             with pytest.raises(BrokerIdInUse):
                 await other.register()
-            assert zookeeper.nodes[PATH] == before
-            assert zk.session.session_id == before.ephemeralOwner
+            assert zookeeper.node(PATH) == before
+            assert zk.session.session_id == before.owner
 
     run(main())
 
 
 def test_a_former_life_s_node_is_waited_for():
     async def main():
-        zookeeper = MemoryZookeeper()
+        zookeeper = InstantZookeeper()
         async with connected(zookeeper) as (former, first, _):
             await first.register()
-            before = zookeeper.nodes[PATH].czxid
+            before = zookeeper.node(PATH).czxid
             async with connected(zookeeper) as (_, now, fence):
                 registering = asyncio.create_task(now.register())
                 assert not await done(registering), "taken for its own, it would go with its owner"
                 former.expire()
                 await registering
-                assert fence.broker_epoch == zookeeper.nodes[PATH].czxid > before
+                assert fence.broker_epoch == zookeeper.node(PATH).czxid > before
 
     run(main())
 
@@ -116,7 +116,7 @@ def test_a_registration_that_ended_with_its_session_does_not_count():
     """The answer came all the same, after word of the session's end."""
 
     async def main():
-        zookeeper, ended = MemoryZookeeper(), []
+        zookeeper, ended = InstantZookeeper(), []
         async with connected(zookeeper) as (zk, registration, fence):
 
             def late(answer, completed):
@@ -134,7 +134,7 @@ def test_a_registration_that_ended_with_its_session_does_not_count():
             assert not await done(registering)
             zk.renew()
             await registering
-            assert fence.broker_epoch == zookeeper.nodes[PATH].czxid > ended[0]
+            assert fence.broker_epoch == zookeeper.node(PATH).czxid > ended[0]
 
     run(main())
 
@@ -143,21 +143,21 @@ def test_a_session_that_ended_before_the_loop_heard_of_it_is_waited_out():
     """Asked again at once, the loop would never come to hear of it."""
 
     async def main():
-        zookeeper = MemoryZookeeper()
+        zookeeper = InstantZookeeper()
         async with connected(zookeeper) as (zk, registration, fence):
             registering = asyncio.create_task(registration.register())
             zk.expire()
             assert not await done(registering)
             zk.renew()
             await registering
-            assert fence.broker_epoch == zookeeper.nodes[PATH].czxid
+            assert fence.broker_epoch == zookeeper.node(PATH).czxid
 
     run(main())
 
 
 def test_it_is_registered_once_a_session():
     async def main():
-        zookeeper, attempts = MemoryZookeeper(), []
+        zookeeper, attempts = InstantZookeeper(), []
         async with connected(zookeeper) as (zk, registration, _):
             at_creation(zk, attempts.append)
             await registration.register()

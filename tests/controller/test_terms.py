@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 from controller_cluster import cluster_in_memory, run, until
+from instant_zookeeper import InstantZookeeper
 from kio.schema.errors import ErrorCode
 from listening_broker import ListeningBroker
-from memory_zookeeper import MemoryZookeeper
 
 from ackproof.broker.controller.events import RebalanceLeaders
 from ackproof.broker.server.zk import znodes
@@ -20,7 +20,7 @@ TP = TopicPartition("orders", 0)
 
 @pytest.fixture
 def zookeeper():
-    return MemoryZookeeper()
+    return InstantZookeeper()
 
 
 async def settled():
@@ -48,7 +48,7 @@ def test_nobody_is_elected_before_it_is_registered(zookeeper):
             await until(lambda: not made.active())
             broker.zk.renew()
             await settled()
-            assert znodes.CONTROLLER not in zookeeper.nodes
+            assert zookeeper.node(znodes.CONTROLLER) is None
             assert not made.active()
             await broker.register()
             await until(lambda: made.active() == [1])
@@ -166,7 +166,7 @@ def test_a_controller_that_was_deposed_finds_out_by_its_write(zookeeper):
             zookeeper.set(znodes.CONTROLLER_EPOCH, b"7")
             await made.brokers[1].zk.create_topic("orders", {0: [1]}, {})
             await until(lambda: not runtime.active)
-            assert znodes.partition_state(TP) not in zookeeper.nodes
+            assert zookeeper.node(znodes.partition_state(TP)) is None
             zookeeper.delete(znodes.CONTROLLER)
             await until(lambda: runtime.active)
             assert runtime.context.epoch == 8
@@ -204,7 +204,7 @@ def test_word_that_was_left_while_there_was_no_controller_is_heard(zookeeper):
             await first.zk.create_topic("orders", {0: [2]}, {})
             await first.zk.delete_topic("orders")
             await made.add(1, zk=zookeeper.client(1))
-            await until(lambda: znodes.topic("orders") not in zookeeper.nodes)
+            await until(lambda: zookeeper.node(znodes.topic("orders")) is None)
             await first.close()
 
     run(main())

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from controller_cluster import run, until
-from memory_zookeeper import MemoryZookeeper
+from instant_zookeeper import InstantZookeeper
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
 from ackproof.broker.controller.events import StateWrite
@@ -36,7 +36,7 @@ async def bounced(zk, broker):
 async def partition():
     """ZooKeeper, the clients of brokers 1, 2 and 3 by id, and their first broker epochs. The
     partition is led by 1 in epoch 2, with 1 and 2 in sync, and its state is at version 0."""
-    zookeeper = MemoryZookeeper()
+    zookeeper = InstantZookeeper()
     zks = {broker: zookeeper.client(broker) for broker in (1, 2, 3)}
     for zk in zks.values():
         await zk.start()
@@ -150,18 +150,18 @@ def test_the_words_of_another_write_are_a_conflict(version, words):
 def test_who_wrote_between_look_and_write_is_not_written_over():
     async def main():
         async with partition() as (zookeeper, zks, _):
-            theirs = zookeeper.nodes[PATH].data
+            theirs = zookeeper.node(PATH).data
             look = zks[1].client.get_async
 
             def overtaken(path, watch=None):
                 found = look(path, watch)
-                if path == PATH and zookeeper.nodes[PATH].version == 0:
+                if path == PATH and zookeeper.node(PATH).version == 0:
                     zookeeper.set(PATH, theirs)
                 return found
 
             zks[1].client.get_async = overtaken
             assert await isr(zks[1], 0, (1,)) is CONFLICT
-            assert zookeeper.nodes[PATH].data == theirs
+            assert zookeeper.node(PATH).data == theirs
 
     run(main())
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from lab import A, B, C, Lab
-from simulator.log import MemoryBatch
+from memory_log import MemoryBatch
 
 from ackproof.broker.replication.config import ReplicaConfig, Truncation
 from ackproof.broker.replication.events import (
@@ -104,7 +104,7 @@ def test_kip_279_logs_that_parted_more_than_once() -> None:
 
 
 def test_a_doubled_answer_of_an_earlier_round_is_no_answer_to_the_next() -> None:
-    """Found by the simulator: taken for the answer about epoch 1, it left five wrong records."""
+    """Found by a simulation: taken for the answer about epoch 1, it left five wrong records."""
     replica = follower((1, 0), (3, 12), end=20)
     first = answer(2, 11)
     replica.step(first)
@@ -204,7 +204,7 @@ def test_a_leader_that_ends_before() -> None:
 
 @pytest.mark.parametrize("leaders_end", [3, 6, 9])
 def test_a_leader_that_has_served_and_has_it_no_more_raises_the_alarm(leaders_end: int) -> None:
-    """Nothing is cut. Found by the simulator: an answer that came twice cut records that were
+    """Nothing is cut. Found by a simulation: an answer that came twice cut records that were
     acknowledged. Found in review: a leader that led on in its epoch with a shorter log passed its
     follower's end before it was asked where it ends, and all seemed well."""
     replica = fetching()

@@ -190,7 +190,7 @@ def test_the_watermark_waits_for_a_follower_about_to_join() -> None:
     lab = Lab(2, replica_lag_time_max_ms=1_000)
     lab.elect(A, (A,), to=(A, B))
     lab.exchange(B)
-    assert lab.outbox[0].body == WriteIsr(leader_epoch=0, isr=(A, B), zk_version=0)
+    assert lab.isr_writes[0].write == WriteIsr(leader_epoch=0, isr=(A, B), zk_version=0)
     lab.step(A, IsrWriteFailed(leader_epoch=0, conflict=True))
     lab.version += 1
     lab.tell(A)
@@ -292,7 +292,7 @@ def test_a_slow_follower_leaves_within_one_and_a_half_lag_times() -> None:
     lab = leading(brokers=2, replica_lag_time_max_ms=1_000)
     lab.produce(A)
     lab.pass_time(999)
-    assert lab.outbox == []
+    assert lab.isr_writes == []
     lab.pass_time(501)
     assert lab.write_isr() == (A,)
     assert lab[A].is_under_replicated
@@ -304,7 +304,7 @@ def test_lag_in_messages_as_in_kafka_0_8() -> None:
     lab.exchange(B)
     lab.produce(A, count=4)
     lab.pass_time(15_000)
-    assert lab.outbox == []
+    assert lab.isr_writes == []
     lab.produce(A)
     lab.pass_time(15_000)
     assert lab.write_isr() == (A,)
@@ -319,7 +319,7 @@ def test_joining_needs_the_watermark_and_the_epochs_start() -> None:
     lab.produce(B)
     assert lab.ends(B) == (2, 0)
     lab.step(B, FollowerFetch(replica=C, offset=0, log_start_offset=0, now=lab.now))
-    assert lab.outbox == [], "level with the watermark 0, but the epoch began at 1"
+    assert lab.isr_writes == [], "level with the watermark 0, but the epoch began at 1"
     lab.step(B, FollowerFetch(replica=C, offset=1, log_start_offset=0, now=lab.now))
     assert lab.write_isr() == (A, B, C)
 
@@ -329,7 +329,7 @@ def test_one_write_at_a_time() -> None:
     lab.elect(A, (A,), to=(A, B, C))
     lab.exchange(B)
     lab.exchange(C)
-    assert [message.body.isr for message in lab.outbox] == [(A, B)]
+    assert [each.write.isr for each in lab.isr_writes] == [(A, B)]
     lab.write_isr()
     lab.exchange(C)
     assert lab.write_isr() == (A, B, C)
@@ -347,7 +347,7 @@ def joining() -> Lab:
 
 def test_an_unknown_outcome_is_settled_by_the_same_write_at_a_later_tick() -> None:
     lab = joining()
-    first = lab.outbox.pop().body
+    first = lab.isr_writes.pop().write
     lab.step(A, IsrWriteFailed(leader_epoch=0, conflict=False))
     assert lab.effects == ()
     lab.step(A, Tick(now=1))
@@ -371,11 +371,11 @@ def test_a_conflict_waits_for_the_controller() -> None:
 
 def test_who_may_not_join_yet_is_not_waited_for_and_tries_again() -> None:
     lab = joining()
-    asked = lab.outbox.pop().body
+    asked = lab.isr_writes.pop().write
     lab.step(A, IsrRefused(leader_epoch=0))
     assert (lab[A].isr, lab[A].high_watermark) == ((A,), 0), "a follower that keeps up counts"
     lab.exchange(B)
-    assert asked in [message.body for message in lab.outbox]
+    assert asked in [each.write for each in lab.isr_writes]
     lab.write_isr()
     assert lab[A].isr == (A, B)
 

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from kio.schema.errors import ErrorCode
 from lab import A, B, C, Lab
-from simulator.log import MemoryBatch
+from memory_log import MemoryBatch
 
 from ackproof.broker.replication.events import (
     DeleteRecords,

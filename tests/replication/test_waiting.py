@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from kio.schema.errors import ErrorCode
-from simulator.log import MemoryBatch
+from memory_log import MemoryBatch
 
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.events import (

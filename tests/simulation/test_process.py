@@ -1,30 +1,22 @@
 """Whole brokers on simulated machines: they boot, serve, die, and come back."""
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
-import simulated_life
-from hash_seeds import printed
 from simulated_cluster import Cluster
-from simulated_life import live
 
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.replica import Role
-from ackproof.broker.server.app import App
 from ackproof.broker.types import TopicPartition
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Killed, Process
-from simulation.loop.silence import silence
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import PORT, mortal
 from simulation.mutations.swap import Mutation, Swap
 
 pytestmark = pytest.mark.simulation
-
-STRIKES = 8
 
 
 @pytest.fixture
@@ -242,30 +234,3 @@ def test_the_dead_reach_no_disk() -> None:
     assert asked == before
     assert disk.read(Path("/data/log")) == b"the last that it wrote"
     assert succeeded == ["make_directory", "open", "write"]
-
-
-# --- one seed, one history --------------------------------------------------------------------
-
-
-def test_one_seed_one_history_whatever_the_hashes_and_addresses() -> None:
-    assert len(printed(simulated_life.__file__, "4", str(STRIKES))) == 1
-
-
-@pytest.fixture
-def _silent() -> Iterator[None]:
-    """Captured log records would keep errors, their frames, and so former lives."""
-    with silence():
-        yield
-
-
-@pytest.mark.usefixtures("_silent")
-def test_former_lives_leave_nothing_behind() -> None:
-    cluster, _ = live(5, STRIKES)
-    assert sum(node.process.incarnation for node in cluster.nodes.values() if node.process) > 3
-    gc.collect()
-    alive = [node.app for node in cluster.nodes.values()]
-    found = [each for each in gc.get_objects() if isinstance(each, App)]
-    assert len(found) == len(alive)
-    troubles = cluster.loop.troubles
-    cluster.close()
-    assert not troubles

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulator.log import MemoryBatch, MemoryLog
+from memory_log import MemoryBatch, MemoryLog
 from tiny_zookeeper import REASSIGNED, Key, TinyZooKeeper, node_key, queue_key
 
 from ackproof.broker.coordination.administration import admin_steps

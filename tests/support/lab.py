@@ -1,17 +1,25 @@
-"""Replicas of one partition on a bench: real replicas, in-memory logs, every message by hand.
+"""Real replicas of one partition over logs in memory. A test says each step and each message.
 
-Where the simulator leaves to chance what happens next, a test here says it, one line a step.
+The simulation leaves to chance what happens next; a test here says it, one line a step.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
 from kio.schema.errors import ErrorCode
-from simulator.broker_process import BrokerProcess
-from simulator.log import MemoryBatch
-from simulator.network import ZOOKEEPER, Message
+from memory_log import MemoryBatch, MemoryLog
 
 from ackproof.broker.replication.config import ReplicaConfig, Truncation
 from ackproof.broker.replication.events import (
+    AskEpoch,
     Effect,
+    EpochEndOffset,
     Event,
+    Fetched,
+    FetchFrom,
+    FetchOutOfRange,
+    FollowerFetch,
     IsrWritten,
     LeaderAndIsr,
     Produce,
@@ -22,8 +30,107 @@ from ackproof.broker.replication.events import (
 from ackproof.broker.replication.replica import Replica
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, ZkVersion
 
-P = 0
 A, B, C = BrokerId(0), BrokerId(1), BrokerId(2)
+BATCHES_PER_FETCH_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A request of a follower on its way to the leader, or the answer on its way back."""
+
+    source: BrokerId
+    target: BrokerId
+    body: AskEpoch | FetchFrom | Fetched | FetchOutOfRange | EpochEndOffset
+
+
+class IsrWrite(NamedTuple):
+    """A write of the ISR that ZooKeeper has not taken yet."""
+
+    broker: BrokerId
+    write: WriteIsr
+
+
+class BrokerProcess:
+    """A broker with one replica: the log outlives a crash, the replica does not."""
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        config: ReplicaConfig,
+        observe: Callable[[BrokerId, tuple[Effect, ...]], None],
+    ) -> None:
+        self.broker = broker
+        self.log = MemoryLog()
+        self.replica: Replica | None = None
+        self._config = config
+        self._observe = observe
+
+    def start(self) -> None:
+        self.replica = Replica(self.broker, self._config, self.log.state())
+
+    def crash(self) -> None:
+        self.replica = None
+
+    @property
+    def running(self) -> Replica:
+        assert self.replica is not None, f"broker {self.broker} is down"
+        return self.replica
+
+    def step(self, event: Event) -> None:
+        """Pass an event to the replica, and carry out its effects in order."""
+        effects = self.running.step(event)
+        for effect in effects:
+            self.log.carry_out(effect)
+        self._observe(self.broker, effects)
+
+    def ask(self) -> Message:
+        """Return the next request of this follower to its leader."""
+        asked = self.running.fetching()
+        assert asked is not None, f"broker {self.broker} does not fetch"
+        return Message(self.broker, asked.leader, asked)
+
+    def answer(self, question: Message, now: Millis) -> Message:
+        """Return the answer of this leader."""
+        body = question.body
+        assert isinstance(body, AskEpoch | FetchFrom)
+        assert self.running.check_leader(body.leader_epoch) is ErrorCode.none
+        if isinstance(body, AskEpoch):
+            told = self._end_of_epoch(body)
+        else:
+            told = self._records(question.source, body, now)
+        return Message(self.broker, question.source, told)
+
+    def _end_of_epoch(self, asked: AskEpoch) -> EpochEndOffset:
+        epoch, end = self.running.end_offset_for_epoch(asked.epoch)
+        return EpochEndOffset(
+            current_leader_epoch=asked.leader_epoch, leader_epoch=epoch, end_offset=end
+        )
+
+    def _records(
+        self, follower: BrokerId, asked: FetchFrom, now: Millis
+    ) -> Fetched | FetchOutOfRange:
+        replica = self.running
+        if not replica.log_start_offset <= asked.offset <= replica.log_end_offset:
+            return FetchOutOfRange(
+                leader_epoch=asked.leader_epoch,
+                log_start_offset=replica.log_start_offset,
+                log_end_offset=replica.log_end_offset,
+            )
+        self.step(
+            FollowerFetch(
+                replica=follower,
+                offset=asked.offset,
+                log_start_offset=asked.log_start_offset,
+                now=now,
+            )
+        )
+        return Fetched(
+            leader_epoch=asked.leader_epoch,
+            fetch_offset=asked.offset,
+            batches=self.log.read(asked.offset, BATCHES_PER_FETCH_MAX),
+            high_watermark=replica.high_watermark,
+            log_start_offset=replica.log_start_offset,
+        )
 
 
 class Lab:
@@ -32,7 +139,7 @@ class Lab:
     def __init__(self, brokers: int = 2, **config: int | Truncation | None) -> None:
         self.replicas = tuple(BrokerId(b) for b in range(brokers))
         self.config = ReplicaConfig(**config)  # type: ignore[arg-type]
-        self.outbox: list[Message] = []
+        self.isr_writes: list[IsrWrite] = []
         self.answers: dict[int, Respond] = {}
         self.effects: tuple[Effect, ...] = ()
         self.isr = self.replicas
@@ -40,20 +147,16 @@ class Lab:
         self.version = -1
         self.now = Millis(0)
         self._requests = 0
-        self._processes = {
-            b: BrokerProcess(b, self.config, [P], self.outbox.append, self._observe)
-            for b in self.replicas
-        }
+        self._processes = {b: BrokerProcess(b, self.config, self._observe) for b in self.replicas}
         for process in self._processes.values():
             process.start()
 
     def __getitem__(self, broker: BrokerId) -> Replica:
-        return self._processes[broker].replicas[P]
+        return self._processes[broker].running
 
-    def _observe(
-        self, _process: BrokerProcess, _partition: int, _event: Event, effects: tuple[Effect, ...]
-    ) -> None:
+    def _observe(self, broker: BrokerId, effects: tuple[Effect, ...]) -> None:
         self.effects = effects
+        self.isr_writes += [IsrWrite(broker, e) for e in effects if isinstance(e, WriteIsr)]
         self.answers.update({e.request: e for e in effects if isinstance(e, Respond)})
 
     # --- the controller ---------------------------------------------------------------------
@@ -82,23 +185,19 @@ class Lab:
 
     def write_isr(self) -> tuple[BrokerId, ...]:
         """ZooKeeper takes the ISR write that is under way."""
-        message = next(m for m in self.outbox if m.target == ZOOKEEPER)
-        self.outbox.remove(message)
-        assert isinstance(message.body, WriteIsr)
+        broker, write = self.isr_writes.pop(0)
         self.version += 1
-        self.isr = message.body.isr
+        self.isr = write.isr
         written = IsrWritten(
-            leader_epoch=message.body.leader_epoch,
-            isr=self.isr,
-            zk_version=ZkVersion(self.version),
+            leader_epoch=write.leader_epoch, isr=self.isr, zk_version=ZkVersion(self.version)
         )
-        self.step(message.source, written)
+        self.step(broker, written)
         return self.isr
 
     # --- brokers and clients ----------------------------------------------------------------
 
     def step(self, broker: BrokerId, event: Event) -> tuple[Effect, ...]:
-        self._processes[broker].step(P, event)
+        self._processes[broker].step(event)
         return self.effects
 
     def produce(
@@ -123,13 +222,12 @@ class Lab:
 
     def ask(self, follower: BrokerId) -> Message:
         """A follower's request reaches its leader; the answer stays under way."""
-        self._processes[follower].poll(P)
-        question = self.outbox.pop()
-        self._processes[question.target].receive(question, self.now)
-        return self.outbox.pop()
+        question = self._processes[follower].ask()
+        return self._processes[question.target].answer(question, self.now)
 
     def deliver(self, answer: Message) -> None:
-        self._processes[answer.target].receive(answer, self.now)
+        assert isinstance(answer.body, Fetched | FetchOutOfRange | EpochEndOffset)
+        self.step(answer.target, answer.body)
 
     def exchange(self, follower: BrokerId, times: int = 1) -> None:
         """A follower asks its leader, and hears the answer."""
@@ -139,7 +237,7 @@ class Lab:
     def pass_time(self, milliseconds: int) -> None:
         self.now = Millis(self.now + milliseconds)
         for broker, process in self._processes.items():
-            if process.alive:
+            if process.replica is not None:
                 self.step(broker, Tick(now=self.now))
 
     def crash(self, broker: BrokerId, unsynced: int = 0) -> None:
@@ -147,11 +245,11 @@ class Lab:
         process = self._processes[broker]
         process.crash()
         if unsynced:
-            del process.logs[P].slots[-unsynced:]
+            del process.log.slots[-unsynced:]
 
     def checkpoint(self, broker: BrokerId) -> None:
         """Write the high watermark checkpoint."""
-        self._processes[broker].checkpoint()
+        self._processes[broker].log.checkpoint = self[broker].high_watermark
 
     def start(self, broker: BrokerId) -> None:
         self._processes[broker].start()
@@ -160,7 +258,7 @@ class Lab:
 
     def log(self, broker: BrokerId) -> list[int]:
         """The log as one value per offset."""
-        return [batch.value for batch in self._processes[broker].logs[P].slots]
+        return [batch.value for batch in self._processes[broker].log.slots]
 
     def ends(self, broker: BrokerId) -> tuple[int, int]:
         """(LEO, HW)."""

@@ -1,4 +1,4 @@
-"""A log in memory, built from nothing but a replica's effects; it survives its broker's crash."""
+"""A log in memory, built from the effects of a replica alone. It survives a crash of its broker."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,6 @@ class MemoryLog:
         self.slots: list[MemoryBatch] = []
         self.epochs = Epochs()
         self.checkpoint = Offset(0)
-        self.changes = 0
 
     @property
     def end(self) -> Offset:
@@ -64,7 +63,6 @@ class MemoryLog:
 
     def carry_out(self, effect: Effect) -> None:
         """Effects that do not touch the log are none of its business."""
-        self.changes += 1
         match effect:
             case Append():
                 self._append(effect)
