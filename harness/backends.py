@@ -130,7 +130,7 @@ class Site:
         programs = [
             client_programs.artifact(client) for client in self.clients if client != LIBRDKAFKA
         ]
-        return [*systems.jars(self.cluster.system), *filter(None, programs)]
+        return [*systems.artifacts(self.cluster.system), *filter(None, programs)]
 
     @property
     def inventory(self) -> Inventory:

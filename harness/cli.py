@@ -38,7 +38,7 @@ _STATUSES = "".join(
 
 _COMMANDS = {
     "campaigns": ("campaigns", "demo"),
-    "catalogues": ("checkers", "faults", "workloads"),
+    "catalogues": ("checkers", "faults", "systems", "workloads"),
     "check": ("check", "report"),
     "clean": ("clean",),
     "cluster": ("cluster",),

@@ -39,9 +39,8 @@ from ackproof.harness.campaign.problems.transactions import (
     transaction_problems,
 )
 from ackproof.harness.campaign.problems.workload import idle_nodes, workload_problems
-from ackproof.infra import documents
+from ackproof.infra import documents, systems
 from ackproof.infra.documents import Document, DocumentRefused, Problem, problems_of
-from ackproof.infra.systems import properties
 from ackproof.infra.wording import unknown
 from ackproof.workloads import WORKLOADS
 
@@ -181,7 +180,7 @@ def _contradictions(part: Draft) -> Iterator[Problem]:
     """Broker properties that are right one by one, and do not go together."""
     if part.cluster is None:
         return
-    known = properties.known(part.cluster.system, part.cluster.metadata_quorum)
+    known = systems.known(part.cluster.system, part.cluster.metadata_quorum)
     if known is None:
         return
     for cluster, swept in part.cluster.points():

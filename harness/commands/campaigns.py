@@ -20,7 +20,7 @@ from ackproof.harness.commands.run import run
 from ackproof.harness.console import console
 from ackproof.infra import client_builds
 from ackproof.infra.interface import Capability
-from ackproof.infra.systems.names import EXTERNAL, parse
+from ackproof.infra.systems import parse
 
 _AROUND_A_RUN_S = 40
 """For the start of the cluster, the final read and the check."""
@@ -73,11 +73,8 @@ def demo(context: click.Context) -> None:
 
 def needs_in_words(campaign: Campaign) -> Iterator[str]:
     """Yield what a campaign needs that not every machine has."""
-    system = parse(campaign.cluster.system)
-    if system.text == EXTERNAL:
-        yield "a cluster of your own"
-    elif system.kafka is not None:
-        yield "Apache Kafka (fetched)"
+    if needed := parse(campaign.cluster.system).needs:
+        yield needed
     needs = needs_of(campaign)
     if needs & _AS_ROOT:
         yield "root"

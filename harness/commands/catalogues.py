@@ -1,4 +1,4 @@
-"""``ackproof faults | workloads | checkers``: what there is."""
+"""``ackproof faults | systems | workloads | checkers``: what there is."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -16,10 +16,13 @@ from ackproof.harness.campaign import offers
 from ackproof.harness.campaign.plan.faults import as_written
 from ackproof.harness.campaign.plan.stories import Story, catalogue
 from ackproof.harness.console import console
+from ackproof.infra.systems import SYSTEMS
+from ackproof.infra.systems.product import Product
 from ackproof.infra.wording import unknown
 from ackproof.nemesis.examples import EXAMPLES, ORDERS
 from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions
+from ackproof.plugins import Registration
 
 
 @click.command(
@@ -36,9 +39,7 @@ def faults(names: tuple[str, ...]) -> None:
     """
     if not names:
         console().print(fault_catalogue())
-        for one in nemesis.FAULTS.registrations:
-            if one.problem is not None:
-                click.echo(str(one), err=True)
+        _tell_unusable(nemesis.FAULTS.registrations)
         return
     stories = catalogue()
     for name in names:
@@ -67,6 +68,43 @@ def fault_catalogue() -> Group:
             "drawn by the seed, and the same wherever it stands in one target."
         ),
     )
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof systems                          all of them
+  ackproof run quick --system kafka:4.1.1   put one of them to the test
+""",
+)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+def systems(names: tuple[str, ...]) -> None:
+    """List the systems that can be put to the test, and how campaigns name them. With NAMEs: these
+    alone."""
+    for name in names:
+        if (reason := SYSTEMS.refusal(name)) is not None:
+            raise click.BadParameter(reason, param_hint="NAME")
+    for name in _known(names, "system", SYSTEMS) or SYSTEMS:
+        console().print(system_entry(SYSTEMS[name]))
+    if not names:
+        _tell_unusable(SYSTEMS.registrations)
+
+
+def system_entry(product: Product) -> Group:
+    """Return a system with the names that campaigns use for it."""
+    plugin = SYSTEMS.plugin(product.name)
+    facts = [] if plugin is None else [("plug-in", str(plugin))]
+    facts += [("system", form) for form in product.forms]
+    if product.versions:
+        facts.append(("versions", ", ".join(product.versions)))
+    summary = Padding(Text(product.summary), (0, 0, 0, 2))
+    return Group(Text(product.name, style="bold"), summary, _two_columns(facts), Text())
+
+
+def _tell_unusable(registrations: Iterable[Registration]) -> None:
+    for one in registrations:
+        if one.problem is not None:
+            click.echo(str(one), err=True)
 
 
 @click.command()

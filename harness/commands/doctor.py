@@ -22,9 +22,12 @@ from ackproof.infra.local.enter import can_enter, obstacles, undoable, unlimited
 from ackproof.infra.nodes import OF_LINKS, Obstacles, lacking
 from ackproof.infra.scarcity import Scarce
 from ackproof.infra.ssh import libraries
+from ackproof.infra.systems import SYSTEMS
 from ackproof.nemesis import FAULTS
 from ackproof.plugins import misplaced
 
+_PLUGGABLE = (FAULTS, SYSTEMS)
+"""The tables that plug-ins add to."""
 _GIB = 1024**3
 _MEMORY_MIN_GIB = 3.0
 _DISK_MIN_GIB = 2.0
@@ -230,10 +233,10 @@ def _ssh() -> Finding:
 
 
 def _plugins() -> Finding:
-    found = FAULTS.registrations
+    found = [one for table in _PLUGGABLE for one in table.registrations]
     usable = [f"{one.kind} {one.name} ({one.plugin})" for one in found if one.problem is None]
     broken = [str(one) for one in found if one.problem is not None]
-    wrong = [*broken, *misplaced([FAULTS.group])]
+    wrong = [*broken, *misplaced([table.group for table in _PLUGGABLE])]
     return Finding(
         what="plug-ins",
         works=not wrong,

@@ -11,9 +11,10 @@ from ackproof.checkers.judging.guarantees import PROMISES
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness import shipped
-from ackproof.harness.commands.catalogues import fault_entry
+from ackproof.harness.commands.catalogues import fault_entry, system_entry
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.infra.systems import SYSTEMS
 from ackproof.infra.wording import unknown
 from ackproof.nemesis import FAULTS
 
@@ -37,15 +38,17 @@ Examples:
   ackproof explain unavailable.longest      a measure that a campaign sets thresholds on
   ackproof explain 4                        an exit status
   ackproof explain isolate                  a fault
+  ackproof explain kafka                    a system
 """,
 )
 @click.argument("word")
 def explain(word: str) -> None:
-    """Explain a word of a report: an anomaly, a guarantee, a verdict, an exit status, a fault, or a
-    measure that a campaign sets thresholds on."""
+    """Explain a word of a report: an anomaly, a guarantee, a verdict, an exit status, a fault, a
+    system, or a measure that a campaign sets thresholds on."""
     meanings = list(_meanings(word))
     if not meanings:
-        reason = FAULTS.refusal(word) or unknown("word", word, _known())
+        refused = FAULTS.refusal(word) or SYSTEMS.refusal(word)
+        reason = refused or unknown("word", word, _known())
         raise click.BadParameter(reason, param_hint="WORD")
     for meaning in meanings:
         meaning()
@@ -53,7 +56,8 @@ def explain(word: str) -> None:
 
 def _known() -> list[str]:
     statuses = [str(status.value) for status in ExitStatus]
-    return [*CATALOGUE, *PROMISES, *MEASURES, *Verdict, *FAULTS, *shipped.shipped(), *statuses]
+    words = (*CATALOGUE, *PROMISES, *MEASURES, *Verdict, *FAULTS, *SYSTEMS)
+    return [*words, *shipped.shipped(), *statuses]
 
 
 def _meanings(word: str) -> Iterator[Callable[[], None]]:
@@ -72,6 +76,8 @@ def _meanings(word: str) -> Iterator[Callable[[], None]]:
         yield lambda: _print(f"{word}: a verdict", _VERDICTS[Verdict(word)])
     if word in FAULTS:
         yield lambda: console().print(fault_entry(FAULTS[word]))
+    if word in SYSTEMS:
+        yield lambda: console().print(system_entry(SYSTEMS[word]))
     if word in shipped.shipped():
         summary = shipped.summary(shipped.shipped()[word])
         yield lambda: _print(f"{word}: an installed campaign", summary)

@@ -18,14 +18,14 @@ from ackproof.harness.side_by_side import document, page
 from ackproof.harness.side_by_side.columns import side_by_side
 from ackproof.harness.side_by_side.members import Member, carried_out, members, read
 from ackproof.harness.summary import comparison_table
-from ackproof.infra.systems import names, prepare
+from ackproof.infra.systems import names, parse, prepare
 
 _SEED_BITS = 32
 
 
 def _systems(_context: click.Context, _option: click.Parameter, text: str) -> tuple[str, ...]:
     try:
-        found = tuple(names.parse(name.strip()).text for name in text.split(","))
+        found = tuple(parse(name.strip()).text for name in text.split(","))
     except ValueError as refusal:
         raise click.BadParameter(str(refusal)) from None
     if names.EXTERNAL in found:

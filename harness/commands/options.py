@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from ackproof.harness import shipped
-from ackproof.infra.systems import names
+from ackproof.infra.systems import parse
 from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 
 _FILE = click.Path(path_type=Path)
@@ -21,8 +21,8 @@ def system(command: F) -> F:
         "--system",
         metavar="SYSTEM",
         callback=_parsed,
-        help="What to put to the test: bundled, kafka:VERSION, kafka:/DIRECTORY or "
-        "kafka:image:NAME.",
+        help="What to put to the test: bundled, kafka:VERSION, kafka:/DIRECTORY, "
+        "kafka:image:NAME, or a plug-in's. `ackproof systems` lists them.",
     )(command)
 
 
@@ -58,6 +58,6 @@ def _campaign_file(_context: click.Context, _argument: click.Parameter, given: P
 
 def _parsed(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
     try:
-        return None if name is None else names.parse(name).text
+        return None if name is None else parse(name).text
     except ValueError as refusal:
         raise click.BadParameter(str(refusal)) from None

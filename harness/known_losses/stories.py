@@ -13,7 +13,7 @@ from ackproof.harness.directory import NotResults
 from ackproof.history.document_errors import in_words
 from ackproof.infra import documents
 from ackproof.infra.documents import DocumentRefused
-from ackproof.infra.systems import names
+from ackproof.infra.systems import parse
 from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 from ackproof.infra.wording import unknown
 
@@ -46,7 +46,7 @@ class Side(Section):
     @field_validator("system")
     @classmethod
     def _there_is_one(cls, system: str) -> str:
-        return names.parse(system).text
+        return parse(system).text
 
     @property
     def name(self) -> str:

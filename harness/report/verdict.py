@@ -27,7 +27,7 @@ from ackproof.history.aside import write_text
 from ackproof.history.cell import SETTINGS, Value
 from ackproof.history.document_errors import in_words
 from ackproof.history.storage import AnyPath
-from ackproof.infra.systems.metadata_quorum import quorum_of
+from ackproof.infra.systems import quorum_of
 
 FILE = "verdict.json"
 

@@ -1,49 +1,119 @@
-"""What can be deployed: systems by the names that campaigns give them (:mod:`names`)."""
+"""What can be put to the test: systems by the names that campaigns give them.
 
-from collections.abc import Callable, Mapping, Sequence
+:data:`SYSTEMS` has all of them: the built-in ones and those of plug-ins, which register a
+:class:`infra.systems.product.Product` under the entry-point group ``ackproof.systems``.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 
 from ackproof.infra.artifacts import Artifact
 from ackproof.infra.disks import DiskPlan
 from ackproof.infra.interface import Backend, InfraError, System
-from ackproof.infra.systems.bundled import BundledSystem
-from ackproof.infra.systems.kafka.jars import fetch, jars_of
-from ackproof.infra.systems.kafka.system import kafka_program
-from ackproof.infra.systems.metadata_quorum import quorum_of
-from ackproof.infra.systems.names import EXTERNAL, SystemName, parse
-from ackproof.infra.systems.on_zookeeper import SystemOnZooKeeper
+from ackproof.infra.systems.bundled import BUNDLED_BROKER
+from ackproof.infra.systems.external.product import EXTERNAL_CLUSTER
+from ackproof.infra.systems.kafka.product import APACHE_KAFKA, IMAGE
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems.names import KAFKA
+from ackproof.infra.systems.product import Build, Layout, Product
+from ackproof.infra.systems.properties import Known
+from ackproof.infra.systems.registration import as_product
+from ackproof.infra.wording import unknown
+from ackproof.plugins import Plugin, Table
 
-_IN_CONTAINERS = "docker"
-_THERE = "here"
-"""The backend on which nothing is deployed."""
+_BUILT_IN = (BUNDLED_BROKER, EXTERNAL_CLUSTER, APACHE_KAFKA)
+
+SYSTEMS: Table[Product] = Table(
+    "ackproof.systems", "system", {one.name: one for one in _BUILT_IN}, as_product
+)
+
+
+def parse(name: str) -> Build:
+    """Return the build that a campaign names. Raises ValueError that says what is wrong with the
+    name."""
+    product_name, colon, version = name.partition(":")
+    if (reason := SYSTEMS.refusal(product_name)) is not None:
+        raise ValueError(reason)
+    if product_name not in SYSTEMS:
+        known = [one for product in SYSTEMS.values() for one in product.names]
+        raise ValueError(unknown("system", name, known))
+    product = SYSTEMS[product_name]
+    if colon and not product.takes_version:
+        raise ValueError(f"{name!r} has a version too many: say {product_name}")
+    if not colon and product_name not in product.forms and SYSTEMS.plugin(product_name):
+        raise ValueError(f"which {product_name}? {', '.join(product.names or product.forms)}")
+    return _built(product, version if colon else None)
+
+
+def _built(product: Product, version: str | None) -> Build:
+    plugin = SYSTEMS.plugin(product.name)
+    try:
+        build = product.build(version)
+    except ValueError:
+        raise
+    except Exception as error:
+        if plugin is None:
+            raise
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(f"the system {product.name} of the plug-in {plugin}: {told}") from error
+    if not isinstance(build, Build):
+        told = f"its build gives {build!r}, and not an ackproof.infra.systems.product.Build"
+        raise ValueError(f"the system {product.name} of the plug-in {plugin}: {told}")
+    return build
+
+
+def pinned(name: str) -> str:
+    """Return the name of the same system that stays what it is: an image with its digest. Raises as
+    :func:`parse`."""
+    return parse(name).text if name.startswith(f"{KAFKA}:{IMAGE}") else name
+
+
+def plugin(name: str) -> Plugin | None:
+    """Return the plug-in that a system comes from, given its name in a campaign; None for a
+    built-in one."""
+    return SYSTEMS.plugin(name.partition(":")[0])
+
+
+def pattern() -> str:
+    """Return the regular expression that every name of a system matches."""
+    return f"^({'|'.join(dict.fromkeys(_patterns()))})$"
+
+
+def _patterns() -> Iterator[str]:
+    for product in SYSTEMS.values():
+        for form in product.forms:
+            yield f"{re.escape(product.name)}{':.+' if ':' in form else ''}"
+
+
+def quorum_of(name: str, asked: str | None = None) -> MetadataQuorum | None:
+    """Return who keeps the metadata of the system of that name, given who is ``asked`` for, if
+    anybody; None where no server that Ackproof deploys does. Raises ValueError for a name that is
+    none, and for servers that cannot keep its metadata."""
+    return parse(name).quorum(asked)
+
+
+@cache
+def known(name: str, asked: str | None = None) -> Known | None:
+    """Return the properties of a system with the metadata quorum that is ``asked`` for, if any;
+    None where they are not known, or there is no such system."""
+    try:
+        build = parse(name)
+        return build.known(build.quorum(asked))
+    except ValueError:
+        return None
 
 
 def prepare(name: str, tell: Callable[[str], None]) -> None:
     """Have on this machine what the system needs and a run could not fetch. ``tell`` is told, a
     line at a time, of what takes long. Raises InfraError when it cannot be had."""
-    if (kafka := _parsed(name).kafka) is not None:
-        fetch(kafka, tell)
+    _parsed(name).prepare(tell)
 
 
-def jars(name: str) -> Sequence[Artifact]:
-    """What nodes need for the system of that name, beside what they have for any: a backend is
-    opened with it. Raises InfraError where it was not prepared, or is not what was released."""
-    kafka = _parsed(name).kafka
-    return () if kafka is None else (jars_of(kafka),)
-
-
-def obstacle(name: SystemName, backend: str) -> str | None:
-    """Why a system cannot be deployed on a backend; None: it can."""
-    if name.text == EXTERNAL:
-        told = f"nothing of {EXTERNAL} is deployed: its clients are on the backend {_THERE}"
-        return None if backend == _THERE else f"{told}, not on {backend}"
-    if backend == _THERE:
-        return f"nothing is deployed on the backend {_THERE}: it is for {EXTERNAL}"
-    if backend == _IN_CONTAINERS and name.kafka is not None and (links := name.kafka.links):
-        return (
-            f"{name.text} has jars that are links ({', '.join(links)}): containers see the "
-            "directory, and not where these lead"
-        )
-    return None
+def artifacts(name: str) -> Sequence[Artifact]:
+    """Return what nodes need for the system of that name, beside what they have for any: a backend
+    is opened with it. Raises InfraError where it was not prepared, or is not what was released."""
+    return _parsed(name).artifacts()
 
 
 def make_system(
@@ -57,7 +127,7 @@ def make_system(
     disks: DiskPlan | None = None,
     clocks: bool = False,
 ) -> System:
-    """The system of that name, configured on ``backend`` and not deployed yet.
+    """Return the system of that name, configured on ``backend`` and not deployed yet.
 
     ``zookeepers``: how many servers keep the metadata; with KRaft, controllers. ``properties``:
     Kafka's broker properties. ``metadata_quorum``: who keeps the metadata
@@ -66,49 +136,21 @@ def make_system(
     its servers go by fake clocks. Raises InfraError for a name that is none, or that is not
     deployed there, ValueError for properties that cannot be, and for a quorum that it has not.
     """
-    named, quorum = _parsed(name), quorum_of(name, metadata_quorum)
-    if quorum is None:
-        raise InfraError(f"{EXTERNAL} is not deployed: see infra.systems.external.system")
-    if named.kafka is None:
-        return BundledSystem(
-            backend,
+    build = _parsed(name)
+    return build.configured(
+        Layout(
+            backend=backend,
             brokers=brokers,
-            zookeepers=zookeepers,
-            properties=properties,
+            quorum=build.quorum(metadata_quorum),
+            keepers=zookeepers,
+            properties={**build.defaults, **properties},
             disks=disks,
             clocks=clocks,
         )
-    if reason := obstacle(named, backend.name):
-        raise InfraError(reason)
-    if quorum.kraft:
-        # kio takes its time, and where hypothesis is installed, that writes into the working
-        # directory: not whenever a cluster is deployed.
-        from ackproof.infra.systems.kraft.system import SystemOnKRaft
-
-        return SystemOnKRaft(
-            backend,
-            name=named.text,
-            release=named.kafka,
-            brokers=brokers,
-            controllers=zookeepers,
-            combined=quorum.combined,
-            properties=properties,
-            disks=disks,
-            clocks=clocks,
-        )
-    return SystemOnZooKeeper(
-        backend,
-        name=named.text,
-        program=kafka_program(named.kafka),
-        brokers=brokers,
-        zookeepers=zookeepers,
-        properties=properties,
-        disks=disks,
-        clocks=clocks,
     )
 
 
-def _parsed(name: str) -> SystemName:
+def _parsed(name: str) -> Build:
     try:
         return parse(name)
     except ValueError as reason:

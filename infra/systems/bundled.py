@@ -1,13 +1,23 @@
 """The bundled broker on ZooKeeper."""
 
+import json
 import struct
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import count
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from ackproof.infra.disks import DiskPlan
 from ackproof.infra.interface import Backend, Node
-from ackproof.infra.systems.on_zookeeper import BrokerCommand, Program, SystemOnZooKeeper
+from ackproof.infra.systems.names import BUNDLED
+from ackproof.infra.systems.on_zookeeper import (
+    BrokerCommand,
+    BuildOnZooKeeper,
+    Program,
+    SystemOnZooKeeper,
+)
+from ackproof.infra.systems.product import Product
+from ackproof.infra.systems.properties import Known
 
 _sizes = count(1)
 
@@ -15,6 +25,46 @@ _sizes = count(1)
 def bundled_broker(node: Node, config: PurePosixPath) -> Sequence[str]:
     """The bundled broker's command line on its node, given its ``server.properties``."""
     return [node.software.python, "-P", "-m", "ackproof.broker", "--config", str(config)]
+
+
+def knock() -> tuple[bytes, str]:
+    """A request that cannot be. The broker logs it with the size that it claims to have
+    (``broker.wire.framing``): one that no other has claimed, and no client does."""
+    size = -next(_sizes)
+    return struct.pack(">i", size), f": frame of {size} bytes"
+
+
+@cache
+def bundled_properties() -> Known:
+    """Return the properties of the bundled broker and of its topics."""
+    page = Path(__file__).with_name(f"{BUNDLED}.json")
+    found = json.loads(page.read_text(encoding="utf-8"))
+    return Known(
+        system=BUNDLED,
+        kraft=False,
+        page="those that there are: docs/broker-properties.md",
+        broker=found["broker"],
+        topic=found["topic"],
+        generations=found["generations"],
+    )
+
+
+def _build(version: str | None) -> BuildOnZooKeeper:
+    del version  # it has none
+    return BuildOnZooKeeper(
+        text=BUNDLED,
+        program=Program(command=bundled_broker, knock=knock),
+        properties=bundled_properties(),
+        without_transactions="the bundled broker has no transactions (InitProducerId refuses)",
+    )
+
+
+BUNDLED_BROKER = Product(
+    name=BUNDLED,
+    summary="the bundled broker, which runs on ZooKeeper and in a process of Python",
+    build=_build,
+    forms=(BUNDLED,),
+)
 
 
 class BundledSystem(SystemOnZooKeeper):
@@ -38,18 +88,12 @@ class BundledSystem(SystemOnZooKeeper):
     ) -> None:
         super().__init__(
             backend,
-            name="bundled",
-            program=Program(command=broker_command, knock=_knock),
+            name=BUNDLED,
+            program=Program(command=broker_command, knock=knock),
             brokers=brokers,
             zookeepers=zookeepers,
             properties=properties,
             disks=disks,
             clocks=clocks,
+            known=bundled_properties(),
         )
-
-
-def _knock() -> tuple[bytes, str]:
-    """A request that cannot be. The broker logs it with the size that it claims to have
-    (``broker.wire.framing``): one that no other has claimed, and no client does."""
-    size = -next(_sizes)
-    return struct.pack(">i", size), f": frame of {size} bytes"

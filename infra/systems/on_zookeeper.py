@@ -38,7 +38,8 @@ from ackproof.infra.systems.deployment import (
 from ackproof.infra.systems.ensemble import ZooKeeperEnsemble
 from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 from ackproof.infra.systems.observer import ClusterObserver
-from ackproof.infra.systems.properties import RESERVED, TIMINGS, Known, known, timing_ms
+from ackproof.infra.systems.product import Build, Layout
+from ackproof.infra.systems.properties import RESERVED, TIMINGS, Known, timing_ms
 from ackproof.infra.systems.racks import own_rack
 from ackproof.infra.systems.server import NodeServer, stop_all
 from ackproof.infra.systems.view import ViewReader, connect, disconnect, topic_config
@@ -89,6 +90,7 @@ class SystemOnZooKeeper(DeployedSystem):
             where a broker is (``RESERVED``) are not the caller's: ValueError.
         disks: What the brokers' logs lie on; None: directories of their nodes.
         clocks: Whether every server goes by a fake clock of its node.
+        known: The properties that the brokers have; None where they are not known.
     """
 
     def __init__(
@@ -102,10 +104,12 @@ class SystemOnZooKeeper(DeployedSystem):
         properties: Mapping[str, str],
         disks: DiskPlan | None = None,
         clocks: bool = False,
+        known: Known | None = None,
     ) -> None:
         _check(brokers, zookeepers, properties)
         super().__init__(name, {**program.properties, **properties}, disks, clocks=clocks)
         self._program = program
+        self._known = known
         self._connecting = threading.Lock()
         self._client: KazooClient | None = None
         ensemble = {n: backend.node(f"zookeeper-{n}") for n in range(1, zookeepers + 1)}
@@ -203,10 +207,6 @@ class SystemOnZooKeeper(DeployedSystem):
         return timing_ms(name, self._properties, self._known)
 
     @property
-    def _known(self) -> Known | None:
-        return known(self.name, MetadataQuorum.ZOOKEEPER)
-
-    @property
     def _by_isr_order(self) -> bool:
         return self._known is not None and self._known.by_isr_order(self._properties)
 
@@ -247,6 +247,36 @@ class SystemOnZooKeeper(DeployedSystem):
             return broker_id not in self.view().brokers
         except ViewUnavailable:
             return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOnZooKeeper(Build):
+    """A build whose brokers keep their metadata in ZooKeeper, and are configured by a
+    ``server.properties``.
+
+    Attributes:
+        program: What the brokers run.
+        properties: The properties that brokers and topics have; None where they are not known.
+    """
+
+    program: Program
+    properties: Known | None = None
+
+    def described(self, quorum: MetadataQuorum | None) -> Known | None:  # noqa: ARG002
+        return self.properties
+
+    def configured(self, layout: Layout) -> SystemOnZooKeeper:
+        return SystemOnZooKeeper(
+            layout.backend,
+            name=self.text,
+            program=self.program,
+            brokers=layout.brokers,
+            zookeepers=layout.keepers,
+            properties=layout.properties,
+            disks=layout.disks,
+            clocks=layout.clocks,
+            known=self.known(layout.quorum),
+        )
 
 
 def _check(brokers: int, zookeepers: int, properties: Mapping[str, str]) -> None:

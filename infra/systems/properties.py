@@ -6,20 +6,13 @@ of a release of Apache Kafka in ``kafka/<version>.json``, made of that release.
 """
 
 import difflib
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
 from math import isfinite
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ackproof.infra.schemas import Schema
-from ackproof.infra.systems.kafka import releases
-from ackproof.infra.systems.kraft.properties import OF_ZOOKEEPER, SESSION
-from ackproof.infra.systems.metadata_quorum import quorum_of
-from ackproof.infra.systems.names import BUNDLED, parse
 from ackproof.infra.wording import hint
 
 Value = str | int | float | bool
@@ -100,8 +93,11 @@ class Known:
 
     Attributes:
         kraft: Whether it keeps its metadata with KRaft.
+        loads_classes: Whether its brokers load classes that properties name, as Apache Kafka's do.
+            Such classes may read properties of their own.
         page: What is said of a name that looks like none of them.
         generations: What each value of ``ackproof.generation`` sets.
+        preset: What is set of every broker where a campaign does not set it.
     """
 
     system: str
@@ -109,7 +105,18 @@ class Known:
     page: str
     broker: Mapping[str, Schema]
     topic: Mapping[str, Schema]
+    loads_classes: bool = False
     generations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    preset: Mapping[str, str] = field(default_factory=dict)
+
+    def with_defaults(self, defaults: Mapping[str, str]) -> Self:
+        """Return the same properties with other defaults of brokers, which are set of every broker.
+        Names that are not among the properties are added as text."""
+        others: Mapping[str, Schema] = {
+            name: {**self.broker.get(name, {"type": "string"}), "default": value}
+            for name, value in defaults.items()
+        }
+        return replace(self, broker={**self.broker, **others}, preset=defaults)
 
     def unknown(self, kind: str, name: str, beside: Collection[str] = ()) -> str | None:
         """Return that there is no property ``name`` of a ``kind``, broker or topic, if so.
@@ -120,9 +127,9 @@ class Known:
         known = self._of(kind)
         if name in known:
             return None
-        if kind == "broker" and self.system != BUNDLED and self._of_plug_in(name, beside):
+        if kind == "broker" and self.loads_classes and self._of_plug_in(name, beside):
             return None
-        if name.startswith(_OURS) and self.system != BUNDLED:
+        if name.startswith(_OURS) and not any(one.startswith(_OURS) for one in self.broker):
             return f"is a property of the bundled broker, and none of {self.system}"
         if name.startswith(_OF_ZOOKEEPER) and self.kraft:
             return f"is a property of brokers on ZooKeeper, and none of {self.system} with KRaft"
@@ -141,11 +148,12 @@ class Known:
         return not difflib.get_close_matches(name, self.broker, n=1, cutoff=_SLIP)
 
     def in_force(self, properties: Mapping[str, Value]) -> Mapping[str, Any]:
-        """Return what brokers with ``properties`` go by: these, then what their generation sets,
-        then the defaults (None where there is none)."""
+        """Return what brokers with ``properties`` go by: these, then what is preset, then what
+        their generation sets, then the defaults (None where there is none)."""
         defaults = {name: one.get("default") for name, one in self.broker.items()}
-        generation = self.generations.get(str(properties.get(_GENERATION)), {})
-        return {**defaults, **generation, **properties}
+        said = {**self.preset, **properties}
+        generation = self.generations.get(str(said.get(_GENERATION)), {})
+        return {**defaults, **generation, **said}
 
     def led_by_leaders(self, properties: Mapping[str, Value]) -> bool:
         """Return whether there is no controller: each partition's leader coordinates it."""
@@ -163,9 +171,10 @@ class Known:
         keep = "ackproof.keep.in.sync.ms"
         if self.led_by_leaders(properties) and values[keep]:
             limit = keep
-        wait_ms, limit_ms = int(values["replica.fetch.wait.max.ms"]), int(values[limit])
+        name = "replica.fetch.wait.max.ms"
+        # The system of a plug-in may have neither.
+        wait_ms, limit_ms = int(values.get(name, 0)), int(values.get(limit, _LONG_MAX))
         if wait_ms > limit_ms:
-            name = "replica.fetch.wait.max.ms"
             told = limit if limit in properties else name
             yield told, f"{name} ({wait_ms}) is above {limit} ({limit_ms})"
         if self.led_by_leaders(properties) and _is_true(values[UNCLEAN]):
@@ -185,36 +194,6 @@ def fixed(name: str, value: Value) -> str | None:
     return f"{right}, not {value!r}: {reason}"
 
 
-@cache
-def known(system: str, asked: str | None = None) -> Known | None:
-    """Those of ``system`` with the metadata quorum that is ``asked`` for, if any; None where nobody
-    can tell, or there is no such system."""
-    try:
-        named, quorum = parse(system), quorum_of(system, asked)
-    except ValueError:
-        return None
-    if quorum is None:
-        return None
-    if named.kafka is None:
-        page = Path(__file__).with_name(f"{BUNDLED}.json")
-        found, where = json.loads(page.read_text(encoding="utf-8")), "docs/broker-properties.md"
-    else:
-        found = releases.described(named.kafka.version)
-        if found is not None and quorum.kraft:
-            found = {**found, "broker": _with_kraft(found["broker"])}
-        where = f"Apache Kafka {named.kafka.version}'s own documentation"
-    if found is None:
-        return None
-    return Known(
-        system=system,
-        kraft=quorum.kraft,
-        page=f"those that there are: {where}",
-        broker=found["broker"],
-        topic=found["topic"],
-        generations=found.get("generations", {}),
-    )
-
-
 def timing_ms(name: str, properties: Mapping[str, Value], one: Known | None) -> int:
     """Return the milliseconds of one of :data:`TIMINGS` that brokers with ``properties`` go by.
 
@@ -222,13 +201,6 @@ def timing_ms(name: str, properties: Mapping[str, Value], one: Known | None) -> 
     """
     values = properties if one is None else one.in_force(properties)
     return int(values.get(name) or TIMINGS[name])
-
-
-def _with_kraft(broker: Mapping[str, Schema]) -> Mapping[str, Schema]:
-    """Without those of brokers on ZooKeeper; but for the session timeout, so that one file is right
-    for both: see infra.systems.kraft.properties."""
-    others = {name: one for name, one in broker.items() if not name.startswith(_OF_ZOOKEEPER)}
-    return {OF_ZOOKEEPER: broker[SESSION], **others}
 
 
 def _wrong(name: str, value: Value, schema: Schema) -> str | None:

@@ -13,8 +13,8 @@ from containers import owned_things
 
 from ackproof.infra.docker.cleanup import clean
 from ackproof.infra.docker.engine import connected
+from ackproof.infra.systems import parse
 from ackproof.infra.systems.kafka.images import taken
-from ackproof.infra.systems.names import parse
 
 pytestmark = pytest.mark.docker
 
@@ -68,9 +68,8 @@ def test_its_jars_are_taken_once(build: Build, client, cache: Path, directory: s
     found = parse(f"kafka:image:{name}")
     digest = client.images.get(name).id
     assert found.text == f"kafka:image:{name}@{digest}"
-    assert found.kafka is not None
-    assert found.kafka.version == "3.9.1"
-    libs = found.kafka.directory
+    assert found.release.version == "3.9.1"
+    libs = found.release.directory
     assert libs is not None
     assert {jar.name: jar.read_bytes() for jar in libs.iterdir()} == dict.fromkeys(JARS, b"jar")
     (libs / "zstd.jar").write_bytes(b"left alone")

@@ -12,8 +12,8 @@ from containers import owned_things
 
 from ackproof.infra import systems
 from ackproof.infra.docker.engine import connected
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum, quorum_of
-from ackproof.infra.systems.names import pinned
+from ackproof.infra.systems import pinned, quorum_of
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 
 pytestmark = [pytest.mark.kafka, pytest.mark.docker, pytest.mark.e2e]
 
@@ -25,7 +25,7 @@ NAME = "ackproof-test-kafka:4.1.1"
 def system() -> Iterator[str]:
     """Of an image that has that release's jars and nothing else."""
     systems.prepare(f"kafka:{VERSION}", sys.stdout.write)
-    (jars,) = systems.jars(f"kafka:{VERSION}")
+    (jars,) = systems.artifacts(f"kafka:{VERSION}")
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:
         dockerfile = tarfile.TarInfo("Dockerfile")
@@ -60,8 +60,8 @@ def test_it_is_put_to_the_test(ackproof, system: str, backend: str) -> None:
 
 
 def test_its_jars_are_those_of_the_release(system: str) -> None:
-    (known,) = systems.jars(f"kafka:{VERSION}")
-    (taken,) = systems.jars(system)
+    (known,) = systems.artifacts(f"kafka:{VERSION}")
+    (taken,) = systems.artifacts(system)
     assert taken.sums == known.sums
     assert taken.title == known.title
     assert quorum_of(system) is MetadataQuorum.ISOLATED_KRAFT

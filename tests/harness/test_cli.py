@@ -19,7 +19,7 @@ COMMANDS = (
     *("init", "validate", "schema"),
     *("doctor", "run", "check", "report", "cluster", "clean", "selftest"),
 )
-CATALOGUES = ("faults", "workloads", "checkers")
+CATALOGUES = ("faults", "systems", "workloads", "checkers")
 
 
 def invoke(*arguments: str):

@@ -20,8 +20,7 @@ from ackproof.infra.admin import Election
 from ackproof.infra.changes import ChangeKind, ClusterChange
 from ackproof.infra.interface import ClusterView, Server, System, ViewUnavailable
 from ackproof.infra.local.backend import LocalBackend
-from ackproof.infra.systems import make_system
-from ackproof.infra.systems.metadata_quorum import quorum_of
+from ackproof.infra.systems import make_system, quorum_of
 from ackproof.infra.waiting import wait_until
 
 KAFKA = os.environ["TESTED_SYSTEM"]

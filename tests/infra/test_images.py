@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ackproof.infra.systems import parse, pinned, quorum_of
 from ackproof.infra.systems.kafka import archives, images
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum, quorum_of
-from ackproof.infra.systems.names import parse, pinned
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 
 DIGEST = f"sha256:{'5e' * 32}"
 CLIENTS, CORE = "libs/kafka-clients-4.1.1.jar", "libs/kafka_2.13-4.1.1.jar"
@@ -159,8 +159,7 @@ def test_by_its_digest_an_image_is_known_without_an_engine(cache: Path, name: st
     found = parse(f"kafka:image:{name}@{DIGEST}")
     assert found.text == pinned(found.text) == f"kafka:image:{name}@{DIGEST}"
     assert quorum_of(found.text) is MetadataQuorum.ISOLATED_KRAFT
-    assert found.kafka is not None
-    assert found.kafka.directory == libs
+    assert found.release.directory == libs
 
 
 @pytest.mark.parametrize(
@@ -207,7 +206,7 @@ def test_the_version_is_that_of_the_jars(cache: Path, jar: str, version: str | N
         with pytest.raises(ValueError, match=r"too old|0 jars in"):
             parse(name)
     else:
-        found = parse(name).kafka
+        found = parse(name).release
         assert found is not None
         assert found.version == version
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ackproof.infra.systems import known, quorum_of
 from ackproof.infra.systems.kafka import releases
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum, quorum_of
-from ackproof.infra.systems.properties import known
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 
 ZOOKEEPER, ISOLATED, COMBINED = MetadataQuorum
 WITH_BOTH = ("kafka:3.3.2", "kafka:3.9.1")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from ackproof.infra import systems
 from ackproof.infra.artifacts import Artifact
 from ackproof.infra.interface import InfraError
-from ackproof.infra.systems import obstacle
+from ackproof.infra.systems import parse
 from ackproof.infra.systems.kafka import jars, releases
+from ackproof.infra.systems.kafka.product import KafkaBuild
 from ackproof.infra.systems.kafka.releases import Release
-from ackproof.infra.systems.names import parse
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789.-_", min_size=1, max_size=12)
 
@@ -27,14 +27,21 @@ def unpacked(directory: Path, *names: str) -> Path:
     return directory
 
 
+def release_of(name: str) -> Release:
+    """Return which Apache Kafka a name is."""
+    build = parse(name)
+    assert isinstance(build, KafkaBuild)
+    return build.release
+
+
 def test_names_that_are_right(tmp_path: Path) -> None:
-    assert parse("bundled").kafka is None
-    assert parse("kafka:3.9.1").kafka == Release(version="3.9.1")
-    assert parse("kafka:4.1.1").kafka == Release(version="4.1.1")
+    assert parse("bundled").text == "bundled"
+    assert release_of("kafka:3.9.1") == Release(version="3.9.1")
+    assert release_of("kafka:4.1.1") == Release(version="4.1.1")
     where = unpacked(tmp_path, "kafka_2.12-2.8.2.jar", "kafka-clients-2.8.2.jar")
     found = parse(f"kafka:{where}")
     assert found.text == f"kafka:{where}"
-    assert found.kafka == Release(version="2.8.2", directory=where / "libs")
+    assert release_of(found.text) == Release(version="2.8.2", directory=where / "libs")
 
 
 @pytest.mark.parametrize(
@@ -80,8 +87,8 @@ def test_directories_that_are_none(tmp_path: Path, names: tuple[str, ...], says:
 @pytest.mark.parametrize("backend", ["local", "docker", "ssh"])
 @pytest.mark.parametrize("name", ["bundled", *(f"kafka:{one}" for one in releases.VERSIONS)])
 def test_everything_is_deployed_everywhere(name: str, backend: str) -> None:
-    assert obstacle(parse(name), backend) is None
-    assert "it is for external" in (obstacle(parse(name), "here") or "")
+    assert parse(name).obstacle(backend) is None
+    assert "it is for external" in (parse(name).obstacle("here") or "")
 
 
 def test_containers_do_not_see_where_links_lead(tmp_path: Path) -> None:
@@ -90,8 +97,8 @@ def test_containers_do_not_see_where_links_lead(tmp_path: Path) -> None:
     (where / "libs" / "zstd.jar").symlink_to(tmp_path / "somewhere" / "zstd.jar")
     found = parse(f"kafka:{where}")
     says = r"has jars that are links \(zstd.jar\): containers see the directory"
-    assert re.search(says, obstacle(found, "docker") or "")
-    assert {obstacle(found, backend) for backend in ("local", "ssh")} == {None}
+    assert re.search(says, found.obstacle("docker") or "")
+    assert {found.obstacle(backend) for backend in ("local", "ssh")} == {None}
 
 
 @pytest.mark.parametrize("version", releases.VERSIONS)
@@ -165,8 +172,7 @@ def test_a_fetch_that_fails_leaves_nothing(
 
 
 def test_jars_of_an_unpacked_release_are_taken_as_they_are(tmp_path: Path) -> None:
-    release = parse(f"kafka:{unpacked(tmp_path, 'kafka_2.13-3.9.1.jar')}").kafka
-    assert release is not None
+    release = release_of(f"kafka:{unpacked(tmp_path, 'kafka_2.13-3.9.1.jar')}")
     jars.fetch(release, pytest.fail)
     assert jars.jars_of(release).path == tmp_path / "libs"
 
@@ -176,7 +182,7 @@ def test_jars_are_named_after_what_they_hold(tmp_path: Path) -> None:
         directory.mkdir()
         libs = unpacked(directory, "kafka_2.13-3.9.1.jar", *beside) / "libs"
         (libs / "zstd.jar").write_bytes(content)
-        (one,) = systems.jars(f"kafka:{directory}")
+        (one,) = systems.artifacts(f"kafka:{directory}")
         return one
 
     first = named(tmp_path / "a", b"x", "zstd.jar.asc", "README")
@@ -194,8 +200,8 @@ def test_a_jar_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     where = unpacked(tmp_path, "kafka_2.13-3.9.1.jar")
     (where / "libs" / "zstd.jar").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InfraError, match=r"cannot be read: .*zstd\.jar"):
-        systems.jars(f"kafka:{where}")
+        systems.artifacts(f"kafka:{where}")
 
 
 def test_the_bundled_broker_needs_no_jars() -> None:
-    assert systems.jars("bundled") == ()
+    assert systems.artifacts("bundled") == ()

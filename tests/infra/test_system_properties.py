@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ackproof.broker.config import BrokerConfig, ConfigError, TopicConfig
-from ackproof.infra.systems.properties import RESERVED, known
+from ackproof.infra.systems import known
+from ackproof.infra.systems.properties import RESERVED
 
 BUNDLED = known("bundled")
 assert BUNDLED is not None

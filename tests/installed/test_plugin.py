@@ -93,6 +93,41 @@ def test_manifest_names_the_plugins_that_a_run_uses(call: Call) -> None:
     assert quick["plugins"] == {}
 
 
+def test_system_of_a_plugin_is_listed_planned_and_named_in_the_manifest(call: Call) -> None:
+    shown = call(*ACKPROOF, "systems", "brisk")
+    assert shown.returncode == 0, shown.stderr
+    assert PLUGIN in shown.stdout
+    assert "brisk:SECONDS" in shown.stdout
+    assert "session timeout" in call(*ACKPROOF, "explain", "brisk").stdout
+    cluster = json.loads(call(*ACKPROOF, "schema").stdout)["$defs"]["ClusterSweep"]["properties"]
+    assert cluster["system"]["pattern"] == "^(bundled|external|kafka:.+|brisk|brisk:.+)$"
+    planned = call(*ACKPROOF, "run", "brisk.yaml", "--dry-run", "--seed", "1")
+    assert planned.returncode == 0, planned.stderr
+    manifest = json.loads(call("-P", "-c", MANIFEST, "brisk.yaml").stdout)
+    (run,) = manifest["runs"]
+    assert manifest["system"] == "brisk:3"
+    assert run["plugins"] == {"ackproof-example": "0.1.0"}
+    assert run["session_timeout_ms"] == 3000
+    assert run["zookeeper"] is True
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--system", "brisk:61"), "a session of 2 to 60 seconds (brisk:6), not '61'"),
+        (("--system", "brisc"), "unknown system 'brisc'; did you mean brisk?"),
+        (("--metadata-quorum", "combined-kraft"), "brisk:3 keeps its metadata in ZooKeeper"),
+    ],
+)
+def test_wrong_system_of_a_plugin_is_refused(
+    call: Call, options: tuple[str, str], problem: str
+) -> None:
+    refused = call(*ACKPROOF, "run", "brisk.yaml", "--dry-run", *options)
+    assert refused.returncode == 2, refused.stderr
+    assert problem in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("written", "instead", "problem"),
     [
@@ -131,6 +166,7 @@ def test_doctor_lists_plugins_with_their_versions(call: Call) -> None:
     found = call("-P", "-c", program + "print(doctor._plugins())")
     assert found.returncode == 0, found.stderr
     assert f"fault abort ({PLUGIN})" in found.stdout
+    assert f"system brisk ({PLUGIN})" in found.stdout
     assert BROKEN in found.stdout
 
 

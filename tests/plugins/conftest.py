@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from installed_plugins import Install, write_plugin
 
+from ackproof.infra import systems
 from ackproof.plugins import SWITCH
 
 
@@ -15,6 +16,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     site.mkdir()
     monkeypatch.syspath_prepend(site)
     monkeypatch.setenv(SWITCH, "on")
+    _look_again()
 
     def write(name: str, source: str, **how: str) -> None:
         write_plugin(site, name, source, **how)
@@ -23,3 +25,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(site)):
             del sys.modules[name]
+    _look_again()
+
+
+def _look_again() -> None:
+    """Forget the plug-ins that the tables of this process have found."""
+    vars(systems.SYSTEMS).pop("_entry_points", None)
+    systems.SYSTEMS._loaded.clear()
+    systems.known.cache_clear()

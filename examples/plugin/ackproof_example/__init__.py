@@ -1,1 +1,1 @@
-"""A plug-in of Ackproof with one fault."""
+"""A plug-in of Ackproof with a fault and a system."""

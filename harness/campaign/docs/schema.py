@@ -19,6 +19,7 @@ from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.sweep import one_or_several
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.history.cell import SETTINGS
+from ackproof.infra import systems
 from ackproof.infra.schemas import Schema
 from ackproof.infra.systems import names, properties
 from ackproof.nemesis import FAULTS
@@ -46,7 +47,7 @@ def schema() -> Schema:
             _complete(sections[section.__name__], section)
     fields = {name: one["properties"] for name, one in sections.items() if "properties" in one}
     fields["ClusterSweep"]["backend"]["enum"] = list(BACKENDS)
-    fields["ClusterSweep"]["system"]["pattern"] = names.PATTERN
+    fields["ClusterSweep"]["system"]["pattern"] = systems.pattern()
     fields["WorkloadSpec"]["kind"]["enum"] = list(WORKLOADS)
     for one in fields["Campaign"].values():  # pydantic leaves out what only says the same again
         if "$ref" in one:
@@ -107,7 +108,7 @@ def _mapping(known: Mapping[str, Schema], *, lists: bool) -> dict[str, Any]:
 
 def _bundled() -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
     """The bundled broker's properties, of brokers and of topics, that may stand in a campaign."""
-    known = properties.known(names.BUNDLED)
+    known = systems.known(names.BUNDLED)
     assert known is not None
     return (
         {name: one for name, one in known.broker.items() if name not in properties.RESERVED},
@@ -120,8 +121,7 @@ def _no_other_properties() -> Schema:
     validation to say."""
     broker, topic = ({"propertyNames": {"enum": list(some)}} for some in _bundled())
     cluster = {"properties": broker, "compare": {"additionalProperties": broker}}
-    others = f"^({names.KAFKA}:|{names.EXTERNAL}$)"
-    other = {"properties": {"system": {"pattern": others}}, "required": ["system"]}
+    other = {"properties": {"system": {"not": {"const": names.BUNDLED}}}, "required": ["system"]}
     return {
         "if": {"properties": {"cluster": other}, "required": ["cluster"]},
         "else": {

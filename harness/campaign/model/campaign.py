@@ -18,7 +18,8 @@ from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, Schedule
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.durations import Duration
 from ackproof.harness.campaign.model.workload import WorkloadSpec
-from ackproof.infra.systems.names import external, pinned
+from ackproof.infra.systems import pinned
+from ackproof.infra.systems.names import external
 from ackproof.infra.worded import Worded
 from ackproof.infra.yaml_document import dump
 from ackproof.nemesis.interface import OWN_TOPICS

@@ -11,7 +11,8 @@ from ackproof.harness.campaign.model.external import ExternalSpec
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.sweep import AsWritten, OneOrSeveral, Scalar, Several
 from ackproof.history.cell import Value
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum, quorum_of
+from ackproof.infra import systems
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 from ackproof.infra.worded import Worded
 
 RUNS_MAX = 500
@@ -63,7 +64,7 @@ class ClusterSpec(Section):
     def quorum(self) -> MetadataQuorum | None:
         """Who keeps the metadata; None where that is not told, of a cluster that was there
         before. Raises ValueError where it cannot be."""
-        return quorum_of(self.system, self.metadata_quorum)
+        return systems.quorum_of(self.system, self.metadata_quorum)
 
     @property
     def kraft(self) -> bool:
@@ -100,7 +101,8 @@ class ClusterSweep(Section):
     release of Apache Kafka, on Apache ZooKeeper or, from 4.0 on, with KRaft. `kafka:/DIRECTORY`:
     Apache Kafka as it is unpacked there, with `libs/`; `kafka:image:NAME`: that of a container
     image ([kafka.md](kafka.md)). `external`: a cluster of your own
-    ([your-cluster.md](your-cluster.md))."""
+    ([your-cluster.md](your-cluster.md)). `ackproof systems` lists all, plug-ins' too
+    ([extend.md](extend.md))."""
     metadata_quorum: MetadataQuorum | None = None
     """Who keeps the metadata: `zookeeper`; `isolated-kraft`, controllers of their own; or
     `combined-kraft`, the first of the brokers, which are controllers, too. Without it: ZooKeeper,

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from ackproof.harness.campaign.model.campaign import Limits
 from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.history.cell import Value
+from ackproof.infra import systems
 from ackproof.infra.interface import Timings
 from ackproof.infra.systems.kraft.properties import SESSION, SESSION_DEFAULT_MS, session_as_here
 from ackproof.infra.systems.names import external
-from ackproof.infra.systems.properties import known, timing_ms
+from ackproof.infra.systems.properties import timing_ms
 from ackproof.nemesis.proofs.proving import expiry_ms
 from ackproof.workloads.configuration import rejoin_s
 
@@ -38,15 +40,19 @@ class CampaignTimings:
             return int(self.cluster.properties[SESSION])
         if not self.cluster.kraft:
             return self._milliseconds("zookeeper.session.timeout.ms")
-        return int(session_as_here(self.cluster.properties).get(SESSION, SESSION_DEFAULT_MS))
+        return int(session_as_here(self._set).get(SESSION, SESSION_DEFAULT_MS))
 
     @property
     def replica_lag_time_max_ms(self) -> int:
         return self._milliseconds("replica.lag.time.max.ms")
 
     def _milliseconds(self, name: str) -> int:
-        system = known(self.cluster.system, self.cluster.metadata_quorum)
-        return timing_ms(name, self.cluster.properties, system)
+        known = systems.known(self.cluster.system, self.cluster.metadata_quorum)
+        return timing_ms(name, self._set, known)
+
+    @property
+    def _set(self) -> Mapping[str, Value]:
+        return {**systems.parse(self.cluster.system).defaults, **self.cluster.properties}
 
 
 def group_recovery_ms(recover_ms: int, config: Mapping[str, object]) -> int:

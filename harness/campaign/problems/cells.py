@@ -12,6 +12,7 @@ from ackproof.harness.campaign.model.names import CellName, entry_for, filled_in
 from ackproof.harness.campaign.model.values.where import where_problems
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.history.cell import Cell, as_text
+from ackproof.infra import systems
 from ackproof.infra.documents import Problem
 from ackproof.infra.systems import properties
 from ackproof.infra.wording import unknown
@@ -60,7 +61,7 @@ def _replica_problems(cells: Sequence[Cell], fewest: int) -> Iterator[Problem]:
 def _unclean_problems(cells: Sequence[Cell], clusters: ClusterSweep) -> Iterator[Problem]:
     """Yield a problem where cells allow unclean elections that cannot happen: they would be judged
     by what such elections excuse."""
-    known = properties.known(clusters.system, clusters.metadata_quorum)
+    known = systems.known(clusters.system, clusters.metadata_quorum)
     if known is None or not any(cell.unclean_leader_election for cell in cells):
         return
     if any(known.led_by_leaders(cluster.properties) for cluster, _ in clusters.points()):

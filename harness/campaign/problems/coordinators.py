@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
 from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.infra import systems
 from ackproof.infra.documents import Problem
-from ackproof.infra.systems import names, properties
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -64,8 +64,7 @@ def coordinator_problems(draft: Draft) -> Iterator[Problem]:
     transactions would be refused to the end, and nothing acknowledged."""
     if draft.cluster is None or draft.workload is None:
         return
-    release = names.parse(draft.cluster.system).kafka
-    if release is not None and release.is_before(_FACTOR_STANDS_SINCE):
+    if systems.parse(draft.cluster.system).is_before(_FACTOR_STANDS_SINCE):
         return
     told = (
         problem
@@ -113,5 +112,6 @@ def _in_force(cluster: ClusterSpec, name: str) -> int | None:
     """A broker property of the cluster; None where nobody can tell what it is by default."""
     if name in cluster.properties:
         return int(cluster.properties[name])
-    known = properties.known(cluster.system, cluster.metadata_quorum)
-    return None if known is None else int(known.broker[name]["default"])
+    known = systems.known(cluster.system, cluster.metadata_quorum)
+    default = None if known is None else known.in_force(cluster.properties).get(name)
+    return None if default is None else int(default)

@@ -21,7 +21,7 @@ from ackproof.infra import systems
 from ackproof.infra.documents import Problem, problems_of
 from ackproof.infra.ssh.inventory import Login
 from ackproof.infra.systems.external.described import Action
-from ackproof.infra.systems.names import EXTERNAL, parse
+from ackproof.infra.systems.names import EXTERNAL
 from ackproof.infra.systems.security import MECHANISMS, unspoken
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads.configuration import connection_properties
@@ -153,7 +153,7 @@ def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
 
 
 def _cluster_problems(cluster: ClusterSweep) -> Iterator[Problem]:
-    if reason := systems.obstacle(parse(EXTERNAL), cluster.backend):
+    if reason := systems.parse(EXTERNAL).obstacle(cluster.backend):
         yield Problem(field="cluster.backend", reason=reason)
     if cluster.size > 1 or cluster.compare:
         reason = "it is one cluster that is there: no lists, and nothing to compare"

@@ -20,7 +20,6 @@ from ackproof.infra import client_programs, systems
 from ackproof.infra.documents import Problem
 from ackproof.infra.interface import Capability, InfraError
 from ackproof.infra.own_commands import require_program
-from ackproof.infra.systems import names
 from ackproof.nemesis import FAULTS
 
 _FIELD = "cells.client"
@@ -65,7 +64,7 @@ def without_hosts(campaign: Campaign) -> Iterator[Problem]:
 def elsewhere(campaign: Campaign) -> Iterator[Problem]:
     """That the system is not deployed on the backend."""
     cluster = campaign.cluster
-    if reason := systems.obstacle(names.parse(cluster.system), cluster.backend):
+    if reason := systems.parse(cluster.system).obstacle(cluster.backend):
         yield Problem(field="cluster.backend", reason=reason)
 
 

@@ -13,6 +13,7 @@ from ackproof.harness.campaign.model.values.sweep import several
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.sizes import bytes_of_draft, longest_run_ms
 from ackproof.history.cell import LIBRARIES, LIBRDKAFKA, SETTINGS, Value, is_program
+from ackproof.infra import systems
 from ackproof.infra.documents import Problem, as_field
 from ackproof.infra.sensitive import Steps, secrets_in
 from ackproof.infra.systems import properties
@@ -60,7 +61,8 @@ Section = Mapping[str, object]
 def property_problems(content: Section) -> Iterator[Problem]:
     """Of everything in the file that holds properties."""
     cluster, cells = mapping(content, "cluster"), mapping(content, "cells")
-    known = properties.known(_text(cluster, "system") or BUNDLED, _text(cluster, "metadata.quorum"))
+    system, quorum = _text(cluster, "system") or BUNDLED, _text(cluster, "metadata.quorum")
+    known = systems.known(system, quorum)
     everywhere, least_ms = mapping(cluster, "properties"), _least_ms(content)
     yield from _broker_problems(everywhere, "cluster.properties", known, everywhere, least_ms)
     compared = mapping(cluster, "compare")

@@ -7,7 +7,7 @@ from ackproof.harness.campaign.model.schedule import StoryEntry
 from ackproof.harness.campaign.plan.needs import faults_of
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.infra.documents import Problem
-from ackproof.infra.systems import names
+from ackproof.infra.systems import parse
 
 _Since = tuple[tuple[int, ...], str]
 
@@ -31,8 +31,9 @@ _PRODUCER_IDS: _Since = ((0, 11), "KIP-98")
 
 def release_problems(draft: Draft) -> Iterator[Problem]:
     """All of it, of sections that are right by themselves."""
-    if draft.cluster is None or (release := names.parse(draft.cluster.system).kafka) is None:
+    if draft.cluster is None:
         return
+    release = parse(draft.cluster.system)
     for index, entry in enumerate(draft.faults or ()):
         key = "story" if isinstance(entry, StoryEntry) else "fault"
         for fault in faults_of(entry):

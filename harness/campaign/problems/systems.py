@@ -7,8 +7,8 @@ from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.infra.documents import Problem
-from ackproof.infra.systems import names
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum, quorum_of
+from ackproof.infra.systems import names, parse
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 
 _SYSTEM, _QUORUM = "cluster.system", "cluster.metadata.quorum"
 
@@ -20,13 +20,13 @@ def own_system_problems(content: Mapping[str, object]) -> Iterator[Problem]:
     if not isinstance(system, str):
         return  # which the model refuses
     try:
-        names.parse(system)
+        build = parse(system)
     except ValueError as refusal:
         yield Problem(field=_SYSTEM, reason=str(refusal))
         return
     try:
         if asked in list(MetadataQuorum):  # else the model refuses it
-            quorum_of(system, str(asked))
+            build.quorum(str(asked))
     except ValueError as refusal:
         yield Problem(field=_QUORUM, reason=str(refusal))
 

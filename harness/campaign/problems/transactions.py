@@ -9,8 +9,9 @@ from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, is_program
+from ackproof.infra import systems
 from ackproof.infra.documents import Problem
-from ackproof.infra.systems.names import BUNDLED, EXTERNAL
+from ackproof.infra.systems.names import BUNDLED
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import PARTITIONER, producer_config
 from ackproof.workloads.interface import Load
@@ -85,13 +86,12 @@ def _without(draft: Draft) -> Iterator[Problem]:
 
 
 def _system_problems(system: object) -> Iterator[Problem]:
-    if system == BUNDLED:
-        reason = f"the bundled broker has no transactions (InitProducerId refuses); {_OFFERS}"
-        yield Problem(field=_SYSTEM, reason=reason)
-    elif system == EXTERNAL:
-        # Topics under a prefix can be removed; __transaction_state keeps what was written into it.
-        reason = f"transactions are not tried on a cluster of your own; {_OFFERS}"
-        yield Problem(field=_SYSTEM, reason=reason)
+    try:
+        reason = systems.parse(str(system)).without_transactions
+    except ValueError:
+        return  # which is a problem of its own
+    if reason:
+        yield Problem(field=_SYSTEM, reason=f"{reason}; {_OFFERS}")
 
 
 def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:

@@ -1,0 +1,149 @@
+"""What a system under test is to the rest of the harness, whoever provides it.
+
+A :class:`Product` has a name that campaigns use, for example ``kafka``. With what stands behind the
+colon it gives a :class:`Build`, for example ``kafka:4.1.1``. A build says what must be known before
+anything is deployed: its broker properties, which servers can keep its metadata, where it runs. It
+then makes the cluster that a :class:`Layout` asks for.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ackproof.infra.artifacts import Artifact
+from ackproof.infra.disks import DiskPlan
+from ackproof.infra.interface import Backend, System
+from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems.names import EXTERNAL
+from ackproof.infra.systems.properties import Known
+
+ONLY_CLIENTS = "here"
+"""The backend on which nothing is deployed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The servers that a campaign asks for, and their settings.
+
+    Attributes:
+        quorum: Which servers keep the metadata; None where the build has no such servers.
+        keepers: How many servers keep the metadata.
+        properties: Kafka's broker properties, with the build's own defaults among them.
+        disks: What the brokers' logs lie on; None: directories of their nodes.
+        clocks: Whether the servers go by fake clocks.
+    """
+
+    backend: Backend
+    brokers: int
+    quorum: MetadataQuorum | None
+    keepers: int
+    properties: Mapping[str, str]
+    disks: DiskPlan | None = None
+    clocks: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build(ABC):
+    """One version of a product, as a campaign names it.
+
+    Attributes:
+        text: Its name in campaigns, ``kafka:4.1.1``. A build whose content may change under its
+            name has a name here that is tied to the content (an image's digest).
+        quorums: Which servers can keep its metadata, the default first; empty where it has no such
+            servers, or none that Ackproof deploys.
+        defaults: Broker properties that are set where a campaign does not set them.
+        needs: What it needs that not every machine has, for the list of campaigns.
+        without_transactions: Why its transactions are not tested; empty if they are.
+    """
+
+    text: str
+    quorums: Sequence[MetadataQuorum] = (MetadataQuorum.ZOOKEEPER,)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    needs: str = ""
+    without_transactions: str = ""
+
+    @abstractmethod
+    def configured(self, layout: Layout) -> System:
+        """Return the cluster, configured on the backend of the layout and not deployed yet. Raises
+        InfraError, and ValueError for properties that its servers cannot have."""
+
+    def described(self, quorum: MetadataQuorum | None) -> Known | None:  # noqa: ARG002
+        """Return the properties that its brokers and topics have; None where they are not known.
+        Then campaigns may set any."""
+        return None
+
+    def known(self, quorum: MetadataQuorum | None) -> Known | None:
+        """Return the properties that its brokers and topics have, with its own defaults."""
+        found = self.described(quorum)
+        return None if found is None else found.with_defaults(self.defaults)
+
+    def quorum(self, asked: str | None = None) -> MetadataQuorum | None:
+        """Return which servers keep the metadata, given which are ``asked`` for, if any. Raises
+        ValueError for servers that cannot keep it."""
+        if asked is None:
+            return next(iter(self.quorums), None)
+        if asked not in list(MetadataQuorum):
+            raise ValueError(f"{asked!r} is none of {', '.join(MetadataQuorum)}")
+        quorum = MetadataQuorum(asked)
+        if quorum in self.quorums:
+            return quorum
+        if not self.quorums:
+            raise ValueError(f"{self.text} needs no servers that keep its metadata: leave it out")
+        if any(one.kraft == quorum.kraft for one in self.quorums):
+            raise ValueError(f"{self.text} has {', '.join(self.quorums)} alone")
+        other = (
+            "in ZooKeeper; KRaft has Apache Kafka from 3.3 on"
+            if quorum.kraft
+            else "with KRaft; ZooKeeper has Apache Kafka before 4.0"
+        )
+        raise ValueError(f"{self.text} keeps its metadata {other}")
+
+    def is_before(self, release: tuple[int, ...]) -> bool:  # noqa: ARG002
+        """Return whether it lacks what Apache Kafka has since a release, ``(2, 4)``."""
+        return False
+
+    def obstacle(self, backend: str) -> str | None:
+        """Return why it cannot be deployed on a backend; None if it can."""
+        if backend == ONLY_CLIENTS:
+            return f"nothing is deployed on the backend {ONLY_CLIENTS}: it is for {EXTERNAL}"
+        return None
+
+    def prepare(self, tell: Callable[[str], None]) -> None:  # noqa: B027
+        """Have on this machine what a run could not fetch. ``tell`` is called with a line at a time
+        of what takes long. Raises InfraError when it cannot be had."""
+
+    def artifacts(self) -> Sequence[Artifact]:
+        """Return the files that nodes need beside what they have for any system. Raises InfraError
+        where they were not prepared, or are not what they should be."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """A system that campaigns can name.
+
+    Attributes:
+        name: What stands before the colon in campaigns: lower-case words, joined by hyphens.
+        summary: What it is, in one line for lists.
+        build: Returns the build for what stands behind the colon; None where there is no colon.
+            Raises ValueError that says what is wrong, and what would be right.
+        forms: How campaigns write it, for example ``kafka:VERSION``.
+        versions: What may stand behind the colon, as far as it can be listed.
+    """
+
+    name: str
+    summary: str
+    build: Callable[[str | None], Build]
+    forms: Sequence[str]
+    versions: Sequence[str] = ()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names that campaigns can use, as far as they can be listed."""
+        plain = [self.name] if self.name in self.forms else []
+        return [*plain, *(f"{self.name}:{version}" for version in self.versions)]
+
+    @property
+    def takes_version(self) -> bool:
+        """Whether something may stand behind a colon."""
+        return any(":" in form for form in self.forms)

@@ -1,0 +1,37 @@
+"""What a plug-in's system must be before the table of systems accepts it."""
+
+import re
+from collections.abc import Iterator
+
+from ackproof.infra.systems.product import Product
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def as_product(found: object, name: str) -> Product:
+    """Return a registered object as the system called ``name``. Raises ValueError that says what is
+    wrong with it."""
+    if not isinstance(found, Product):
+        raise ValueError("it is not an instance of ackproof.infra.systems.product.Product")
+    for problem in _problems(found, name):
+        raise ValueError(problem)
+    return found
+
+
+def _problems(found: Product, name: str) -> Iterator[str]:
+    if not _NAME.fullmatch(name):
+        yield f"{name!r} is not a name of lower-case words joined by hyphens"
+    if found.name != name:
+        yield f"it is registered as {name} and says that its name is {found.name!r}"
+    if not isinstance(found.summary, str) or len(found.summary.splitlines()) != 1:
+        yield "its summary must be one line of text"
+    if not callable(found.build):
+        yield "its build must be a function of the version"
+    for kind in ("forms", "versions"):
+        names = getattr(found, kind)
+        if isinstance(names, str) or not all(isinstance(one, str) and one for one in names):
+            yield f"its {kind} must be a sequence of texts"
+    if not found.forms or any(one.partition(":")[0] != name for one in found.forms):
+        yield f"its forms must be {name}, or {name}: with what stands behind the colon, or both"
+    if found.versions and not found.takes_version:
+        yield f"it has versions, and none of its forms has a colon: add {name}:VERSION"
