@@ -22,8 +22,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from simulation.model.coverage import table
 from simulation.mutations.catalogue import MUTATIONS, mutated
-from simulation.observer.coverage import table
 from simulation.plans.knots import KNOTS, OF_CONTROLLERS
 from simulation.plans.plan import Plan, from_json, to_json
 from simulation.plans.schedule import COORDINATION, draw

@@ -53,14 +53,16 @@ class Flushing:
         self._was_cut = False
         self._closed = False
         self._turn: object | None = None
+        self._asked = False
+        self._running = 0
         self._settling = False
         self._snapshots: dict[int, bytes] = {}
         self._since: int | None = None
 
     @property
     def is_running(self) -> bool:
-        """Whether a flush is under way that nothing has overtaken."""
-        return self._turn is not None
+        """Whether a flush is asked for or under way, also one that was overtaken."""
+        return self._asked or self._running > 0
 
     def fail(self) -> None:
         """The disk has refused something; what is under way is not vouched for either."""
@@ -88,6 +90,7 @@ class Flushing:
         """Flushes if a record has waited for so long, and nobody flushes it just now."""
         since = self._since
         if self._turn is None and since is not None and now_ms - since >= flush_ms:
+            self._asked = True
             self._later(self.steps(end))
 
     def cut_to(self, end: int) -> None:
@@ -141,6 +144,7 @@ class Flushing:
 
         Another flush that begins meanwhile takes its place.
         """
+        self._asked = False
         if self._closed:
             return
         turn = self._turn = object()
@@ -149,6 +153,7 @@ class Flushing:
         # would wait for the disk for ever.
         if self._segments_from(end)[-1].next_offset <= end:
             self._since = None
+        self._running += 1
         try:
             if (yield from self._sync(turn, end)):
                 self.recovery_point = Offset(max(self.recovery_point, end))
@@ -163,6 +168,8 @@ class Flushing:
             if not self._closed:  # else the log may be gone
                 self.fail()
                 raise
+        finally:
+            self._running -= 1
 
     def _sync(self, turn: object, end: int) -> Generator[Callable[[], object], None, bool]:
         """Whether everything is durable; not if it was overtaken.

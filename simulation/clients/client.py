@@ -1,7 +1,7 @@
 """Clients over the real wire code: one host each, with connections and metadata.
 
 They write down what they ask for and what they are told
-(:class:`~simulation.observer.history.History`).
+(:class:`~simulation.model.history.History`).
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +12,7 @@ from ackproof.broker.server.network.broker_connection import BrokerConnection, D
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.message import Request, Response
 from ackproof.broker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from simulation.observer.history import History
+from simulation.model.history import History
 
 R = TypeVar("R", bound=Response)
 

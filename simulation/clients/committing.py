@@ -9,7 +9,7 @@ from ackproof.broker.server.network.broker_connection import Disconnected
 from ackproof.broker.types import TopicPartition
 from simulation.clients import group_requests
 from simulation.clients.client import CALL_S, PAUSE_S, Client
-from simulation.observer.history import Commit, History
+from simulation.model.history import Commit, History
 from simulation.plans.actions import CommitALot
 
 AT_ONCE = 20

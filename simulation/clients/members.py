@@ -22,9 +22,8 @@ from simulation.clients import group_requests
 from simulation.clients.client import CALL_S, PAUSE_S, Client
 from simulation.clients.group_requests import SESSION_MS, Place
 from simulation.clients.reading import EARLIEST, end_offset, fetch, list_offset, offsets_of
-from simulation.observer.consumed import Consumed
-from simulation.observer.generations import Before, Generations
-from simulation.observer.history import Commit, History
+from simulation.model.clients import Before, Consumed, Generations
+from simulation.model.history import Commit, History
 from simulation.plans.actions import Consume
 
 R = TypeVar("R", bound=Response)

@@ -18,8 +18,8 @@ from ackproof.broker.wire.messages.produce import (
 from simulation.clients.batches import encoded, untimed, wall_ms
 from simulation.clients.client import PAUSE_S, PORT, Client, host_of
 from simulation.clients.window import Flight, Window
-from simulation.observer.consumed import Consumed
-from simulation.observer.history import History, Sent
+from simulation.model.clients import Consumed
+from simulation.model.history import History, Sent
 from simulation.plans.actions import Produce
 
 DELIVERY_S: Final = 15.0

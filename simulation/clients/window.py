@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.wire.batch import RecordBatch
-from simulation.observer.history import Sent
+from simulation.model.history import Sent
 
 Flight = tuple[Sent, RecordBatch]
 

@@ -29,7 +29,7 @@ def _within(frame: FrameType | None) -> str:
     the library's functions would be named after one of these.
     """
     calls: list[str] = []
-    while frame is not None and frame.f_code is not SimulatedLoop._step.__code__:
+    while frame is not None and frame.f_code is not SimulatedLoop.step.__code__:
         calls.append(frame.f_code.co_qualname)
         frame = frame.f_back
     return " > ".join(reversed(calls))

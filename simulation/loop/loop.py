@@ -199,9 +199,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             else:
                 ready.append(handle)
         for _ in range(len(ready)):
-            self._step(ready.popleft())
+            self.step(ready.popleft())
 
-    def _step(self, handle: SimulatedHandle) -> None:
+    def step(self, handle: SimulatedHandle) -> None:
         if handle._cancelled:
             return
         context = handle._context

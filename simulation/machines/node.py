@@ -18,6 +18,7 @@ from typing import Any, Protocol, cast
 from ackproof.broker.config import BrokerConfig, Listener
 from ackproof.broker.log.disk.checkpoints import META_PROPERTIES
 from ackproof.broker.log.disk.file_system import FileSystem
+from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.server.app import App
 from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.environment import Environment
@@ -59,6 +60,8 @@ class Surroundings:
     network: Network
     zookeeper: ZooKeeper
     random: Random
+    probe: "Callable[[Node, Process], Probe]" = lambda _node, _process: NO_PROBE
+    """Returns what a new life of a broker reports its steps to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +266,7 @@ class Node:
             random=Random(around.random.getrandbits(64)),
             zookeeper=clients_on(around.zookeeper, self.host, around.loop),
             listen=listen,
+            probe=around.probe(self, process),
         )
 
 

@@ -19,8 +19,8 @@ from ackproof.broker.server.replication import partition as server
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages.metadata import MetadataRequest, MetadataResponse
 from simulation.clients.client import Client
-from simulation.observer.observer import Observer
-from simulation.partition.invariants import Partition
+from simulation.model.observer import Observer
+from simulation.model.partition import PartitionModel
 from simulation.plans.actions import ExpireSession, Kill, Who
 from simulation.verdict import patience
 from simulation.verdict.led import Hosted
@@ -97,7 +97,7 @@ def _others_live(broker: int, told: MetadataResponse, brokers: tuple[int, ...]) 
     return f"broker {broker} tells clients that brokers {alive} live"
 
 
-def _differs(partition: Partition, told: Any) -> str | None:
+def _differs(partition: PartitionModel, told: Any) -> str | None:
     state = partition.state
     if told is None or state is None:
         return "nothing"

@@ -14,7 +14,7 @@ from ackproof.broker.server.coordination.by_leaders import ByLeaders
 from ackproof.broker.server.coordination.led_topics import LedTopics
 from ackproof.broker.server.network.connections import PIPELINE, Connections, Later
 from ackproof.broker.server.zk.session import REQUESTS_IN_FLIGHT_MAX
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict import patience
 from simulation.verdict.settling import Cluster
 

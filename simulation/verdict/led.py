@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ackproof.broker.server.replication import partition as server
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 
 Hosted = Callable[[int, TopicPartition], server.Partition | None]
 """The replica on a broker, if that lives and has one."""

@@ -8,8 +8,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ackproof.broker.types import TopicPartition
-from simulation.observer.history import Sent
-from simulation.partition.shadow import Extent
+from simulation.model.history import Sent
+from simulation.model.log import Extent
 from simulation.violation import Violation
 
 

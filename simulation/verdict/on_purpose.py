@@ -9,7 +9,7 @@ from ackproof.broker.types import TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
 from simulation.clients.group_requests import Place
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.plans.actions import ElectPreferred, ExpireSession, Who
 from simulation.plans.plan import Plan
 from simulation.verdict import agreeing, broken_off, kept, pipelined, waiting

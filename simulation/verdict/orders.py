@@ -5,8 +5,8 @@ from typing import Final
 
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition
-from simulation.observer.history import History
-from simulation.observer.observer import Observer
+from simulation.model.history import History
+from simulation.model.observer import Observer
 from simulation.plans.actions import AlterTopic, CreateTopic, DeleteTopic
 from simulation.plans.plan import Plan
 from simulation.verdict.led import Hosted

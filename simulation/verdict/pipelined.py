@@ -20,7 +20,7 @@ from simulation.clients.batches import encoded
 from simulation.clients.client import PORT, Client, host_of
 from simulation.clients.fetch_requests import AMPLE, Limits, fetch_request
 from simulation.clients.pipeline import Pipeline, in_pieces
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict.administered.altering import describe
 from simulation.verdict.administered.invalid_settings import TOPIC
 from simulation.verdict.led import Hosted, Led, led

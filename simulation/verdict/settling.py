@@ -11,9 +11,9 @@ from ackproof.broker.replication.replica import Role
 from ackproof.broker.server.app import App
 from ackproof.broker.server.replication import partition as server
 from ackproof.broker.types import TopicPartition
-from simulation.observer.history import History
-from simulation.observer.observer import Observer
-from simulation.partition.invariants import Partition
+from simulation.model.history import History
+from simulation.model.observer import Observer
+from simulation.model.partition import PartitionModel
 from simulation.plans.actions import Fault
 from simulation.verdict import patience
 from simulation.zookeeper.shell import ZkShell
@@ -83,7 +83,7 @@ def unsettled(cluster: Cluster) -> str | None:
 
 
 def _unsettled(
-    cluster: Cluster, tp: TopicPartition, partition: Partition, replicas: Iterable[int] | None
+    cluster: Cluster, tp: TopicPartition, partition: PartitionModel, replicas: Iterable[int] | None
 ) -> str | None:
     state = partition.state
     if replicas is None:

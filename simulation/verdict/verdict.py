@@ -19,11 +19,10 @@ from simulation.clients.group_requests import find_coordinator
 from simulation.clients.probing import Probing
 from simulation.clients.producers import ACKS_ALL, DELIVERY_S
 from simulation.clients.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
-from simulation.observer.history import Commit, Sent
-from simulation.observer.logs import producers
-from simulation.observer.logs.on_disk import read_shadow
-from simulation.partition.invariants import Partition
-from simulation.partition.shadow import Extent
+from simulation.model import producers
+from simulation.model.history import Commit, Sent
+from simulation.model.log import Extent, read_log
+from simulation.model.partition import PartitionModel
 from simulation.plans.actions import Produce
 from simulation.verdict import agreeing, numbered
 from simulation.verdict.settling import Cluster, settle
@@ -52,7 +51,7 @@ class Judge(Probing):
         for tp, partition in tuple(cluster.observer.partitions()):
             logs[tp] = await self._read(tp)
             _logs_are_equal(cluster, tp, partition)
-            partition.nobody_damaged_is_trusted()
+            partition.damaged_left_isr()
         _acked_is_there(cluster, logs)
         _nothing_is_there_that_was_not_sent(cluster, logs)
         _numbers_are_kept(cluster, logs)
@@ -219,7 +218,7 @@ def _must_be_remembered(cluster: Cluster, commit: Commit) -> bool:
 # --- records --------------------------------------------------------------------------------------
 
 
-def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: Partition) -> None:
+def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: PartitionModel) -> None:
     """On disk, not as they are believed to be. By watermark they need not be: cut where it stood,
     a log may keep what its new leader never had (KIP-101)."""
     if not partition.checks_data:
@@ -227,10 +226,10 @@ def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: Partition) 
     logs = {}
     for broker in partition.isr:
         hosted = cluster.hosted(broker, tp)
-        log = read_shadow(hosted.log) if hosted is not None else None
+        log = read_log(hosted.log) if hosted is not None else None
         if hosted is None or log is None:
             raise Violation("Serves", f"{tp}: the log of broker {broker} is not to be read")
-        producers.check(tp, broker, hosted.log, log)
+        producers.check(f"{tp}, broker {broker}", hosted.log, log)
         logs[broker] = log
     first, *others = logs
     for other in others:
@@ -253,14 +252,14 @@ def _acked_is_there(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) 
             )
 
 
-def _still_meant(cluster: Cluster, sent: Sent) -> Partition | None:
+def _still_meant(cluster: Cluster, sent: Sent) -> PartitionModel | None:
     topic = cluster.observer.topics.get(sent.tp.topic)
     if topic is None or topic.is_doomed or topic.topic_id != sent.topic_id:
         return None
     return topic.partitions.get(sent.tp.partition)
 
 
-def _is_promised(partition: Partition, sent: Sent) -> bool:
+def _is_promised(partition: PartitionModel, sent: Sent) -> bool:
     assert sent.offset is not None
     if not partition.checks_data or sent.offset < partition.given_up:
         return False

@@ -5,7 +5,7 @@ client has waited for its own timeout.
 """
 
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict.led import Hosted
 from simulation.violation import Violation
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import NOBODY
+from simulation.model.observer import Observer
 from simulation.network.network import BASE_S, JITTER_S, Network
-from simulation.observer.observer import Observer
 
 OneWay = tuple[str, str]
 """From this host to that one."""

@@ -14,11 +14,11 @@ from kazoo.protocol.serialization import CheckVersion
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import NOBODY
 from simulation.machines.node import Node
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.plans.actions import LoseAnswer
 from simulation.zookeeper.ensemble import ZooKeeper
 from simulation.zookeeper.server import Session
-from simulation.zookeeper.znodes import Txn
+from simulation.zookeeper.znodes import Change, Txn
 
 
 class Sessions:
@@ -66,17 +66,13 @@ class Sessions:
 
     def _watch(self) -> None:
         """What the leader is about to carry out, and what it has, before anybody is told."""
-        tree = self._zookeeper.leader.tree
-        write = tree.write
 
-        def written(request: Any, txn: Txn) -> Any:
-            answer, changes = write(request, txn)
+        def written(changes: list[Change], txn: Txn) -> None:
             session = self._zookeeper.sessions.get(txn.session)
             if session is not None:
                 self._written(session, [path for _, path in changes], carried_out=True)
-            return answer, changes
 
-        setattr(tree, "write", written)  # noqa: B010  mypy would not have it assigned
+        self._zookeeper.leader.after_write.append(written)
         self._zookeeper.before_write = lambda session, request: self._written(
             session, [*_paths(request)], carried_out=False
         )

@@ -24,16 +24,14 @@ from simulation.loop.ownership import NOBODY, Process
 from simulation.loop.silence import quiet
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Node, Surroundings
+from simulation.model.clients import Consumed, Generations
+from simulation.model.coverage import ENDING, Coverage
+from simulation.model.history import History
+from simulation.model.observer import Observer
+from simulation.model.probe import Probes
+from simulation.model.replica import Lag
+from simulation.model.zookeeper import LedTree, watch_commits
 from simulation.network.network import Network
-from simulation.observer.brokers import watching
-from simulation.observer.consumed import Consumed
-from simulation.observer.coverage import ENDING, Coverage
-from simulation.observer.generations import Generations
-from simulation.observer.history import History
-from simulation.observer.led_tree import LedTree
-from simulation.observer.observer import Observer
-from simulation.observer.zookeeper import watch_commits
-from simulation.partition.laggards import Lag
 from simulation.plans.actions import (
     ClientWork,
     CommitALot,
@@ -110,12 +108,15 @@ class Simulation:
             servers=plan.zookeeper_servers,
             lag_s=plan.zookeeper_lag_ms / 1000,
         )
-        around = Surroundings(self.loop, self.network, self.zookeeper, stream(seed, "machines"))
-        self.nodes = {broker: self._node(around, broker) for broker in range(1, plan.brokers + 1)}
         self.observer = Observer(
             self.loop.time, self.loop.fail, checks_data=plan.promises,
             unclean=not plan.promises, lag_max=Lag(plan.lag_max_ms, plan.lag_max_messages),
         )  # fmt: skip
+        around = Surroundings(
+            self.loop, self.network, self.zookeeper, stream(seed, "machines"),
+            probe=Probes(self.observer),
+        )  # fmt: skip
+        self.nodes = {broker: self._node(around, broker) for broker in range(1, plan.brokers + 1)}
         self.history = History()
         self._striker = Striker(self)
         self._digest = hashlib.blake2b(digest_size=16) if with_digest else None
@@ -149,7 +150,7 @@ class Simulation:
     def run(self) -> Outcome:
         """Once."""
         violation: Violation | None = None
-        with watching(self.observer, self.nodes), steps_end(self.loop):
+        with steps_end(self.loop):
             if self._digest is not None:
                 self.loop.observer = self._digested
             try:

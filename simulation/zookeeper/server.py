@@ -135,6 +135,10 @@ class Server:
         self.watches = Watches()
         self.zxid = 0
         """The last transaction applied."""
+        self.before_write: Callable[[Any], None] | None = None
+        """Called with each request to change something, before it is carried out."""
+        self.after_write: list[Callable[[list[Change], Txn], None]] = []
+        """Each is called with what a transaction has changed, before anybody hears of it."""
         self._resume = resume
 
     def read(self, connection: Connection, request: Any) -> None:
@@ -167,12 +171,16 @@ class Server:
         changes: list[Change] = []
         try:
             if request is not None:
+                if self.before_write is not None:
+                    self.before_write(request)
                 answer, changes = self.tree.write(request, txn)
             elif connection is None:
                 changes = self.tree.end_session(txn)
         except ZookeeperError as error:
             answer = error
         self.zxid = txn.zxid
+        for look in self.after_write if changes else ():
+            look(changes, txn)
         for change in changes:
             self.watches.fire(change)
         if connection is not None and connection.server is self and connection.is_open:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from simulation.model.observer import Observer
 from simulation.network.network import BASE_S
-from simulation.observer.observer import Observer
 from simulation.world.bad_links import BadLinks
 
 pytestmark = pytest.mark.simulation

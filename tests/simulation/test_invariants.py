@@ -22,9 +22,9 @@ from ackproof.broker.replication.events import (
     WriteIsr,
 )
 from ackproof.broker.replication.replica import Role
-from simulation.partition.invariants import Partition
-from simulation.partition.laggards import Lag
-from simulation.partition.shadow import Extent, Shadow
+from simulation.model.log import Extent, ModelLog
+from simulation.model.partition import PartitionModel
+from simulation.model.replica import Lag
 from simulation.violation import Violation
 
 RECORD = batch((b"one",), leader_epoch=0)
@@ -35,7 +35,7 @@ class Story:
     """Three brokers; 1 leads epoch 0, and what they do is said step by step."""
 
     def __init__(self) -> None:
-        self.partition = Partition("t-0", checks_data=True, note=lambda _: None)
+        self.partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
         self.version = 0
         self.now = 0.0
         self.isr: tuple[int, ...] = (1, 2, 3)
@@ -44,7 +44,7 @@ class Story:
         self.roles = {1: (Role.LEADER, 0), 2: (Role.FOLLOWER, 0), 3: (Role.FOLLOWER, 0)}
         self.state(1, 0, (1, 2, 3))
         for broker in (1, 2, 3):
-            self.partition.hosted(broker, Shadow(), 0)
+            self.partition.hosted(broker, ModelLog(), 0)
             self.step(broker, event=self.word())
 
     def word(self) -> LeaderAndIsr:
@@ -72,8 +72,8 @@ class Story:
 
     def step(self, broker: int, *effects: Any, event: Any = None) -> None:
         role, epoch = self.roles[broker]
-        log = self.partition.seat(broker).log
-        shadow = Shadow(log.start, log.between(log.start, log.end))
+        log = self.partition.replica(broker).log
+        shadow = ModelLog(log.start, log.between(log.start, log.end))
         for effect in effects:
             if isinstance(effect, Append):
                 shadow.append(effect)
@@ -205,7 +205,7 @@ def test_a_member_that_cuts_what_is_committed(story: Story) -> None:
 def test_one_that_enters_the_isr_without_it(story: Story) -> None:
     story.state(1, 0, (1,))
     story.append(1)
-    story.partition.seat(2).log.clear(0)
+    story.partition.replica(2).log.clear(0)
     story.roles[1] = (Role.LEADER, 0)
     story.waters[1] = 1
     with pytest.raises(Violation):  # by the leader's own ISR first
@@ -391,33 +391,33 @@ def test_the_smallest_setting_counts_of_which_a_leader_may_not_have_heard(story:
 
 def test_a_killed_broker_has_its_log_again(story: Story) -> None:
     story.replicated()
-    broken("LogKept", story.partition.hosted, 2, Shadow(), 0)
+    broken("LogKept", story.partition.hosted, 2, ModelLog(), 0)
 
 
 def test_one_that_lost_power_has_what_it_had_synced(story: Story) -> None:
     story.replicated()
     story.append(2, OTHER, at=1)
     story.partition.damaged(2, 1, now=1.0)
-    broken("LogKept", story.partition.hosted, 2, Shadow(), 0)
+    broken("LogKept", story.partition.hosted, 2, ModelLog(), 0)
 
 
 def test_what_was_deleted_stays_so_where_the_log_was_closed(story: Story) -> None:
     story.replicated()
-    story.partition.seat(2).log.start_at(1)
+    story.partition.replica(2).log.start_at(1)
     story.partition.closed(2)
     broken("DeletedStaysDeleted", story.partition.hosted, 2, on_disk(RECORD), 0)
 
 
 def test_who_has_closed_its_log_remembers_what_was_committed(story: Story) -> None:
     story.replicated()
-    story.partition.seat(2).high_watermark = 1
+    story.partition.replica(2).high_watermark = 1
     story.partition.closed(2)
     broken("WatermarkKept", story.partition.hosted, 2, on_disk(RECORD), 0)
 
 
 def test_who_was_killed_may_have_written_an_older_watermark(story: Story) -> None:
     story.replicated()
-    story.partition.seat(2).high_watermark = 1
+    story.partition.replica(2).high_watermark = 1
     story.partition.cut_short(2)
     story.partition.closed(2)  # in its next life, in which it has not looked
     story.partition.hosted(2, on_disk(RECORD), 0)
@@ -425,15 +425,15 @@ def test_who_was_killed_may_have_written_an_older_watermark(story: Story) -> Non
 
 def test_who_stopped_before_it_had_looked_at_its_log_has_not_closed_it(story: Story) -> None:
     story.replicated()
-    story.partition.seat(2).log.start_at(1)
+    story.partition.replica(2).log.start_at(1)
     story.partition.damaged(2, 1, now=1.0)
     story.partition.closed(2)
     story.partition.hosted(2, on_disk(RECORD), 0)
 
 
-def on_disk(*what: Any) -> Shadow:
+def on_disk(*what: Any) -> ModelLog:
     """A log as it is found at the start."""
-    return Shadow(
+    return ModelLog(
         0, [Extent(at, at + 1, each.crc, 0, each.max_timestamp) for at, each in enumerate(what)]
     )
 
@@ -444,7 +444,7 @@ def test_a_cut_that_was_not_synced_may_be_undone_by_a_power_failure(story: Story
     story.step(2, Truncate(offset=1))
     story.partition.damaged(2, 1, now=1.0)
     story.partition.hosted(2, on_disk(RECORD, OTHER), 0)
-    assert story.partition.seat(2).is_whole
+    assert story.partition.replica(2).is_whole
     story.commit(2, to=2)  # as it was before, and nobody goes by it
 
 
@@ -453,7 +453,7 @@ def test_what_was_cut_and_is_back_is_not_what_took_its_place(story: Story) -> No
     story.append(2, RECORD, at=1)
     story.partition.damaged(2, 1, now=1.0)
     story.partition.hosted(2, on_disk(RECORD, OTHER), 0)
-    assert story.partition.seat(2).kept_from_damage == 1
+    assert story.partition.replica(2).kept_from_damage == 1
     story.partition.damaged(2, 1, now=1.0)
     broken("LogKept", story.partition.hosted, 2, on_disk(OTHER, OTHER), 0)
 
@@ -461,7 +461,7 @@ def test_what_was_cut_and_is_back_is_not_what_took_its_place(story: Story) -> No
 def test_one_member_that_loses_its_disk_costs_no_promise(story: Story) -> None:
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
-    story.partition.hosted(2, Shadow(), 0)
+    story.partition.hosted(2, ModelLog(), 0)
     assert story.partition.is_promised(0, sent_at=0.5)
 
 
@@ -484,7 +484,7 @@ def test_the_last_member_counts_when_the_others_leave(story: Story) -> None:
 def test_a_damaged_one_that_is_elected_before_one_that_has_all(story: Story) -> None:
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
-    story.partition.hosted(2, Shadow(), 0)
+    story.partition.hosted(2, ModelLog(), 0)
     broken("DamagedLeavesIsr", story.state, 2, 1, (2, 3))
 
 
@@ -511,7 +511,7 @@ def test_a_damaged_one_leads_an_isr_of_which_all_bounced(story: Story) -> None:
     """Known, and no more: what comes afterwards is promised."""
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
-    story.partition.hosted(2, Shadow(), 0)
+    story.partition.hosted(2, ModelLog(), 0)
     story.state(-1, 1, (1, 2, 3))
     for broker in (1, 2, 3):
         story.partition.registered(broker, 10 + broker)
@@ -524,13 +524,13 @@ def test_a_damaged_one_leads_an_isr_of_which_all_bounced(story: Story) -> None:
 def test_a_damaged_one_that_never_left(story: Story) -> None:
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
-    story.partition.hosted(2, Shadow(), 0)
-    story.partition.seat(2).lost_committed = True
-    broken("DamagedLeavesIsr", story.partition.nobody_damaged_is_trusted)
+    story.partition.hosted(2, ModelLog(), 0)
+    story.partition.replica(2).lost_committed = True
+    broken("DamagedLeavesIsr", story.partition.damaged_left_isr)
     story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3), zk_version=1))
     story.state(1, 0, (1, 3))
     story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3, 2), zk_version=2))
-    story.partition.nobody_damaged_is_trusted()
+    story.partition.damaged_left_isr()
 
 
 def test_who_lacks_only_what_is_promised_no_more_need_not_leave(story: Story) -> None:
@@ -541,15 +541,15 @@ def test_who_lacks_only_what_is_promised_no_more_need_not_leave(story: Story) ->
     story.state(1, 0, (1,))
     for broker in (2, 1):
         story.partition.damaged(broker, 0, now=1.0)
-        story.partition.hosted(broker, Shadow(), 0)
+        story.partition.hosted(broker, ModelLog(), 0)
         story.waters[broker] = 0
         story.step(1, event=fetch)
     story.state(1, 1, (1, 2))
-    story.partition.nobody_damaged_is_trusted()
+    story.partition.damaged_left_isr()
 
 
 def test_a_shadow_is_cut_as_logs_are() -> None:
-    log = Shadow(0, [Extent(0, 3, 1, 0), Extent(3, 5, 2, 0)])
+    log = ModelLog(0, [Extent(0, 3, 1, 0), Extent(3, 5, 2, 0)])
     assert [extent.base for extent in log.between(1, 5)] == [0, 3]
     log.truncate(4)
     assert (log.start, log.end) == (0, 3)

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from ackproof.broker.server.coordination import nodes
 from ackproof.broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from simulation.__main__ import main
+from simulation.model.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
+from simulation.model.observer import Observer
+from simulation.model.zookeeper import LedTree
 from simulation.mutations.catalogue import mutated
-from simulation.observer.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
-from simulation.observer.led_tree import LedTree
-from simulation.observer.observer import Observer
 from simulation.plans.actions import (
     BreakDisk,
     Consume,

@@ -59,7 +59,7 @@ def test_an_answer_is_lost_or_not_at_all(changed: Plan, fails: int) -> None:
 
 def test_who_lost_the_answer_holds_its_office_unless_its_session_is_over() -> None:
     def offices(changed: Plan) -> int:
-        return sum("takes the office" in what for _, what in run(changed).notes)
+        return sum("becomes the controller" in what for _, what in run(changed).notes)
 
     assert offices(plan()) == 2
     assert offices(plan(expires=True)) > 2
@@ -74,7 +74,7 @@ def test_who_holds_the_office_and_does_not_know_of_it_is_found() -> None:
         assert run(plan(expires=True)).violation is None
         violation = run(plan()).violation
     assert violation is not None
-    assert violation.invariant == "OfficeIsKnown", violation
+    assert violation.invariant == "Settles", violation
 
 
 def test_a_write_that_is_not_carried_out_is_asked_for_again() -> None:
@@ -84,5 +84,5 @@ def test_a_write_that_is_not_carried_out_is_asked_for_again() -> None:
     notes = [what for _, what in outcome.notes]
     assert outcome.violation is None
     unheard = next(n for n, what in enumerate(notes) if "/controller is not written" in what)
-    assert any("takes the office" in what for what in notes[unheard:])
+    assert any("becomes the controller" in what for what in notes[unheard:])
     assert not any("is written" in what for what in notes)

@@ -8,8 +8,6 @@ import pytest
 from ackproof.broker.server.network.broker_connection import BrokerConnection
 from simulation.clients.pipeline import Pipeline
 from simulation.network.tcp import HIGH_BYTES, RESET_AFTER_S
-from simulation.observer.moments import idle
-from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
 
@@ -391,17 +389,3 @@ def test_a_host_is_found_by_the_name_that_it_has_now(world: Any) -> None:
     (lost,) = [world.ask(BrokerConnection("server-1", 9092, "tests"))]
     world.loop.run_for(1)
     assert "no host is called 'server-1'" in outcome(lost)
-
-
-def test_who_is_answered_is_not_idle(world: Any) -> None:
-    world.serves_after_s = 5.0
-    finish(world, [world.ask(world.connection())])
-    (served,) = world.connections._open
-    idle.check(served)
-    served._last_active -= 5.0  # when it asked
-    with pytest.raises(Violation, match="IdleIsKnown: a connection counts as idle since"):
-        idle.check(served)
-    served._last_active += 5.0
-    served._timer.cancel()
-    with pytest.raises(Violation, match=r"IdleIsKnown: .* and nobody would hang up"):
-        idle.check(served)

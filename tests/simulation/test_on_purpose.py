@@ -53,28 +53,22 @@ from ackproof.broker.server.requests import (
     list_offsets,
     list_partition_reassignments,
     offset_fetch,
-    offset_for_leader_epoch,
     produce,
 )
 from ackproof.broker.server.requests.fetch import _Reader
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.producer_ids import ProducerIds
-from ackproof.broker.types import LATEST_TIMESTAMP, BrokerId, Offset, ProducerId, TopicPartition
+from ackproof.broker.types import BrokerId, Offset, ProducerId, TopicPartition
 from ackproof.broker.wire.records import records
 from simulation.mutations.swap import Mutation, Swap
-from simulation.observer.groups import watch
-from simulation.observer.leadership import giving_way
-from simulation.observer.leadership.suspecting import Bounced
-from simulation.observer.orders import unclean
 from simulation.plans.actions import Consume, CreateTopic, Produce, Timed
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan
-from simulation.plans.schedule import draw, without_controller
+from simulation.plans.schedule import without_controller
 from simulation.violation import Violation
 from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
 
-EARLIER = ((watch, "check"), (giving_way, "settled"), (Bounced, "stepped"))
 PLAN = Plan(
     seed=6,
     brokers=3,
@@ -523,11 +517,7 @@ def has_nothing_before_it_has_loaded() -> Swap:
     ],
 )
 def test_a_fault_is_found(plant: Callable[[], Swap], invariant: str) -> None:
-    """By who asks: what is held against each step of a coordinator (``test_group_steps.py``) and of
-    a controller (``test_suspecting.py``), and what would come of it (``test_giving_way.py``), would
-    come first."""
-    earlier = (Swap(room, name, lambda *_: None) for room, name in EARLIER)
-    violation = found(PLAN, plant(), *earlier)
+    violation = found(PLAN, plant())
     assert violation.invariant == invariant, violation
 
 
@@ -614,50 +604,5 @@ def elects_nobody_who_is_asked_for() -> Swap:
     ],
 )
 def test_elections_outside_the_isr_are_as_set(plant: Callable[[], Swap], invariant: str) -> None:
-    """By what becomes of it: what a controller goes by (``test_last_read.py``) would come first."""
-    violation = found(PLAN, plant(), Swap(unclean, "stepped", lambda *_: None))
+    violation = found(PLAN, plant())
     assert violation.invariant == invariant, violation
-
-
-def test_a_leader_that_tells_its_own_watermark_at_its_election_is_found() -> None:
-    asked = Swap(list_offsets, "_unless_behind", lambda _partition, _version: ErrorCode.none)
-    violation = found(draw(1), asked)
-    assert violation.invariant == "EndNeverBack", violation
-
-
-def test_a_leader_that_shares_no_more_than_its_own_watermark_at_its_election_is_found() -> None:
-    find = offset_for_leader_epoch._find
-
-    def bounded(tp: Any, asked: Any, follower: Any, context: Any) -> Any:
-        error, epoch, end = find(tp, asked, follower, context)
-        hosted = context.replicas.hosted(tp)
-        return error, epoch, end if error else min(end, hosted.replica.high_watermark)
-
-    violation = found(draw(1), Swap(offset_for_leader_epoch, "_find", bounded))
-    assert violation.invariant == "ReadIsShared", violation
-
-
-def test_a_leader_that_finds_nothing_young_at_its_election_is_found() -> None:
-    answered = list_offsets._list
-
-    def at_once(tp: Any, asked: Any, request: Any, context: Any) -> Any:
-        part = answered(tp, asked, request, context)
-        is_late = part.error_code is ErrorCode.offset_not_available
-        if is_late and asked.timestamp != LATEST_TIMESTAMP:
-            return list_offsets._entry(tp, ErrorCode.none)
-        return part
-
-    violation = found(draw(1), Swap(list_offsets, "_list", at_once))
-    assert violation.invariant == "EndNeverBack", violation
-
-
-def test_a_leader_that_waits_for_followers_and_tells_them_nothing_is_found() -> None:
-    find = offset_for_leader_epoch._find
-
-    def to_anybody(tp: Any, asked: Any, _follower: Any, context: Any) -> Any:
-        return find(tp, asked, None, context)
-
-    violation = found(
-        without_controller(PLAN, "fenced"), Swap(offset_for_leader_epoch, "_find", to_anybody)
-    )
-    assert violation.invariant == "WaitedForAreAnswered", violation

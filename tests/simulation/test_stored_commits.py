@@ -9,10 +9,10 @@ from ackproof.broker.replication.events import Append
 from ackproof.broker.types import LeaderEpoch, Offset, TopicPartition
 from ackproof.broker.wire.group_records import encode
 from ackproof.broker.wire.new_batch import KeyValue, new_batch
-from simulation.observer.history import Commit
-from simulation.observer.stored_commits import StoredCommits
-from simulation.partition.promises import Promises
-from simulation.partition.shadow import Extent
+from simulation.model.groups import StoredCommits
+from simulation.model.history import Commit
+from simulation.model.log import Extent
+from simulation.model.partition import PartitionModel
 
 pytestmark = pytest.mark.simulation
 
@@ -23,7 +23,7 @@ class Home:
     """A partition of ``__consumer_offsets``, one commit a batch, each committed at once."""
 
     def __init__(self) -> None:
-        self.promises = Promises()
+        self.promises = PartitionModel("h-0", checks_data=True, note=lambda _: None)
         self.stored = StoredCommits()
         self._now = 0.0
 
@@ -45,7 +45,7 @@ class Home:
 
     def lose_from(self, base: int) -> None:
         self._now += 1
-        self.promises.take_back(base, self._now)
+        self.promises.unpromise(base, epoch=0, now=self._now)
 
     def remembers(self, commit: Commit) -> bool:
         return self.stored.is_promised(commit, self.promises)

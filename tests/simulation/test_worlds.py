@@ -16,9 +16,8 @@ from hash_seeds import printed
 from kio.schema.errors import ErrorCode
 
 from simulation.__main__ import main
+from simulation.model.coverage import Coverage
 from simulation.mutations.catalogue import mutated
-from simulation.observer.brokers import watching
-from simulation.observer.coverage import Coverage
 from simulation.plans.actions import (
     CreateTopic,
     LosePower,
@@ -203,24 +202,21 @@ def test_a_broker_whose_session_expires_while_it_starts_lives_on() -> None:
 def test_a_broker_that_has_started_again_refuses_what_was_meant_for_its_former_life() -> None:
     """It listens before it is registered, and waits for as long as its former session lives."""
     simulation = Simulation(plan_of())
-    with watching(simulation.observer, simulation.nodes):
-        for node in simulation.nodes.values():
-            node.start()
-        simulation.loop.run_for(1)
-        node = simulation.nodes[1]
-        assert node.app is not None
-        former = node.app._fence.broker_epoch
-        node.kill()
+    for node in simulation.nodes.values():
         node.start()
-        simulation.loop.run_for(0.2)
-        meant_for_the_former = SimpleNamespace(
-            controller_id=2, controller_epoch=9, broker_epoch=former
-        )
-        fence = node.app._fence
-        assert fence.admit(meant_for_the_former, 1) is ErrorCode.stale_broker_epoch  # type: ignore[arg-type]
-        simulation.loop.run_for(10)
-        assert fence.broker_epoch > former
-        simulation.loop.close()
+    simulation.loop.run_for(1)
+    node = simulation.nodes[1]
+    assert node.app is not None
+    former = node.app._fence.broker_epoch
+    node.kill()
+    node.start()
+    simulation.loop.run_for(0.2)
+    meant_for_the_former = SimpleNamespace(controller_id=2, controller_epoch=9, broker_epoch=former)
+    fence = node.app._fence
+    assert fence.admit(meant_for_the_former, 1) is ErrorCode.stale_broker_epoch  # type: ignore[arg-type]
+    simulation.loop.run_for(10)
+    assert fence.broker_epoch > former
+    simulation.loop.close()
 
 
 # --- faults in the broker -------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import dataclass, field
 
+from group_rules import CheckedGroups
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.groups.config import GroupConfig
@@ -25,7 +26,6 @@ from ackproof.broker.groups.events import (
     Sync,
     Tick,
 )
-from ackproof.broker.groups.groups import Groups
 from ackproof.broker.groups.loading import Loading
 from ackproof.broker.types import Millis, TopicPartition
 from ackproof.broker.wire.group_records import decode, encode
@@ -62,7 +62,7 @@ class World:
         loading = Loading()
         for offset, record in enumerate(self.log):
             loading.add(*decode(*record), offset)
-        self.groups = Groups(self.config, loading, self.at)
+        self.groups = CheckedGroups(self.config, loading, self.at)
         self.stores = []
 
     # --- events ---------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from ackproof.broker.wire.messages.describe_configs import (
 )
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client, beside
-from simulation.observer.moments.broker_settings import ALL
+from simulation.model.metadata import ALL
 from simulation.verdict import agreeing, patience
 from simulation.verdict.administered.invalid_settings import BROKER, SET, TOPIC
 from simulation.verdict.refused.words import answered

@@ -27,7 +27,7 @@ from ackproof.broker.wire.messages.create_topics import (
 from ackproof.broker.wire.messages.delete_topics import DeleteTopicsRequest
 from ackproof.broker.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from simulation.clients.client import Client
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict.administered.invalid_settings import settings
 from simulation.verdict.led import of_clients
 from simulation.verdict.promised.deleting import delete_records

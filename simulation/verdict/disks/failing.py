@@ -3,7 +3,7 @@ though it was asked to end, and the disk works again by the time that it closes 
 
 What is refused by then is written beside the logs, so that none of them knows of it. Plans break
 disks and have brokers end; that one falls into the other is rare. The mark of a good end is found
-by the next start, and judged there (`observer/logs/good_ends.py`).
+by the next start, and judged there (`model/storage.py`).
 """
 
 from typing import Final

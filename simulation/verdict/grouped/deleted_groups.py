@@ -27,7 +27,7 @@ from simulation.clients import group_requests
 from simulation.clients.administration import Administrator
 from simulation.clients.client import PAUSE_S, Client, beside
 from simulation.clients.reading import offsets_of
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.plans.actions import ElectPreferred, Reassign
 from simulation.verdict import patience
 from simulation.verdict.grouped import of_members

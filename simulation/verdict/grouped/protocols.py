@@ -7,7 +7,7 @@
 * Who waits for its part while another one joins again is told to join, too.
 
 Members of a plan are two at most, and all know the same two ways. What a generation must have, and
-when it begins, is seen by whoever watches groups (``observer/groups/``).
+when it begins, is seen by whoever watches groups (``tests/support/group_rules``).
 """
 
 import asyncio

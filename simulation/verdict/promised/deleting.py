@@ -18,7 +18,7 @@ from ackproof.broker.wire.messages.delete_records import (
 )
 from simulation.clients.client import Client
 from simulation.clients.reading import EARLIEST, list_offset
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict.led import Hosted, led
 from simulation.verdict.refused.words import Word, answered, is_refused, of_parts
 from simulation.violation import Violation

@@ -20,7 +20,7 @@ from ackproof.broker.wire.messages.list_partition_reassignments import (
 )
 from simulation.clients.client import Client
 from simulation.clients.group_requests import Place
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict.led import Hosted
 from simulation.verdict.promised.moving import who_decides
 from simulation.verdict.refused.words import answered

@@ -19,7 +19,7 @@ from ackproof.broker.wire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from simulation.clients.client import Client, beside
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict import patience
 from simulation.verdict.refused.words import answered
 from simulation.verdict.settling import Cluster, settle

@@ -16,7 +16,7 @@ from ackproof.broker.types import TopicPartition
 from simulation.clients.batches import encoded
 from simulation.clients.client import Client
 from simulation.clients.fetch_requests import Limits, fetch_request
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict.led import Hosted, Led, led
 from simulation.verdict.refused.invalid import produce
 from simulation.verdict.refused.words import answered

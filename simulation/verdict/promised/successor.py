@@ -18,7 +18,7 @@ from ackproof.broker.wire.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from simulation.clients.client import Client
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict.refused.words import answered
 from simulation.violation import Violation
 

@@ -22,8 +22,8 @@ from simulation.clients.batches import encoded
 from simulation.clients.client import Client
 from simulation.clients.fetch_requests import Limits, fetch_request
 from simulation.clients.reading import list_offsets
-from simulation.observer.observer import Observer
-from simulation.partition.invariants import Partition
+from simulation.model.observer import Observer
+from simulation.model.partition import PartitionModel
 from simulation.verdict.led import Hosted
 from simulation.verdict.refused.invalid_groups import NOWHERE, to_coordinators
 from simulation.verdict.refused.strange_batches import batches
@@ -50,7 +50,7 @@ async def check(client: Client, observer: Observer, hosted: Hosted) -> None:
 
 
 async def _of_a_partition(
-    client: Client, tp: TopicPartition, partition: Partition, hosted: Hosted
+    client: Client, tp: TopicPartition, partition: PartitionModel, hosted: Hosted
 ) -> None:
     assert partition.state is not None
     leader = partition.state.leader

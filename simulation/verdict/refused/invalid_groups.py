@@ -15,7 +15,7 @@ from ackproof.broker.wire.messages.offset_commit import OffsetCommitRequest
 from simulation.clients import group_requests
 from simulation.clients.client import Client
 from simulation.clients.group_requests import NO_GENERATION, NO_MEMBER, Place, protocols
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict.refused.words import Word, is_refused, of_parts, of_whole
 
 INVARIANT: Final = "InvalidRefused"

@@ -42,7 +42,7 @@ from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 from simulation.clients.client import Client
 from simulation.clients.fetch_requests import CONSUMER, NO_SESSION, Limits, fetch_request
 from simulation.clients.reading import list_offsets
-from simulation.observer.observer import Observer
+from simulation.model.observer import Observer
 from simulation.verdict.led import Hosted
 from simulation.verdict.refused.words import (
     Word,

@@ -1,0 +1,245 @@
+"""What clients are told while a run goes on, compared with what is committed.
+
+* **ReadIsCommitted**: a consumer reads nothing but what is committed and stays.
+* **EndNeverBack**: no consumer is told an end that lies before what has been read (KIP-207).
+* **IdsAreNew**: no producer id is given twice: of two producers with one id, each would fence the
+  other, or have its batches taken for the other's repetitions (KIP-98).
+* **SequenceKept**: a producer whose batches were acknowledged is not told that one is missing.
+* **GenerationNeverBack**: after a generation was given its assignments, no earlier one begins, nor
+  the same one with other members.
+* **FormerGeneration**: no member of an earlier generation commits.
+* **SessionsEnd**: nor does a member that was silent for longer than its session while its
+  coordinator ran.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ackproof.broker.server.groups.offsets_topic import partition_for
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import RecordBatch
+from simulation.model.history import Sent
+from simulation.model.log import Extent
+from simulation.model.observer import Observer
+from simulation.model.partition import PartitionModel
+from simulation.violation import Violation
+
+TICKS_S: Final = 1.0
+"""How late a coordinator may notice that a session is over."""
+
+Fail = Callable[[BaseException], None]
+"""Ends the run with a violation."""
+
+
+class Consumed:
+    """Judges each answer to producers and consumers when it comes."""
+
+    def __init__(self, observer: Observer, fail: Fail) -> None:
+        self._observer = observer
+        self._fail = fail
+        self._ids: set[int] = set()
+
+    def given(self, producer: int) -> None:
+        """Judge an id that a producer was given."""
+        if producer in self._ids:
+            self._fail(Violation("IdsAreNew", f"producer id {producer} is given to a second one"))
+        self._ids.add(producer)
+
+    def read(self, tp: TopicPartition, batch: RecordBatch) -> None:
+        """Judge a batch that a consumer has read."""
+        partition = self._promised(tp)
+        if partition is None:
+            return
+        read = Extent.of(batch)
+        right = partition.committed.get(read.base)
+        if read.base >= partition.given_up and right != read:
+            self._fail(Violation("ReadIsCommitted", f"{tp}: {read} was read, committed is {right}"))
+        partition.read_end = max(partition.read_end, read.next)
+
+    def read_end(self, tp: TopicPartition) -> int:
+        """Return the end of what consumers have read; 0 where nothing is guaranteed."""
+        partition = self._promised(tp)
+        return 0 if partition is None else partition.read_end
+
+    def told_end(
+        self, tp: TopicPartition, leader: int, epoch: int, end: int, read_end: int
+    ) -> None:
+        """Judge the ``end`` of ``tp`` in a leader's answer, of that epoch.
+
+        ``read_end``: the end of what had been read when the consumer asked. A leader that was
+        deposed and has not heard of it may be behind.
+        """
+        partition = self._promised(tp)
+        if partition is None or not _leads(partition, leader) or end >= read_end:
+            return
+        assert partition.state is not None
+        if partition.state.leader_epoch == epoch:
+            what = f"{tp}: consumers have read up to {read_end}, and leader {leader} says {end}"
+            self._fail(Violation("EndNeverBack", what))
+
+    def asked(self, sent: Sent) -> None:
+        """Note that a batch is about to be sent to ``sent.asked``."""
+        sent.asked_epoch = self._observer.epoch_led_by(sent.asked, sent.tp)
+
+    def sequence_refused(self, sent: Sent) -> None:
+        """Judge the refusal of a batch whose predecessors were all acknowledged. Deletion of
+        records also deletes what a log remembers of producers."""
+        partition, epoch = self._promised(sent.tp), sent.asked_epoch
+        if partition is None or partition.given_up or epoch is None:
+            return
+        if self._observer.epoch_led_by(sent.asked, sent.tp) != epoch:
+            return
+        if self._observer.topics[sent.tp.topic].topic_id == sent.topic_id:
+            what = f"{sent.tp}: leader {sent.asked} misses what comes before {sent.sequence}"
+            self._fail(Violation("SequenceKept", f"{what} of producer {sent.producer}"))
+
+    def _promised(self, tp: TopicPartition) -> PartitionModel | None:
+        """Return the partition; None: nothing is guaranteed, or not everything any more."""
+        partition = self._observer.find(tp)
+        if partition is None or partition.unpromised or not partition.checks_data:
+            return None
+        return partition
+
+
+def _leads(partition: PartitionModel, broker: int) -> bool:
+    return partition.state is not None and partition.state.leader == broker
+
+
+@dataclass(slots=True)
+class _Group:
+    given: int = -1
+    """The highest generation in which a member was given an assignment."""
+    members: dict[int, frozenset[str]] = field(default_factory=dict)
+    """The members of each generation, as its leader was told."""
+
+
+class _Heard(NamedTuple):
+    """When a member was last heard of, at the latest, and by which replica in which epoch."""
+
+    at: float
+    by: Partition | None
+    epoch: int | None
+
+
+class Before(NamedTuple):
+    """What was known when a member sent a request."""
+
+    given: int
+    """The highest generation with assignments."""
+    coordinator: int
+    epoch: int | None
+    """The epoch in which the coordinator led the group's partition; None: it did not, or had not
+    heard of it."""
+    ended: int = 0
+    """How often the group had been deleted."""
+    heard: _Heard | None = None
+    """When the member was last heard of. None: an earlier request has had no answer, or an error,
+    and may have counted."""
+
+
+class Generations:
+    """Judges each answer of a group's coordinator when it comes. A coordinator stores what it gives
+    out, so its successor knows it."""
+
+    def __init__(self, observer: Observer, fail: Fail) -> None:
+        self._observer = observer
+        self._fail = fail
+        self._groups: dict[tuple[str, int], _Group] = {}
+        """By group, and how often it had been deleted."""
+        self._heard: dict[tuple[str, str], _Heard] = {}
+
+    def before(self, group: str, coordinator: int, member: str = "") -> Before:
+        """Return what is known before a request is sent to ``coordinator``."""
+        home = self._home(group)
+        epoch = None if home is None else self._observer.epoch_led_by(coordinator, home)
+        heard = self._heard.pop((group, member), None)
+        ended = self._observer.group_ends[group]
+        return Before(self._of(group).given, coordinator, epoch, ended, heard)
+
+    def joined(self, group: str, generation: int, members: frozenset[str], before: Before) -> None:
+        """Judge an answer to JoinGroup; ``members``: all members, if it went to their leader."""
+        known = self._of(group).members
+        if self._is_judged(group, before):
+            self._require(
+                generation >= before.given,
+                "GenerationNeverBack",
+                f"group {group}: generation {generation} begins after {before.given}",
+            )
+            former = known.get(generation, members) if generation == before.given else members
+            self._require(
+                not members or former == members,
+                "GenerationNeverBack",
+                f"group {group}: generation {generation} had {sorted(former)}, "
+                f"and begins again with {sorted(members)}",
+            )
+        if members:
+            known[generation] = members
+
+    def synced(self, group: str, generation: int) -> None:
+        """Note that a member was given its assignment."""
+        known = self._of(group)
+        known.given = max(known.given, generation)
+
+    def committed(self, group: str, generation: int, before: Before) -> None:
+        """Judge a commit that was accepted."""
+        self._require(
+            generation >= before.given or not self._is_judged(group, before),
+            "FormerGeneration",
+            f"group {group}: generation {generation} commits, {before.given} had begun",
+        )
+
+    def heard(
+        self,
+        group: str,
+        member: str,
+        before: Before,
+        *,
+        session_s: float,
+        asked_at: float,
+        answered_at: float,
+    ) -> None:
+        """Judge the acceptance of a member's request that was sent at ``asked_at``."""
+        home = self._home(group)
+        if home is None:
+            return
+        by, last = self._observer.hosted(before.coordinator, home), before.heard
+        if last is not None and last.by is by and last.epoch == before.epoch:
+            ran_on = self._observer.held_at.get(before.coordinator, -1.0) < last.at
+            self._require(
+                asked_at <= last.at + session_s + TICKS_S
+                or not ran_on
+                or not self._is_judged(group, before),
+                "SessionsEnd",
+                f"group {group}: broker {before.coordinator} accepts {member} as a member, of which"
+                f" it has not heard for {asked_at - last.at:.1f} s",
+            )
+        self._heard[group, member] = _Heard(answered_at, by, before.epoch)
+
+    def _of(self, group: str) -> _Group:
+        life = group, self._observer.group_ends[group]
+        return self._groups.setdefault(life, _Group())
+
+    def _home(self, group: str) -> TopicPartition | None:
+        topic = self._observer.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            return None
+        return TopicPartition(OFFSETS_TOPIC, partition_for(group, len(topic.partitions)))
+
+    def _is_judged(self, group: str, before: Before) -> bool:
+        """Return whether the answer counts: not after a permitted loss in ``__consumer_offsets``,
+        not from a deposed coordinator, and not if the group was deleted meanwhile."""
+        home = self._home(group)
+        partition = None if home is None else self._observer.find(home)
+        if home is None or partition is None or before.epoch is None:
+            return False
+        if before.ended != self._observer.group_ends[group]:
+            return False
+        leads_on = self._observer.epoch_led_by(before.coordinator, home) == before.epoch
+        return leads_on and partition.checks_data and not partition.unpromised
+
+    def _require(self, condition: bool, invariant: str, what: str) -> None:
+        if not condition:
+            self._fail(Violation(invariant, what))

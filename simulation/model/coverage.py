@@ -1,0 +1,93 @@
+"""What a search has met: how often which kind of thing happened, over all its runs.
+
+A search that met no truncation has said nothing about truncation. What is :func:`expected` and
+was never met is shown with a zero.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, get_args
+
+from rich.table import Table
+
+from ackproof.broker.controller import events as controller_events
+from ackproof.broker.coordination import effects as coordination_effects
+from ackproof.broker.coordination import events as coordination_events
+from ackproof.broker.replication import events as replication_events
+from ackproof.broker.replication.replica import STEPS
+from simulation.plans import actions
+
+Coverage = Counter[tuple[str, str]]
+"""By room (``replica event``, ``fault``, ...) and name."""
+
+REPLICA_EVENT: Final = "replica event"
+REPLICA_EFFECT: Final = "replica effect"
+CONTROLLER_EVENT: Final = "controller event"
+CONTROLLER_EFFECT: Final = "controller effect"
+COORDINATION_EVENT: Final = "coordination event"
+COORDINATION_EFFECT: Final = "coordination effect"
+GROUP_EVENT: Final = "group event"
+GROUP_EFFECT: Final = "group effect"
+FAULT: Final = "fault"
+ORDER: Final = "order"
+CLIENT: Final = "client"
+ZOOKEEPER: Final = "zookeeper"
+ENDING: Final = "run"
+
+
+def _names(room: str, union: object) -> list[tuple[str, str]]:
+    return [(room, kind.__name__) for kind in get_args(union)]
+
+
+_ALWAYS: Final = (
+    *(
+        (REPLICA_EVENT, f"{role.value}: {event.__name__}")
+        for role, steps in STEPS.items()
+        for event in steps
+        if event is not replication_events.LogEndMoved  # a part of the step that truncates
+    ),
+    *_names(REPLICA_EFFECT, replication_events.Effect),
+    *_names(FAULT, actions.Fault),
+    *_names(ORDER, actions.Order),
+)
+_BY_CONTROLLER: Final = (
+    *_names(CONTROLLER_EVENT, controller_events.Event),
+    *_names(CONTROLLER_EFFECT, controller_events.Effect),
+)
+_BY_LEADERS: Final = (
+    *_names(COORDINATION_EVENT, coordination_events.Event),
+    *_names(COORDINATION_EFFECT, coordination_effects.Effect),
+)
+
+
+def expected(coverage: Coverage) -> tuple[tuple[str, str], ...]:
+    """What a search is to meet, with the kind of coordination that it has met."""
+    led = any(room == COORDINATION_EVENT for room, _ in coverage)
+    controlled = not led or any(room == CONTROLLER_EVENT for room, _ in coverage)
+    return (*_ALWAYS, *(_BY_CONTROLLER if controlled else ()), *(_BY_LEADERS if led else ()))
+
+
+def table(coverage: Coverage) -> Table:
+    """For the terminal: a line for each thing, those never met included."""
+    shown = Table("what", "", "times", title="Coverage")
+    shown.columns[2].justify = "right"
+    last = ""
+    for (room, name), count in _lines(coverage):
+        style = "bold red" if count == 0 else None
+        shown.add_row("" if room == last else room, name, f"{count:,}", style=style)
+        last = room
+    return shown
+
+
+def never_met(coverage: Coverage) -> list[tuple[str, str]]:
+    """What was to be expected."""
+    return [what for what in expected(coverage) if not coverage[what]]
+
+
+def _lines(coverage: Coverage) -> Iterator[tuple[tuple[str, str], int]]:
+    awaited = expected(coverage)
+    rooms = list(dict.fromkeys(room for room, _ in (*awaited, *sorted(coverage))))
+    for room in rooms:
+        names = {name for where, name in (*awaited, *coverage) if where == room}
+        for name in sorted(names):
+            yield (room, name), coverage[room, name]

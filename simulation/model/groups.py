@@ -1,0 +1,474 @@
+"""What coordinators of consumer groups do, and what of it stands in ``__consumer_offsets``.
+
+* **CoordinatorsLoad**: groups are loaded anew in every leader epoch: another broker may have led in
+  between, and have stored something.
+* **GroupsAreLog**: what a coordinator begins with is what stands in its log, and it keeps that when
+  it lets the log begin later. The last record of a key counts. A deleted offset that comes back
+  makes its group read again; a forgotten generation would be given out twice.
+* **StoredIsCommitted**: what a group goes on with as stored is committed
+  (``offsets.commit.required.acks=-1``).
+* **AnsweredIsStored**: no commit or assignment is confirmed before it is stored; what could not be
+  stored is not committed.
+* **SessionsLast**: a member that was heard of within its session stays a member. Sessions begin
+  anew when groups are loaded.
+* **LeaversAreReplaced**: when a member goes from a stable group, the others join again.
+* **JoinsEnd**: a JoinGroup is answered within the rebalance timeout.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, cast
+from weakref import WeakKeyDictionary
+
+from kio.schema.errors import ErrorCode
+
+from ackproof.broker.groups.events import (
+    Answer,
+    Commit,
+    Effect,
+    Event,
+    Heartbeat,
+    Join,
+    Leave,
+    OffsetsAnswer,
+    Request,
+    Respond,
+    Store,
+    Stored,
+    Sync,
+    SyncAnswer,
+    Tick,
+)
+from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.groups import Groups, Records
+from ackproof.broker.groups.state import GroupState
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.replication.events import Append
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.groups.shard import GroupShard
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import RecordBatch
+from ackproof.broker.wire.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    Key,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    Value,
+    decode,
+)
+from ackproof.broker.wire.records import records
+from simulation.model.history import Commit as SentCommit
+from simulation.model.log import batches_of
+from simulation.model.partition import PartitionModel
+from simulation.violation import Violation
+
+TICKS_MS: Final = 1_500
+"""How late a coordinator may notice that a time is over, the wait for newcomers included."""
+GROUPS_ARE_LOG: Final = "GroupsAreLog"
+
+
+class Generation(NamedTuple):
+    """A generation of a group, as the next coordinator would load it."""
+
+    number: int
+    assignments: Mapping[str, bytes]
+    """By member id."""
+
+    @classmethod
+    def of(cls, group: Group) -> "Generation":
+        """Return the present generation of a group."""
+        return cls(group.generation, {m.member_id: m.assignment for m in group.members})
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """The groups of one partition in one leader epoch."""
+
+    epoch: int
+    log_start: int
+    generations: dict[str, Generation]
+    """The last stored generation of each group."""
+    heard: dict[tuple[str, str], float]
+    """The time in ms of the last accepted word of each member, by group and member id."""
+    stable: Mapping[str, Mapping[str, int]]
+    """The groups that were stable before the step: their members' session timeouts in ms."""
+    asked: dict[int, Request] = field(default_factory=dict)
+    storing: dict[int, Records] = field(default_factory=dict)
+    in_doubt: set[str] = field(default_factory=set)
+    """Groups of which a record could not be stored in time, and may stand in the log."""
+
+
+def deleted_groups(effects: Iterable[Effect]) -> Iterator[str]:
+    """Return the groups whose end is stored by these effects.
+
+    As in Kafka, a group that all members have left without a commit is deleted when it is looked at
+    next (``cleanupGroupMetadata``), and its generations begin at 1 again.
+    """
+    for effect in effects:
+        if isinstance(effect, Store):
+            for key, value in effect.records:
+                if isinstance(key, GroupMetadataKey) and value is None:
+                    yield key.group
+
+
+class GroupsModel:
+    """The coordinators of all brokers."""
+
+    def __init__(self) -> None:
+        self._loaded: WeakKeyDictionary[GroupShard, _Loaded] = WeakKeyDictionary()
+
+    def loaded(self, broker: int, shard: GroupShard, now: float) -> None:
+        """Judge what a coordinator begins with; raises Violation."""
+        partition, known = shard.partition, shard.groups.by_id
+        self._loaded[shard] = _Loaded(
+            epoch=partition.replica.leader_epoch,
+            log_start=partition.log.log_start_offset,
+            generations={
+                name: Generation(
+                    group.generation, {m.member_id: m.assignment for m in group.members}
+                )
+                for name, group in known.items()
+            },
+            heard={(name, m.member_id): now for name in known for m in known[name].members},
+            stable=_stable(shard.groups),
+        )
+        stored = stored_in(partition.log)
+        if stored is not None:
+            check_loaded(f"{partition.tp}, broker {broker}", known, stored)
+
+    def stepped(self, shard: GroupShard, event: Event, effects: Sequence[Effect]) -> None:
+        """Judge a step of the groups; raises Violation."""
+        loaded = self._loaded.get(shard)
+        if loaded is None:
+            return
+        if isinstance(event, Request):
+            _leads_on(shard, loaded)
+            loaded.asked[event.request] = event
+        if isinstance(event, Stored):
+            self._stored(shard, loaded, event)
+        for effect in effects:
+            if isinstance(effect, Store):
+                loaded.storing[effect.token] = effect.records
+            elif isinstance(effect, Respond):
+                self._answered(shard.groups, loaded, event, effect)
+        if isinstance(event, Tick):
+            _sessions_last(shard.groups, loaded, event)
+            _joins_end(loaded, event)
+            _nothing_is_dropped(shard, loaded)
+        if isinstance(event, Tick | Leave):
+            _leavers_are_replaced(shard.groups, loaded)
+        loaded.stable = _stable(shard.groups)
+
+    def _stored(self, shard: GroupShard, loaded: _Loaded, event: Stored) -> None:
+        stored = loaded.storing.pop(event.token)
+        if event.error is not ErrorCode.none:
+            _is_not_known(shard.groups, stored)
+            loaded.in_doubt.update(_groups_of(stored))
+            return
+        replica = shard.partition.replica
+        led = replica.role is Role.LEADER and replica.leader_epoch == loaded.epoch
+        end = event.offset + len(stored)
+        if led and end > replica.high_watermark:
+            what = f"{shard.partition.tp}: what is below {end} counts as stored, the high watermark"
+            raise Violation("StoredIsCommitted", f"{what} is {replica.high_watermark}")
+        for key, value in stored:
+            if isinstance(key, GroupMetadataKey) and isinstance(value, GroupMetadataValue):
+                assignments = {member.member_id: member.assignment for member in value.members}
+                loaded.generations[key.group] = Generation(value.generation, assignments)
+            elif isinstance(key, GroupMetadataKey):
+                loaded.generations.pop(key.group, None)
+
+    def _answered(self, groups: Groups, loaded: _Loaded, event: Event, effect: Respond) -> None:
+        asked, answer = loaded.asked.pop(effect.request, None), effect.answer
+        if isinstance(asked, Heartbeat | Sync | Commit) and _is_accepted(answer):
+            # A request that had to wait counts from when it was sent.
+            loaded.heard[asked.group, asked.member_id] = asked.at.now
+        if isinstance(asked, Commit) and isinstance(answer, OffsetsAnswer):
+            kept = [tp for tp, error in answer.partitions.items() if error is ErrorCode.none]
+            if kept and not (isinstance(event, Stored) and event.error is ErrorCode.none):
+                what = f"group {asked.group} is told that its offsets of {kept} are committed, at"
+                raise Violation("AnsweredIsStored", f"{what} the step {type(event).__name__}")
+        given = answer.error is ErrorCode.none
+        if isinstance(asked, Sync) and isinstance(answer, SyncAnswer) and given:
+            number = groups.by_id[asked.group].generation
+            _assignment_is_stored(number, asked, answer, loaded.generations.get(asked.group))
+
+
+def _stable(groups: Groups) -> Mapping[str, Mapping[str, int]]:
+    return {
+        name: {member.member_id: member.session_timeout_ms for member in group.members}
+        for name, group in groups.by_id.items()
+        if group.state is GroupState.STABLE
+    }
+
+
+def _leads_on(shard: GroupShard, loaded: _Loaded) -> None:
+    replica = shard.partition.replica
+    if replica.role is not Role.LEADER or replica.leader_epoch != loaded.epoch:
+        what = f"{shard.partition.tp}: groups that were loaded in leader epoch {loaded.epoch} are"
+        what = f"{what} asked while the replica is {replica.role.value} in"
+        raise Violation("CoordinatorsLoad", f"{what} {replica.leader_epoch}")
+
+
+def _assignment_is_stored(
+    number: int, asked: Sync, given: SyncAnswer, stored: Generation | None
+) -> None:
+    """Also under this member id: the next coordinator knows no other."""
+    if stored is None or number != stored.number:
+        what = f"gives out generation {number}, stored is {stored and stored.number}"
+        raise Violation("AnsweredIsStored", f"group {asked.group} {what}")
+    part = stored.assignments.get(asked.member_id)
+    if part != given.assignment:
+        what = f"{asked.member_id} is given {given.assignment!r}, stored is {part!r}"
+        raise Violation("AnsweredIsStored", f"group {asked.group}: {what}")
+
+
+def _is_accepted(answer: Answer) -> bool:
+    if isinstance(answer, OffsetsAnswer) and answer.error is ErrorCode.none:
+        return all(error is ErrorCode.none for error in answer.partitions.values())
+    return answer.error is ErrorCode.none
+
+
+def _sessions_last(groups: Groups, loaded: _Loaded, event: Tick) -> None:
+    """At a tick, a member goes from a stable group only because its session is over."""
+    for name, sessions in loaded.stable.items():
+        group = groups.by_id.get(name)
+        for member_id, session_ms in sessions.items():
+            heard = loaded.heard.get((name, member_id))
+            if heard is None or (group is not None and member_id in group.members):
+                continue
+            silent_ms = event.at.now - heard
+            if silent_ms < session_ms:
+                what = f"{member_id} was silent for {silent_ms:.0f} of {session_ms} ms"
+                raise Violation("SessionsLast", f"group {name}: {what}, and its session is over")
+
+
+def _leavers_are_replaced(groups: Groups, loaded: _Loaded) -> None:
+    for name, sessions in loaded.stable.items():
+        group = groups.by_id.get(name)
+        if group is None or group.state is not GroupState.STABLE:
+            continue
+        gone = sorted(sessions.keys() - {member.member_id for member in group.members})
+        if gone:
+            what = f"{gone} are gone, and no other member is given what they read"
+            raise Violation("LeaversAreReplaced", f"group {name} is stable: {what}")
+
+
+def _joins_end(loaded: _Loaded, event: Tick) -> None:
+    joins = [asked for asked in loaded.asked.values() if isinstance(asked, Join)]
+    limit_ms = max((join.rebalance_timeout_ms for join in joins), default=0) + TICKS_MS
+    for asked in joins:
+        waited_ms = event.at.now - asked.at.now
+        if waited_ms > limit_ms:
+            what = f"group {asked.group}: a JoinGroup has waited for {waited_ms:.0f} ms"
+            raise Violation("JoinsEnd", f"{what}, the limit is {limit_ms}")
+
+
+def _is_not_known(groups: Groups, stored: Records) -> None:
+    for key, _ in stored:
+        group = groups.by_id.get(key.group)
+        if isinstance(key, OffsetCommitKey) and group is not None:
+            tp = TopicPartition(key.topic, key.partition)
+            known = group.offsets.committed.get(tp)
+            if known is not None and known.stored_at < 0:
+                what = f"group {key.group} counts {known.value.offset} of {tp} as committed, which"
+                raise Violation("AnsweredIsStored", f"{what} could not be stored")
+
+
+def _groups_of(stored: Records) -> set[str]:
+    return {key.group for key, _ in stored if isinstance(key, GroupMetadataKey)}
+
+
+# --- the log ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class StoredGroup:
+    """What a log says of one group."""
+
+    offsets: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """What is committed, and at which offset of the log."""
+    generation: GroupMetadataValue | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.offsets) or self.generation is not None
+
+
+def stored_in(log: PartitionLog) -> Mapping[str, StoredGroup] | None:
+    """Read the groups of a log; None: the disk refuses to be read."""
+    found: dict[str, StoredGroup] = {}
+    try:
+        for batch in batches_of(log):
+            for record in records(batch):
+                if record.offset >= log.log_start_offset:
+                    _add(found, *decode(record.key, record.value), record.offset)
+    except OSError:
+        return None
+    return {group: stored for group, stored in found.items() if stored}
+
+
+def stored_by(written: Records) -> Mapping[str, StoredGroup]:
+    """Return the groups of a log that has these records alone."""
+    found: dict[str, StoredGroup] = {}
+    for offset, (key, value) in enumerate(written):
+        _add(found, key, value, offset)
+    return {group: stored for group, stored in found.items() if stored}
+
+
+def _add(found: dict[str, StoredGroup], key: Key, value: Value | None, offset: int) -> None:
+    group = found.setdefault(key.group, StoredGroup())
+    if isinstance(key, GroupMetadataKey):
+        group.generation = value if isinstance(value, GroupMetadataValue) else None
+        return
+    tp = TopicPartition(key.topic, key.partition)
+    group.offsets.pop(tp, None)
+    if isinstance(value, OffsetCommitValue):
+        group.offsets[tp] = value.offset, offset
+
+
+def check_loaded(
+    where: str, loaded: Mapping[str, Group], stored: Mapping[str, StoredGroup]
+) -> None:
+    """Judge what a coordinator has made of a log; raises Violation."""
+    if loaded.keys() != stored.keys():
+        strange = sorted(loaded.keys() ^ stored.keys())
+        what = f"groups {strange} are known to the coordinator or stand in the log, and not both"
+        raise Violation(GROUPS_ARE_LOG, f"{where}: {what}")
+    for name, group in loaded.items():
+        in_log = stored[name]
+        known = {tp: (o.value.offset, o.stored_at) for tp, o in group.offsets.committed.items()}
+        if known != in_log.offsets:
+            what = f"of group {name} the offsets {known} are known, in the log are"
+            raise Violation(GROUPS_ARE_LOG, f"{where}: {what} {in_log.offsets}")
+        if _as_known(group) != _as_written(in_log.generation):
+            what = f"group {name} is {_as_known(group)}, in the log it is"
+            raise Violation(GROUPS_ARE_LOG, f"{where}: {what} {_as_written(in_log.generation)}")
+
+
+def _nothing_is_dropped(shard: GroupShard, loaded: _Loaded) -> None:
+    """Judge what is left when the log begins later, and what would be left if it did now
+    (:mod:`broker.server.groups.rewrite`)."""
+    log, where = shard.partition.log, f"{shard.partition.tp}"
+    unsettled = loaded.in_doubt.union(*map(_groups_of, loaded.storing.values()))
+    generations = {
+        name: generation.number
+        for name, generation in loaded.generations.items()
+        if name not in unsettled
+    }
+    if log.log_start_offset != loaded.log_start:
+        loaded.log_start = log.log_start_offset
+        stored = stored_in(log)
+        if stored is not None:
+            check_kept(where, shard.groups.by_id, generations, stored)
+    again = shard.groups.snapshot()
+    check_on_their_way(where, loaded.storing.values(), again)
+    check_kept(where, shard.groups.by_id, generations, stored_by(again))
+
+
+def check_kept(
+    where: str,
+    known: Mapping[str, Group],
+    generations: Mapping[str, int],
+    stored: Mapping[str, StoredGroup],
+) -> None:
+    """Judge the rest of a log whose coordinator knows these groups, and has stored these
+    generations; records that are on their way do not count. Raises Violation."""
+    for name, group in known.items():
+        there = stored.get(name, StoredGroup())
+        latest = 0 if there.generation is None else there.generation.generation
+        if latest < generations.get(name, 0):
+            what = f"group {name} has generation {generations[name]}, in the log is {latest}"
+            raise Violation(GROUPS_ARE_LOG, f"{where}, which begins later: {what}")
+        for tp in sorted(group.offsets.settled()):
+            offset = group.offsets.committed[tp].value.offset
+            if tp not in there.offsets or there.offsets[tp][0] != offset:
+                in_log = there.offsets.get(tp)
+                what = f"group {name} has committed {offset} of {tp}, in the log is {in_log}"
+                raise Violation(GROUPS_ARE_LOG, f"{where}, which begins later: {what}")
+
+
+def check_on_their_way(where: str, storing: Iterable[Records], again: Records) -> None:
+    """Judge a log that would begin with ``again``: records on their way must be in it.
+
+    A commit that is appended before them, and committed later, would be deleted with what the log
+    begins behind. Raises Violation.
+    """
+    due = {key: value for written in storing for key, value in written}
+    there = dict(again)
+    for key, value in due.items():
+        if there.get(key) != value:
+            what = f"{value} is on its way to {key}, and would be {there.get(key)}"
+            raise Violation(GROUPS_ARE_LOG, f"{where}, written again: {what}")
+
+
+def _as_known(group: Group) -> tuple[object, ...]:
+    members = {
+        member.member_id: (
+            member.instance_id, member.client_id, member.client_host, member.rebalance_timeout_ms,
+            member.session_timeout_ms, member.metadata(group.protocol), member.assignment,
+        )
+        for member in group.members
+    }  # fmt: skip
+    leads = group.members.leader
+    kind, since = group.protocol_type, group.since_ms
+    return group.state, since, group.generation, leads, kind, group.protocol, members
+
+
+def _as_written(value: GroupMetadataValue | None) -> tuple[object, ...]:
+    if value is None:
+        return GroupState.EMPTY, None, 0, None, None, None, {}
+    members = {
+        member.member_id: (
+            member.group_instance_id, member.client_id, member.client_host,
+            member.rebalance_timeout, member.session_timeout, member.subscription,
+            member.assignment,
+        )
+        for member in value.members
+    }  # fmt: skip
+    state = GroupState.STABLE if members else GroupState.EMPTY
+    kind, since = value.protocol_type or None, value.current_state_timestamp
+    return state, since, value.generation, value.leader, kind, value.protocol, members
+
+
+# --- stored commits -----------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """A batch that holds a committed offset, and when it was appended."""
+
+    base: int
+    crc: int
+    at: float
+
+
+class StoredCommits:
+    """All places of each committed offset in one partition of ``__consumer_offsets``; coordinators
+    write again what they know (:mod:`broker.server.groups.rewrite`)."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, TopicPartition, int], list[Place]] = {}
+
+    def appended(self, effect: Append, now: float) -> None:
+        """Note a leader's append of one batch, as coordinators make it."""
+        for batch in cast(tuple[RecordBatch, ...], effect.batches):
+            place = Place(int(effect.base_offset), batch.crc, now)
+            for record in records(batch):
+                key, value = decode(record.key, record.value)
+                if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+                    tp = TopicPartition(key.topic, key.partition)
+                    self._places.setdefault((key.group, tp, value.offset), []).append(place)
+
+    def is_promised(self, commit: SentCommit, home: PartitionModel) -> bool:
+        """Return whether an acknowledged commit must still be remembered.
+
+        No guarantee of its partition has ended since, or a record of it is guaranteed. A record
+        from before it was sent does not count. Suppose 5 was committed, then 7, then 5 again, and
+        the second 5 is lost: 7 must be remembered, though the first 5 is kept.
+        """
+        if all(when < commit.sent_at for when, _ in home.unpromised):
+            return True
+        places = self._places.get((commit.group, commit.tp, commit.offset), ())
+        return any(
+            place.at >= commit.sent_at and home.holds(place.base, place.crc) for place in places
+        )

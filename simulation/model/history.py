@@ -1,0 +1,74 @@
+"""The history of a run: what clients asked for, and the answers that they got.
+
+What a client believes is not taken as true; :mod:`simulation.verdict` compares the history with
+what is guaranteed.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kio.schema.errors import ErrorCode
+
+from ackproof.broker.types import TopicPartition
+from simulation.model.coverage import CLIENT, Coverage
+from simulation.plans.actions import Order
+
+
+@dataclass(slots=True)
+class Sent:
+    """A batch that a producer sent, once or several times."""
+
+    tp: TopicPartition
+    topic_id: object
+    """The id of the topic to which it was sent."""
+    acks: int
+    crc: int
+    count: int
+    sent_at: float
+    timestamp: int
+    """The timestamp of its records, in ms since 1970."""
+    producer: int
+    """The id of its idempotent producer; -1: it is not idempotent."""
+    sequence: int
+    """The sequence number of its first record; -1 likewise."""
+    offset: int | None = None
+    """The acknowledged offset; None: it was not acknowledged, or with acks=0."""
+    asked: int = -1
+    """The broker to which it was sent last."""
+    asked_epoch: int | None = None
+    """The epoch in which that broker led; None: it did not, or had not heard of it."""
+
+    @property
+    def idempotent(self) -> bool:
+        """Return whether an idempotent producer sent it."""
+        return self.producer >= 0
+
+
+@dataclass(slots=True)
+class Commit:
+    """An offset that a member of a group committed."""
+
+    group: str
+    tp: TopicPartition
+    topic_id: object
+    offset: int
+    sent_at: float
+    answer: ErrorCode | None = None
+    """The answer; None: there was none."""
+
+
+@dataclass(slots=True)
+class History:
+    """What the clients of one run did, and the answers that they got."""
+
+    sent: list[Sent] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    done: list[Order] = field(default_factory=list)
+    """The orders of administrators that were confirmed."""
+    extended: Counter[str] = field(default_factory=Counter)
+    """The confirmed number of partitions of each topic that was extended."""
+    coverage: Coverage = field(default_factory=Coverage)
+
+    def count(self, what: str) -> None:
+        """Count an event for the coverage."""
+        self.coverage[CLIENT, what] += 1

@@ -1,0 +1,487 @@
+"""What the model has seen of one world: topics and brokers by ZooKeeper, replicas by their steps.
+
+What does not hold ends the run (``fail``): an exception inside a broker would be handled by it.
+"""
+
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from weakref import WeakKeyDictionary, WeakSet
+
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.controller.events import Effect as ControllerEffect
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.events import Event as CoordinatorEvent
+from ackproof.broker.coordination.events import Result, Written
+from ackproof.broker.groups.events import Effect as GroupEffect
+from ackproof.broker.groups.events import Event as GroupEvent
+from ackproof.broker.replication.events import (
+    Append,
+    Effect,
+    Event,
+    LeaderAndIsr,
+    LeaderLostRecords,
+    LogStartMoved,
+    Stopped,
+    Truncate,
+    TruncateFully,
+)
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.server.groups.shard import GroupShard
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.server.zk import znodes
+from ackproof.broker.types import NO_LEADER, ControllerEpoch, TopicPartition
+from simulation.machines.disk import MemoryDisk
+from simulation.machines.node import BEGINNING_WALL_MS
+from simulation.model import isr, producers, retention, storage
+from simulation.model.controller import ControllersModel
+from simulation.model.coverage import Coverage
+from simulation.model.groups import GroupsModel, StoredCommits, deleted_groups
+from simulation.model.log import ModelLog, read_log
+from simulation.model.metadata import BrokerSettings, ClusterShown, Led
+from simulation.model.partition import PartitionModel, Topic
+from simulation.model.producers import ProducerIdBlocks
+from simulation.model.replica import Lag
+from simulation.violation import Violation
+
+NOT_STEPPED = (Role.OFFLINE, -1)
+UNREAD = (None, 0)
+
+
+class Observer:
+    """What was seen of one world.
+
+    Args:
+        now: virtual seconds.
+        fail: ends the run with this violation.
+        checks_data: whether the brokers' configuration guarantees anything about records.
+        unclean: whether it allows elections outside the ISR.
+        lag_max: how far behind it lets members of the ISR be.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        fail: Callable[[BaseException], None],
+        *,
+        checks_data: bool,
+        unclean: bool,
+        lag_max: Lag = Lag(),  # noqa: B008
+    ) -> None:
+        self.coverage: Coverage = Coverage()
+        self.notes: list[tuple[float, str]] = []
+        """What happened, for the story."""
+        self.topics: dict[str, Topic] = {}
+        self.configs: dict[str, dict[str, str]] = {}
+        """The settings of each topic, as last written."""
+        self.settings = BrokerSettings()
+        self.ever_led: set[Led] = set()
+        """Every leader and epoch, also of topics that are gone."""
+        self.cluster = ClusterShown(self.ever_led)
+        self.producer_ids = ProducerIdBlocks()
+        self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)
+        """By partition of ``__consumer_offsets``."""
+        self.controller: int | None = None
+        self.controller_epoch = ControllerEpoch(0)
+        self.registered: dict[int, int] = {}
+        """The transaction of each broker's last registration: its epoch."""
+        self.group_ends: Counter[str] = Counter()
+        """How often each group was deleted."""
+        self.held_at: dict[int, float] = {}
+        """When each broker was last paused or resumed."""
+        self.ahead_ms = 0  # of all clocks
+        self.unclean: set[str] = set()  # topics that allow elections outside the ISR
+        self.flushes = storage.FlushTracker()
+        self._controllers = ControllersModel()
+        self._groups = GroupsModel()
+        self._now = now
+        self.fail = fail
+        self._checks_data = checks_data
+        self._unclean_everywhere = unclean
+        self._lag_max = lag_max
+        self._hosted: dict[tuple[int, TopicPartition], Partition] = {}
+        self._found: WeakKeyDictionary[Partition, tuple[ModelLog | None, int]] = WeakKeyDictionary()
+        """The log and high watermark of replicas that were hosted when the model did not know their
+        topic: without a controller, a broker may host a partition before the topic has an id."""
+        self._stopped: WeakSet[Partition] = WeakSet()
+        """Replicas that no broker hosts any more. What they still hear, such as the outcome of an
+        ISR change, says nothing of what a broker hosts."""
+        self._roles: WeakKeyDictionary[Partition, tuple[Role, int]] = WeakKeyDictionary()
+        """The role and leader epoch of each replica after its last step."""
+        self._suspects: WeakKeyDictionary[Coordinator, frozenset[TopicPartition]] = (
+            WeakKeyDictionary()
+        )
+
+    def note(self, what: str) -> None:
+        """Add a line to the story."""
+        self.notes.append((self._now(), what))
+
+    def held(self, broker: int) -> None:
+        """Note that a broker was paused, or goes on: until now its timers did not."""
+        self.held_at[broker] = self._now()
+
+    @contextlib.contextmanager
+    def failing(self) -> Iterator[None]:
+        """Within, a violation ends the run."""
+        try:
+            yield
+        except Violation as violation:
+            self.fail(violation)
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, PartitionModel]]:
+        """Return all partitions that are not being deleted."""
+        for name, topic in self.topics.items():
+            if not topic.is_doomed:
+                for number, partition in topic.partitions.items():
+                    yield TopicPartition(name, number), partition
+
+    def epoch_led_by(self, broker: int, tp: TopicPartition) -> int | None:
+        """Return the epoch in which ``broker`` leads, by ZooKeeper and by what it knows itself.
+
+        None: it does not, or has not heard of the latest election; then its answers are excused.
+        """
+        partition, hosted = self.find(tp), self._hosted.get((broker, tp))
+        if partition is None or partition.state is None or hosted is None:
+            return None
+        state = partition.state
+        knows = hosted.replica.leader_epoch == state.leader_epoch
+        return state.leader_epoch if state.leader == broker and knows else None
+
+    def hosted(self, broker: int, tp: TopicPartition) -> Partition | None:
+        """Return the replica that was seen there last; a new one in each life of the broker."""
+        return self._hosted.get((broker, tp))
+
+    def find(self, tp: TopicPartition) -> PartitionModel | None:
+        """Return a partition; None: there is none, or it is being deleted."""
+        topic = self.topics.get(tp.topic)
+        return None if topic is None or topic.is_doomed else topic.partitions.get(tp.partition)
+
+    # --- ZooKeeper --------------------------------------------------------------------------
+
+    def znode_changed(self, path: str, data: bytes | None, version: int, zxid: int) -> None:
+        """Take in a node that transaction ``zxid`` wrote; ``data`` None: it was deleted."""
+        match path.split("/")[1:]:
+            case ["brokers", "topics", topic]:
+                with self.failing():
+                    self._topic_changed(topic, data)
+            case ["brokers", "topics", topic, "partitions", number, "state"] if data is not None:
+                with self.failing():
+                    self._state_changed(TopicPartition(topic, int(number)), data, version)
+            case ["brokers", "ids", broker]:
+                self._broker_changed(int(broker), zxid, came=data is not None)
+            case ["controller"]:
+                self.controller = None if data is None else int(znodes.decode_controller(data))
+                self.note(
+                    "no broker is the controller"
+                    if self.controller is None
+                    else f"broker {self.controller} becomes the controller"
+                )
+            case ["controller_epoch"] if data is not None:
+                with self.failing():
+                    self._controller_epoch_changed(znodes.decode_controller_epoch(data))
+            case ["admin", "delete_topics", topic] if data is not None:
+                if topic in self.topics:
+                    self.topics[topic].is_doomed = True
+                    self.note(f"topic {topic} is to be deleted")
+            case ["config", "topics", topic] if data is not None:
+                self._configured(topic, dict(znodes.decode_config(path, data)))
+
+    def _configured(self, topic: str, config: dict[str, str]) -> None:
+        self.configs[topic] = config
+        unclean = config.get("unclean.leader.election.enable") == "true"
+        (self.unclean.add if unclean else self.unclean.discard)(topic)
+        if topic in self.topics:
+            for partition in self.topics[topic].partitions.values():
+                partition.configured(_min_isr(config))
+
+    def _broker_changed(self, broker: int, zxid: int, *, came: bool) -> None:
+        self.note(f"broker {broker} {'registered' if came else 'unregistered'}")
+        if came:
+            self.registered[broker] = zxid
+            for _, partition in self.partitions():
+                partition.registered(broker, zxid)
+
+    def _topic_changed(self, topic: str, data: bytes | None) -> None:
+        if data is None:
+            former = self.topics.pop(topic, None)
+            if former is not None:
+                former.gone(topic, self._hosts(topic, former))
+            self.configs.pop(topic, None)
+            self.unclean.discard(topic)
+            return
+        written = znodes.decode_topic(topic, data)
+        known = self.topics.get(topic)
+        if known is None or known.topic_id != written.topic_id:
+            known = self.topics[topic] = Topic(written.topic_id, written)
+        known.assigned(topic, written)
+        for number in written.partitions:
+            self.add_partition(known, TopicPartition(topic, number))
+
+    def _hosts(self, name: str, topic: Topic) -> Iterator[tuple[int, TopicPartition]]:
+        for (broker, tp), hosted in self._hosted.items():
+            if tp.topic == name and hosted.log.metadata.topic_id == topic.topic_id:
+                yield broker, tp
+
+    def add_partition(self, topic: Topic, tp: TopicPartition) -> None:
+        """Add a partition unless it is known."""
+        if tp.partition not in topic.partitions:
+            added = PartitionModel(str(tp), checks_data=self._checks_data, note=self.note)
+            added.lag_max = self._lag_max
+            if tp.topic in self.configs:
+                added.configured(_min_isr(self.configs[tp.topic]))
+            topic.partitions[tp.partition] = added
+
+    def _state_changed(self, tp: TopicPartition, data: bytes, version: int) -> None:
+        partition, state = self.find(tp), znodes.decode_state(tp, data, version)
+        self.ever_led.add((tp, state.leader, state.leader_epoch))
+        if partition is None:
+            return
+        before = partition.state
+        elected = before is not None and state.leader_epoch != before.leader_epoch
+        if elected and state.controller_epoch != self.controller_epoch:
+            self._note_state(tp, state)
+            raise Violation(
+                "ControllerFenced",
+                f"{tp}: elected in controller epoch {state.controller_epoch}, "
+                f"the current one is {self.controller_epoch}",
+            )
+        self.state_is(tp, partition, state)
+
+    def _note_state(self, tp: TopicPartition, state: PartitionState) -> None:
+        led = "no broker leads" if state.leader == NO_LEADER else f"{state.leader} leads"
+        self.note(f"{tp}: {led} in epoch {state.leader_epoch}, the ISR is {list(state.isr)}")
+
+    def state_is(
+        self, tp: TopicPartition, partition: PartitionModel, state: PartitionState
+    ) -> None:
+        """Take in the state of a partition in ZooKeeper."""
+        self._note_state(tp, state)
+        partition.state_written(
+            state, unclean=self._unclean_everywhere or tp.topic in self.unclean, now=self._now()
+        )
+
+    def _controller_epoch_changed(self, epoch: ControllerEpoch) -> None:
+        if epoch < self.controller_epoch:
+            what = f"controller epoch {self.controller_epoch} became {epoch}"
+            raise Violation("EpochNeverBack", what)
+        self.controller_epoch = epoch
+
+    # --- faults -----------------------------------------------------------------------------
+
+    def lost_power(self, broker: int, *, disk_too: bool = False) -> None:
+        """Note a power failure, before the broker is gone: it certainly keeps what it had synced,
+        or nothing."""
+        for tp, partition in self.partitions():
+            hosted = self._hosted.get((broker, tp))
+            synced = hosted.log.recovery_point if hosted is not None else 0
+            with self.failing():
+                partition.damaged(broker, 0 if disk_too else synced, now=self._now())
+        if disk_too:
+            self._hosted = {key: h for key, h in self._hosted.items() if key[0] != broker}
+
+    def cut_short(self, broker: int) -> None:
+        """Note that a broker was killed, or did not end in order."""
+        for _, partition in self.partitions():
+            partition.cut_short(broker)
+
+    def ended_in_order(self, broker: int) -> None:
+        """Note that a broker stopped as it was asked to, and has closed its logs."""
+        for _, partition in self.partitions():
+            partition.closed(broker)
+
+    # --- replicas ---------------------------------------------------------------------------
+
+    def replica_hosted(self, broker: int, hosted: Partition, disk: MemoryDisk) -> None:
+        """Judge the log that a new replica has found; raises Violation."""
+        tp = hosted.tp
+        self._hosted[broker, tp] = hosted
+        partition, read = self._observed(hosted), read_log(hosted.log)
+        if partition is None:
+            self._found[hosted] = read, hosted.replica.high_watermark
+            return
+        config = self.configs.get(tp.topic, {})
+        if partition.checks_data and read is not None:
+            model, now = partition.replica(broker), self._wall_ms()
+            retention.found(hosted, partition, model, read.start, config, wall_ms=now)
+        partition.hosted(broker, read, hosted.replica.high_watermark)
+        if partition.checks_data and read is not None:
+            where = f"{tp}, broker {broker}"
+            storage.epochs_found(where, hosted.log, read, deleted=partition.given_up)
+            producers.check(where, hosted.log, read)
+            producers.check_snapshots(where, hosted.log, disk, read)
+            storage.times_agree(where, hosted.log, read)
+
+    def replica_stepped(
+        self,
+        broker: int,
+        hosted: Partition,
+        event: Event,
+        effects: Sequence[Effect],
+        disk: MemoryDisk,
+    ) -> None:
+        """Judge a step whose effects were carried out; raises Violation."""
+        if hosted in self._stopped:
+            return
+        self._role_follows(broker, hosted, event)
+        partition = self._observed(hosted)
+        if partition is None and hosted in self._found and effects:
+            self._found[hosted] = UNREAD
+        if type(event) is Stopped:
+            self._stopped.add(hosted)
+            self._hosted.pop((broker, hosted.tp), None)
+            if partition is not None:
+                partition.removed(broker)
+        elif partition is not None:
+            if hosted in self._found:
+                partition.hosted(broker, *self._found.pop(hosted))
+            self._judge(broker, hosted, partition, event, effects)
+            if effects:
+                self._log_agrees(broker, hosted, partition, effects, disk)
+
+    def _judge(
+        self,
+        broker: int,
+        hosted: Partition,
+        partition: PartitionModel,
+        event: Event,
+        effects: Sequence[Effect],
+    ) -> None:
+        self._note_effects(broker, hosted, effects)
+        if type(event) is LogStartMoved:
+            self._retired(broker, hosted, partition, event)
+        if hosted.tp.topic == OFFSETS_TOPIC:
+            self._commits_appended(hosted.tp.partition, effects)
+        replica = hosted.replica
+        if partition.replica(broker).readable:
+            isr.check_before(broker, replica, partition, event, effects)
+            partition.stepped(broker, replica, event, tuple(effects))
+            isr.check_after(broker, replica, partition, event)
+
+    def replica_failed(self, broker: int, hosted: Partition) -> None:
+        """Note that not all effects of a step were carried out."""
+        partition = self._observed(hosted)
+        if partition is not None:
+            partition.failed(broker)
+
+    def replica_deleted(self, broker: int, tp: TopicPartition) -> None:
+        """Judge the deletion of a replica that was not hosted in this life; raises Violation."""
+        partition = self.find(tp)
+        self._hosted.pop((broker, tp), None)
+        if partition is not None:
+            partition.removed(broker)
+
+    def _role_follows(self, broker: int, hosted: Partition, event: Event) -> None:
+        replica, tp = hosted.replica, hosted.tp
+        _, epoch = self._roles.get(hosted, NOT_STEPPED)
+        as_printed = isinstance(event, LeaderAndIsr) and event.as_printed
+        if replica.leader_epoch < epoch and not as_printed:
+            what = f"{tp}: broker {broker} was in leader epoch {epoch}, and obeys an order of"
+            raise Violation("EpochNeverBack", f"{what} epoch {replica.leader_epoch}")
+        if hosted.waiting_producers and replica.role is not Role.LEADER:
+            what = f"{tp}: {hosted.waiting_producers} producers wait at broker {broker}, which is"
+            raise Violation("WaitingAreTold", f"{what} {replica.role.value}")
+        self._roles[hosted] = replica.role, replica.leader_epoch
+
+    def role_before(self, hosted: Partition) -> Role:
+        """Return the role that a replica had before its present step."""
+        return self._roles.get(hosted, NOT_STEPPED)[0]
+
+    def _note_effects(self, broker: int, hosted: Partition, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if type(effect) is Truncate:
+                self.note(f"broker {broker} truncates {hosted.tp} to {effect.offset}")
+            elif type(effect) is LeaderLostRecords:
+                self.note(f"broker {broker} reports that the leader of {hosted.tp} lost records")
+
+    def _retired(
+        self, broker: int, hosted: Partition, partition: PartitionModel, event: LogStartMoved
+    ) -> None:
+        model, config = partition.replica(broker), self.configs.get(hosted.tp.topic, {})
+        if partition.checks_data and model.readable:
+            committed, now = model.high_watermark, self._wall_ms()
+            retention.taken(hosted, model, event.offset, config, committed=committed, wall_ms=now)
+
+    def _log_agrees(
+        self,
+        broker: int,
+        hosted: Partition,
+        partition: PartitionModel,
+        effects: Sequence[Effect],
+        disk: MemoryDisk,
+    ) -> None:
+        """Compare a replica with its log, and after a truncation the log with what is in it."""
+        log, replica, where = hosted.log, hosted.replica, f"{hosted.tp}, broker {broker}"
+        there = (log.log_start_offset, log.log_end_offset)
+        believed = (replica.log_start_offset, replica.log_end_offset)
+        if there != believed:
+            raise Violation("ViewIsLog", f"{where}: it believes in {believed}, the log is {there}")
+        if not there[0] <= replica.high_watermark <= there[1]:
+            what = f"{where}: the high watermark is {replica.high_watermark}, the log is {there}"
+            raise Violation("ValidHighWatermark", what)
+        if not partition.checks_data:
+            return
+        storage.epochs_agree(where, log, replica)
+        truncations = [each for each in effects if isinstance(each, Truncate | TruncateFully)]
+        if not truncations:
+            return
+        for each in truncations:
+            if isinstance(each, TruncateFully):
+                producers.check_begun_anew(where, log, each.offset)
+        read = read_log(log)
+        if read is not None:
+            producers.check(where, log, read)
+            producers.check_snapshots(where, log, disk, read)
+            storage.times_agree(where, log, read)
+
+    def _wall_ms(self) -> int:
+        return BEGINNING_WALL_MS + int(self._now() * 1000) + self.ahead_ms
+
+    def _commits_appended(self, number: int, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Append) and effect.leader_epoch is not None:
+                self.stored_commits[number].appended(effect, self._now())
+
+    def _observed(self, hosted: Partition) -> PartitionModel | None:
+        """Return the partition; None: it is of a former topic of that name, or is being deleted."""
+        topic = self.topics.get(hosted.tp.topic)
+        if topic is None or topic.is_doomed or topic.topic_id != hosted.log.metadata.topic_id:
+            return None
+        return topic.partitions.get(hosted.tp.partition)
+
+    # --- decisions and groups ---------------------------------------------------------------
+
+    def controller_stepped(
+        self, controller: Controller, effects: Sequence[ControllerEffect]
+    ) -> None:
+        """Judge a step of a controller; raises Violation."""
+        self._controllers.stepped(controller.context, effects)
+
+    def coordinator_stepped(self, coordinator: Coordinator, event: CoordinatorEvent) -> None:
+        """Judge a step of a broker without a controller; raises Violation.
+
+        **SuspicionStays**: a replica that its broker suspects, after it ended in disorder, stays
+        suspect until its leaving of the ISR is written.
+        """
+        before = self._suspects.get(coordinator, frozenset())
+        now = self._suspects[coordinator] = frozenset(coordinator.suspects)
+        trusted = sorted(before - now)
+        if isinstance(event, Written) and event.result is not Result.DONE and trusted:
+            what = f"{trusted[0]} is no longer suspect, and the outcome of the write is"
+            raise Violation("SuspicionStays", f"{what} {event.result.name}")
+
+    def groups_loaded(self, broker: int, shard: GroupShard, now: float) -> None:
+        """Judge what a coordinator of groups begins with; raises Violation."""
+        self._groups.loaded(broker, shard, now)
+
+    def groups_stepped(
+        self, shard: GroupShard, event: GroupEvent, effects: Sequence[GroupEffect]
+    ) -> None:
+        """Judge a step of a coordinator of groups; raises Violation."""
+        self.group_ends.update(deleted_groups(effects))
+        self._groups.stepped(shard, event, effects)
+
+
+def _min_isr(config: Mapping[str, str]) -> int:
+    return int(config.get("min.insync.replicas", 1))

@@ -1,0 +1,696 @@
+"""What must hold of one partition, whatever happened.
+
+The model hears of ZooKeeper's writes and of the steps of all replicas; it reads no log itself. The
+names are those of the TLA+ specification of Kafka's replication (Gustafson, *kafka-specification*)
+where it has one:
+
+* **LeaderInIsr**: ZooKeeper never names a leader outside the ISR.
+* **StrongIsr**: every member of the ISR in ZooKeeper has everything that any leader ever had below
+  its high watermark. **WeakIsr**: so has every member of the ISR that a leader believes in.
+* **ValidHighWatermark**: a high watermark lies between the log's start and end, and never above
+  what was committed.
+* **OneLeaderPerEpoch**, **EpochNeverBack**, **HighWatermarkNeverBack**.
+* **LogsAgree**: no two logs differ below the lower high watermark.
+* **AckedIsCommitted**: acks=all is answered only when the batch is committed. **CommittedIsAcked**:
+  and as soon as it is. **WaitingEnds**: and at the deadline at the latest.
+* **EnoughInSync**: acks=all is answered only while ``min.insync.replicas`` are in sync ("the
+  minimum number of replicas that must acknowledge a write", Kafka's documentation).
+* **LaggardsLeave**: a member of the ISR that has not caught up for ``replica.lag.time.max.ms`` is
+  dropped within half as much again; in 0.8 also one that is ``replica.lag.max.messages`` behind.
+* **WatermarkFollows**: what the ISR, and every replica that was level within
+  ``replica.lag.time.max.ms``, have is committed, at every tick.
+* **LogKept**: a killed broker has its log again; one that lost power has all that it had synced.
+  **WatermarkKept**: one that ended in order has its high watermark, too.
+* **DeletedStaysDeleted**: deleted records are not back after a start, unless the broker was killed
+  (``log.flush.start.offset.checkpoint.interval.ms``).
+* **DamagedLeavesIsr**: a replica that came back without committed records leaves the ISR, and does
+  not lead while another member is whole. One that stays counts as holding what it lacks.
+* **CleanElection**: no replica outside the ISR leads, unless the topic allows it.
+* **WaitsForIsr**: nor one that was away, before all of the ISR have come back.
+* **BeginsAlone**: such a leader is alone in the ISR: what the others lack is not known.
+* **PartitionsStay**: no partition of a topic disappears.
+* **MovedIsInSync**: a reassignment ends when the ISR has left every removed replica; every added
+  one has been in it (KIP-455).
+* **GoneEverywhere**: a topic is gone when all its replicas are deleted, also on brokers that were
+  down meanwhile (``TopicDeletionManager``).
+
+Guarantees end as ``docs/guarantees.md`` says. A broker that lost power or disk is *damaged* from
+the offset that it may have lost, until a leader has let it into the ISR again. When all members of
+the ISR are damaged, only what they all have is guaranteed; the rest of what was committed is
+forgotten here (:meth:`PartitionModel.unpromise`). What comes in later epochs is guaranteed again.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from ackproof.broker.controller.cluster import (
+    NEVER_READ,
+    PartitionState,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from ackproof.broker.replication.events import (
+    AdvanceLogStart,
+    Append,
+    Effect,
+    Event,
+    Fetched,
+    FollowerFetch,
+    LeaderAndIsr,
+    LogStartMoved,
+    Produce,
+    Respond,
+    Tick,
+    WriteIsr,
+)
+from ackproof.broker.replication.replica import Replica, Role
+from ackproof.broker.types import NO_LEADER, BrokerId, TopicPartition
+from simulation.model.log import Extent, ModelLog
+from simulation.model.replica import NODE_IS_FINE, Lag, ReplicaModel
+from simulation.violation import Violation
+
+NOT_ASKED: Final = (0, 0, 0)
+
+
+class PartitionModel:
+    """One partition; ``checks_data`` is off where the configuration guarantees nothing."""
+
+    def __init__(self, name: str, *, checks_data: bool, note: Callable[[str], None]) -> None:
+        self.name = name
+        self.checks_data = checks_data
+        self.state: PartitionState | None = None
+        self.replicas: dict[int, ReplicaModel] = {}
+        """Its replicas, by broker."""
+        self.lag_max = Lag()
+        self.min_isr = 0
+        """The smallest ``min.insync.replicas`` that it has had; 0: none is known. A leader hears of
+        a change late."""
+        self.been_in_sync: set[int] = set()
+        """The brokers that were in the ISR since the partition was assigned to them."""
+        self.committed: dict[int, Extent] = {}
+        """By base offset, what any leader had below its high watermark and is guaranteed."""
+        self.committed_end = 0
+        self.given_up = 0
+        """The offset below which retention or DeleteRecords may have deleted records."""
+        self.unpromised: list[tuple[float, int]] = []
+        """When a guarantee ended, and from which offset on."""
+        self.only_leader: dict[int, Extent] = {}
+        """What the present leader has acknowledged with acks=1."""
+        self.read_end = 0
+        """The end of what any consumer has read."""
+        self.acked_by_deposed: set[int] = set()
+        """CRCs of what a leader acknowledged before it had heard of an unclean election."""
+        self._note = note
+        self._leaders: dict[int, int] = {}
+        self._appenders: dict[int, int] = {}
+        self._in_sync: defaultdict[int, set[int]] = defaultdict(set)
+        """The brokers that were in ZooKeeper's ISR at any time of a leader epoch."""
+        self._disturbed = -1
+        """What replicas say of this leader epoch and earlier ones does not count."""
+
+    def require(self, condition: bool, invariant: str, what: str) -> None:
+        """Raise Violation unless the condition holds."""
+        if not condition:
+            raise Violation(invariant, f"{self.name}: {what}")
+
+    def replica(self, broker: int) -> ReplicaModel:
+        """Return the model of a broker's replica, a new one if there is none."""
+        return self.replicas.setdefault(
+            broker, ReplicaModel(ModelLog(), trusted=self._disturbed < 0)
+        )
+
+    @property
+    def isr(self) -> Iterable[int]:
+        """Return the ISR in ZooKeeper."""
+        return self.state.isr if self.state else ()
+
+    # --- ZooKeeper --------------------------------------------------------------------------
+
+    def configured(self, min_isr: int) -> None:
+        """Note a value of ``min.insync.replicas`` in ZooKeeper."""
+        self.min_isr = min(self.min_isr or min_isr, min_isr)
+
+    def added(self, brokers: Iterable[int]) -> None:
+        """Note that the partition is assigned to these brokers as well."""
+        self.been_in_sync.difference_update(set(brokers) - set(self.isr))
+
+    def registered(self, broker: int, zxid: int) -> None:
+        """Note that transaction ``zxid`` registered ``broker`` anew."""
+        self.replica(broker).registered = zxid
+
+    def state_written(self, state: PartitionState, *, unclean: bool, now: float) -> None:
+        """Judge a new state znode; ``unclean``: the topic allows elections outside the ISR."""
+        before, self.state = self.state, state
+        self._in_sync[state.leader_epoch].update(state.isr)
+        self.been_in_sync.update(state.isr)
+        leader, isr = state.leader, state.isr
+        self.require(leader == NO_LEADER or leader in isr, "LeaderInIsr", f"{leader} not in {isr}")
+        self.require(bool(isr), "LeaderInIsr", "the ISR is empty")
+        if leader != NO_LEADER:
+            self._leads(state.leader_epoch, leader)
+        if before is not None:
+            self._elected(before, state, unclean=unclean, now=now)
+
+    def _elected(
+        self, before: PartitionState, state: PartitionState, *, unclean: bool, now: float
+    ) -> None:
+        leader, isr = state.leader, state.isr
+        self.require(
+            state.leader_epoch >= before.leader_epoch,
+            "EpochNeverBack",
+            f"leader epoch {before.leader_epoch} became {state.leader_epoch} in ZooKeeper",
+        )
+        if leader != before.leader:
+            self.only_leader.clear()
+        if leader not in (NO_LEADER, *before.isr):
+            self.require(unclean, "CleanElection", f"{leader} leads, the ISR was {before.isr}")
+            self.unpromise(0, epoch=before.leader_epoch, now=now)
+        registered = {broker: replica.registered for broker, replica in self.replicas.items()}
+        anew = _begins_anew(before, state, registered)
+        away = _awaited(before, registered) if anew and not unclean else ()
+        self.require(not away, "WaitsForIsr", f"{leader} leads, and {away} may have what it lost")
+        others = sorted(set(isr) - {leader}) if anew else ()
+        self.require(not others, "BeginsAlone", f"{leader} leads anew, in the ISR are {others}")
+        self._weigh_damage(now)
+        if anew and not self.replica(leader).is_whole:
+            self._all_have_bounced(now)
+        if leader not in (NO_LEADER, before.leader):
+            self._no_better_member(leader, isr)
+        self._check_members(isr, "StrongIsr")
+
+    def _all_have_bounced(self, now: float) -> None:
+        """End guarantees after the whole ISR came back from a kill or a power failure.
+
+        A controller cannot tell the two apart. Any member may lead, and with a damaged leader what
+        only the others have is lost: a known limit that KIP-966 removes. So it is with the members
+        of the ISR that an unclean election waited for.
+        """
+        assert self.state is not None
+        self._note(f"{self.name}: all of the ISR had bounced, and one that is damaged was elected")
+        members = [self.replica(broker) for broker in self.isr]
+        self.unpromise(
+            int(min(replica.kept_from_damage for replica in members)),
+            epoch=self.state.leader_epoch - 1,
+            now=now,
+        )
+        for replica in members:
+            replica.kept_from_damage = NODE_IS_FINE
+
+    def _no_better_member(self, leader: int, isr: Iterable[int]) -> None:
+        replica = self.replica(leader)
+        fine = [b for b in isr if self.replica(b).is_whole]
+        self.require(
+            not replica.known or replica.log.end >= self.committed_end or not fine,
+            "DamagedLeavesIsr",
+            f"{self.committed_end} are committed, broker {leader} has {replica.log} and is elected "
+            f"instead of one of {fine}",
+        )
+
+    def _leads(self, epoch: int, broker: int) -> None:
+        first = self._leaders.setdefault(epoch, broker)
+        self.require(
+            first == broker,
+            "OneLeaderPerEpoch",
+            f"brokers {first} and {broker} both lead in epoch {epoch}",
+        )
+
+    # --- what is committed ------------------------------------------------------------------
+
+    def holds(self, base: int, crc: int) -> bool:
+        """Return whether this batch is committed and guaranteed."""
+        extent = self.committed.get(base)
+        return base >= self.given_up and extent is not None and extent.crc == crc
+
+    def is_promised(self, offset: int, sent_at: float) -> bool:
+        """Return whether a record sent at that time and acknowledged at ``offset`` must be kept."""
+        return offset >= self.given_up and not any(
+            when >= sent_at and start <= offset for when, start in self.unpromised
+        )
+
+    def _check_members(self, members: Iterable[int], invariant: str) -> None:
+        if not self.checks_data:
+            return
+        for broker in members:
+            replica = self.replica(broker)
+            if replica.trusted and replica.known and replica.is_whole:
+                self.require(
+                    replica.log.end >= self.committed_end,
+                    invariant,
+                    f"{self.committed_end} are committed, and the log of broker {broker}, which "
+                    f"is in the ISR, is {replica.log}",
+                )
+                self._verify(broker, replica, self.committed_end, invariant)
+
+    def _verify(
+        self, broker: int, replica: ReplicaModel, end: int, invariant: str = "LogsAgree"
+    ) -> None:
+        """Compare a log with what is committed, where that was not done yet, below ``end``."""
+        if end <= replica.verified:
+            return
+        for extent in replica.log.between(replica.verified, end):
+            if extent.base >= self.given_up:
+                right = self.committed.get(extent.base)
+                self.require(
+                    right == extent,
+                    invariant,
+                    f"broker {broker} holds {extent}, committed is {right}",
+                )
+        replica.verified = end
+
+    # --- damage -----------------------------------------------------------------------------
+
+    def damaged(self, broker: int, kept: int, *, now: float) -> None:
+        """Note that ``broker`` may have lost its records at offset ``kept`` and above."""
+        replica = self.replicas.get(broker)
+        if replica is None:
+            return
+        replica.unsure_from(kept)
+        replica.closed = False
+        if kept >= replica.log.end:
+            return
+        replica.had = replica.log.end if replica.is_whole else max(replica.had, replica.log.end)
+        replica.kept_from_damage = min(replica.kept_from_damage, kept)
+        replica.lost_committed = None
+        if self.state is not None and self.state.leader == broker:
+            self.only_leader = {o: e for o, e in self.only_leader.items() if e.next <= kept}
+        self._weigh_damage(now)
+
+    def _weigh_damage(self, now: float) -> None:
+        """End guarantees when no member of the ISR is undamaged.
+
+        What comes later is guaranteed again, so the members count as whole from here on.
+        """
+        members = [self.replica(broker) for broker in self.isr]
+        kept = [member.kept_from_damage for member in members]
+        if not kept or NODE_IS_FINE in kept:
+            return
+        assert self.state is not None
+        self.unpromise(int(min(kept)), epoch=self.state.leader_epoch, now=now)
+        for member in members:
+            member.kept_from_damage = NODE_IS_FINE
+
+    def unpromise(self, offset: int, *, epoch: int, now: float) -> None:
+        """End the guarantee of what was committed at ``offset`` and above in ``epoch`` or before.
+
+        Replicas may still hold it, with a high watermark above it, until they have followed or led
+        in a later epoch. Until then, what they hold or lack does not count.
+        """
+        self.unpromised.append((now, offset))
+        self.only_leader.clear()
+        self.committed = {o: e for o, e in self.committed.items() if e.next <= offset}
+        self.committed_end = min(self.committed_end, offset)
+        self._disturbed = max(self._disturbed, epoch)
+        for replica in self.replicas.values():
+            replica.trusted, replica.lost_committed = False, None
+            replica.verified = min(replica.verified, offset)
+        self._note(f"nothing of {self.name} from offset {offset} on is guaranteed any more")
+
+    def damaged_left_isr(self) -> None:
+        """Judge at the end: a replica that lacked committed records has left the ISR since."""
+        for broker in self.isr:
+            replica = self.replica(broker)
+            self.require(
+                not replica.lost_committed or replica.is_whole,
+                "DamagedLeavesIsr",
+                f"broker {broker} came back with nothing above {replica.kept_from_damage:.0f}, and "
+                "was never taken out of the ISR",
+            )
+
+    # --- lives of brokers -------------------------------------------------------------------
+
+    def hosted(self, broker: int, log: ModelLog | None, high_watermark: int) -> None:
+        """Judge the log that a new process of ``broker`` has opened; None: it cannot be read."""
+        replica = self.replica(broker)
+        was_closed = replica.closed
+        replica.begins_anew(readable=log is not None)
+        if log is None:
+            return
+        self.require(
+            not was_closed or log.start >= replica.log.start,
+            "DeletedStaysDeleted",
+            f"broker {broker} had {replica.log} when it ended in order, and has {log}",
+        )
+        self.require(
+            not was_closed or high_watermark >= min(replica.high_watermark, log.end),
+            "WatermarkKept",
+            f"the high watermark of broker {broker} was {replica.high_watermark} when it ended in "
+            f"order, and is {high_watermark}",
+        )
+        kept, as_it_was = log.agrees_up_to(replica.log), replica.known and self.checks_data
+        certain = replica.log.end if as_it_was else min(replica.certain, replica.log.end)
+        self.require(
+            kept >= certain and (not as_it_was or log.end == replica.log.end),
+            "LogKept",
+            f"broker {broker} had {replica.log}, certainly up to {certain}, and has {log}, which "
+            f"is the same up to {kept}",
+        )
+        if not as_it_was:
+            replica.keeps(log, kept)
+        replica.has_again(log, high_watermark)
+
+    def closed(self, broker: int) -> None:
+        """Note that ``broker`` has ended in order.
+
+        One that lost power, and was asked to stop before it had looked at its log again, has not
+        closed what it had before.
+        """
+        if broker in self.replicas:
+            self.replicas[broker].closed = self.replicas[broker].known
+
+    def cut_short(self, broker: int) -> None:
+        """Note that ``broker`` has not ended in order: the high watermark that it has written is
+        older. It may be asked to stop in its next life before it has opened this log again."""
+        if broker in self.replicas:
+            self.replicas[broker].high_watermark = 0
+
+    def removed(self, broker: int) -> None:
+        """Judge the deletion of a replica whose topic stays."""
+        self.replicas.pop(broker, None)
+        self._check_members({broker}.intersection(self.isr), "StrongIsr")
+
+    def failed(self, broker: int) -> None:
+        """Note that ``broker`` could not carry out its replica's decision, and halts."""
+        self.replica(broker).unsure_from(0)
+
+    # --- steps ------------------------------------------------------------------------------
+
+    def stepped(
+        self, broker: int, replica: Replica, event: Event, effects: tuple[Effect, ...]
+    ) -> None:
+        """Judge a step of a replica whose effects were carried out."""
+        model = self.replica(broker)
+        if not model.readable:
+            return
+        self._heard(broker, model, replica, event)
+        for effect in effects:
+            self._follow(broker, model, effect, replica.isr)
+        self._lagging_are_dropped(broker, model, replica, event)
+        if self.checks_data:
+            model.verified = min(model.verified, model.log.end)
+            self._look(broker, model, replica, event)
+            for answer in (effect for effect in effects if type(effect) is Respond):
+                self._answered(broker, model, replica, answer)
+            self._waiting_producers(broker, model, replica, event)
+
+    def _heard(self, broker: int, model: ReplicaModel, replica: Replica, event: Event) -> None:
+        match event:
+            case Produce():
+                model.asked(event)
+            case LeaderAndIsr() if replica.role is Role.LEADER:
+                self._leads(replica.leader_epoch, broker)
+                model.trusted = model.trusted or replica.leader_epoch > self._disturbed
+            case FollowerFetch():
+                self._leader_knows_what_is_left(event.replica)
+            case LogStartMoved():
+                model.log.start_at(event.offset)
+                self.given_up = max(self.given_up, event.offset)
+
+    def _leader_knows_what_is_left(self, follower: int) -> None:
+        """A damaged follower that lost nothing committed is whole once its leader knows its end."""
+        model = self.replicas.get(follower)
+        if model is not None and not model.is_whole and model.known:
+            if model.lost_committed is None:
+                model.lost_committed = model.log.end < self.committed_end
+            if not model.lost_committed:
+                model.kept_from_damage = NODE_IS_FINE
+
+    def _follow(self, broker: int, model: ReplicaModel, effect: Effect, isr: Iterable[int]) -> None:
+        model.log.follow(effect)
+        match effect:
+            case Append() if effect.leader_epoch is not None:
+                first = self._appenders.setdefault(effect.leader_epoch, broker)
+                self.require(
+                    first == broker,
+                    "OneLeaderPerEpoch",
+                    f"{first} and {broker} both append in epoch {effect.leader_epoch}",
+                )
+            case AdvanceLogStart():
+                self.given_up = max(self.given_up, effect.offset)
+            case WriteIsr():
+                model.proposal = effect
+                self._proposed(effect, isr)
+
+    def _proposed(self, effect: WriteIsr, isr: Iterable[int]) -> None:
+        """A leader lets in only followers that have everything: they are whole again.
+
+        A member of the ISR that the leader believes in (``isr``) it may not have seen since that
+        one left.
+        """
+        for broker in effect.isr:
+            if broker not in self.isr and broker not in isr:
+                self.replica(broker).kept_from_damage = NODE_IS_FINE
+
+    def _look(self, broker: int, model: ReplicaModel, replica: Replica, event: Event) -> None:
+        watermark = model.high_watermark = replica.high_watermark
+        view = (replica.log_start_offset, replica.log_end_offset)
+        self.require(
+            view == (model.log.start, model.log.end),
+            "ViewIsLog",
+            f"broker {broker} believes its log to be {view}, and it is {model.log}",
+        )
+        self.require(
+            view[0] <= watermark <= view[1],
+            "ValidHighWatermark",
+            f"{watermark} on broker {broker}, whose log is {view}",
+        )
+        epoch = replica.leader_epoch
+        model.trusted = model.trusted or (type(event) is Fetched and epoch > self._disturbed)
+        if not model.is_whole or not model.trusted:
+            return
+        if replica.role is Role.LEADER and epoch > self._disturbed:
+            self._leader_has(broker, model, replica, watermark)
+        elif self._is_looked_at(replica) and watermark > self.committed_end >= self.given_up:
+            self.require(
+                watermark <= max(self.committed_end, model.log.start),
+                "ValidHighWatermark",
+                f"{watermark} on broker {broker}, but only {self.committed_end} are committed",
+            )
+        self._verify(broker, model, min(watermark, self.committed_end))
+        if broker in self.isr:
+            self._check_members((broker,), "StrongIsr")
+
+    def _is_looked_at(self, replica: Replica) -> bool:
+        """Return whether the model follows what the replica's leader commits. A leader whose disk
+        refused a sync is damaged, and may lead on since it sees what it wrote."""
+        leader = self.replicas.get(replica.leader)
+        return leader is None or leader.is_whole
+
+    def _leader_has(
+        self, broker: int, model: ReplicaModel, replica: Replica, watermark: int
+    ) -> None:
+        before = model.leads_from.get(replica.leader_epoch, 0)
+        self.require(
+            watermark >= before,
+            "HighWatermarkNeverBack",
+            f"leader {broker}, epoch {replica.leader_epoch}: from {before} to {watermark}",
+        )
+        model.leads_from[replica.leader_epoch] = watermark
+        if watermark <= self.committed_end:
+            return
+        self._verify(broker, model, self.committed_end)
+        for extent in model.log.between(self.committed_end, watermark):
+            self.committed[extent.base] = extent
+        self.committed_end = watermark
+        self._note(f"{self.name} is committed up to {watermark}")
+        # A broker whose replica was deleted was out of the ISR by then (``removed``). A completed
+        # move deletes it; the leader that wrote the move hears of it a moment later.
+        there = [member for member in replica.isr if member in self.replicas or member in self.isr]
+        self._check_members(there, "WeakIsr")
+        self._check_members(self.isr, "StrongIsr")
+
+    # --- answers to producers ---------------------------------------------------------------
+
+    def _lagging_are_dropped(
+        self, broker: int, model: ReplicaModel, replica: Replica, event: Event
+    ) -> None:
+        """Judge the ISR every half ``replica.lag.time.max.ms``, as a leader does
+        (``isr-expiration``)."""
+        if replica.role is not Role.LEADER:
+            return
+        model.lags.messages_max = self.lag_max.messages
+        model.lags.stepped(replica, event)
+        if type(event) is not Tick:
+            return
+        self._watermark_follows(broker, model, replica, event.now)
+        if _proposed(model.proposal, replica):
+            return
+        follower, lag_ms = model.lags.longest(event.now)
+        self.require(
+            lag_ms <= 1.5 * self.lag_max.ms,
+            "LaggardsLeave",
+            f"broker {follower} lags {lag_ms} ms behind leader {broker}, and is in the ISR",
+        )
+        follower, lag_ms = model.lags.farthest(event.now)
+        self.require(
+            lag_ms <= 0.75 * self.lag_max.ms,
+            "LaggardsLeave",
+            f"broker {follower} is more than {self.lag_max.messages:g} messages behind leader "
+            f"{broker} for {lag_ms} ms, and in the ISR",
+        )
+
+    def _watermark_follows(
+        self, broker: int, model: ReplicaModel, replica: Replica, now: int
+    ) -> None:
+        """Judge the high watermark at a tick: also when a replica ceases to count by the passing of
+        time alone.
+
+        Broker 3 is outside the ISR, was level with the leader once, and is silent. When that is
+        longer ago than ``replica.lag.time.max.ms``, no append or fetch moves the watermark: a
+        producer with acks=all would wait until its deadline.
+        """
+        counted = model.lags.hold_back(now, self.lag_max.ms)
+        counted.update(_proposed(model.proposal, replica))
+        ends = [end for b, end in replica.follower_ends.items() if b in counted]
+        had = min([replica.log_end_offset, *ends])
+        self.require(
+            replica.high_watermark >= had,
+            "WatermarkFollows",
+            f"leader {broker} and {sorted(counted)}, which count, have everything below {had}, and "
+            f"the high watermark is {replica.high_watermark}",
+        )
+
+    def _waiting_producers(
+        self, broker: int, model: ReplicaModel, replica: Replica, event: Event
+    ) -> None:
+        """Judge which producers still wait (``request.timeout.ms``, ``DelayedProduce``)."""
+        if replica.role is not Role.LEADER:
+            return
+        now = event.now if type(event) is Tick else None
+        for acks, end, deadline in model.waiting.values():
+            self.require(
+                acks != -1 or end > replica.high_watermark,
+                "CommittedIsAcked",
+                f"the high watermark of leader {broker} is {replica.high_watermark}, and a "
+                f"producer whose batch ends at {end} waits",
+            )
+            self.require(
+                now is None or deadline > now,
+                "WaitingEnds",
+                f"a producer waits at leader {broker} until {deadline} ms, and it is {now} ms",
+            )
+
+    def _answered(
+        self, broker: int, model: ReplicaModel, replica: Replica, answer: Respond
+    ) -> None:
+        acks, end, _ = model.waiting.pop(answer.request, NOT_ASKED)
+        if answer.error is not ErrorCode.none:
+            return
+        if acks == -1:
+            self._enough_in_sync(broker, model, replica)
+        if replica.leader_epoch <= self._disturbed:
+            if not self._leads_now(broker, replica):
+                acked = model.log.between(answer.base_offset, end)
+                self.acked_by_deposed.update(extent.crc for extent in acked)
+            return
+        if acks == -1 and model.trusted and model.is_whole:
+            self.require(
+                end <= self.committed_end,
+                "AckedIsCommitted",
+                f"leader {broker} acknowledges up to {end}, committed is up to "
+                f"{self.committed_end}",
+            )
+        elif acks == 1 and self._leads_now(broker, replica):
+            for extent in model.log.between(answer.base_offset, end):
+                self.only_leader[extent.base] = extent
+
+    def _enough_in_sync(self, broker: int, model: ReplicaModel, replica: Replica) -> None:
+        """Judge an answer to acks=all (``Partition.checkEnoughReplicasReachOffset``).
+
+        ZooKeeper's ISR of this moment does not decide. Suppose 1 and 2 hold the record, 2 is being
+        dropped, and ZooKeeper has {1} already. What the leader has heard of counts, if ZooKeeper
+        had it in this epoch, and so do the replicas that it is about to let in (KIP-497).
+        """
+        heard = self._in_sync[replica.leader_epoch].intersection(replica.isr)
+        counted = heard.union(_proposed(model.proposal, replica))
+        self.require(
+            len(counted) >= self.min_isr,
+            "EnoughInSync",
+            f"leader {broker} answers acks=all while {sorted(counted)} are in sync, "
+            f"min.insync.replicas is {self.min_isr}",
+        )
+
+    def _leads_now(self, broker: int, replica: Replica) -> bool:
+        """Return whether the replica leads by ZooKeeper, and not just by what it has heard."""
+        state = self.state
+        now = (state.leader, state.leader_epoch) if state is not None else None
+        return now == (broker, replica.leader_epoch)
+
+
+def _proposed(proposal: WriteIsr | None, replica: Replica) -> tuple[int, ...]:
+    """Return the ISR that is neither written nor refused, as far as the leader knows."""
+    if proposal is None:
+        return ()
+    basis = (proposal.leader_epoch, proposal.zk_version)
+    return proposal.isr if basis == (replica.leader_epoch, replica.zk_version) else ()
+
+
+def _begins_anew(
+    before: PartitionState, state: PartitionState, registered: Mapping[int, int]
+) -> bool:
+    """Return whether a controller elects a member of the ISR of which it knows that it was away.
+
+    ``registered``: the transaction of each broker's last registration.
+    """
+    leader = state.leader
+    if leader == NO_LEADER or leader not in before.isr:
+        return False
+    epoch = registered.get(leader, NEVER_READ)
+    return before.trusted_up_to(leader) < epoch == state.trusted_up_to(leader)
+
+
+def _awaited(before: PartitionState, registered: Mapping[int, int]) -> list[BrokerId]:
+    """Return the members of the ISR that have not come back, or never were away."""
+    return [b for b in before.isr if registered.get(b, NEVER_READ) <= before.trusted_up_to(b)]
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic and its partitions, as ZooKeeper has them."""
+
+    topic_id: object
+    assignment: TopicAssignment
+    partitions: dict[int, PartitionModel] = field(default_factory=dict)
+    is_doomed: bool = False
+    """Whether it is being deleted: nothing is guaranteed any more."""
+
+    def replicas(self, number: int) -> tuple[int, ...] | None:
+        """Return the replicas of a partition; None while they are being moved."""
+        assignment = self.assignment.partitions[number]
+        return None if assignment.adding or assignment.removing else assignment.replicas
+
+    def assigned(self, name: str, written: TopicAssignment) -> None:
+        """Judge a new assignment of its partitions; raises Violation."""
+        lost = sorted(self.partitions.keys() - written.partitions.keys())
+        if lost:
+            raise Violation("PartitionsStay", f"{name} has lost its partitions {lost}")
+        for number, partition in self.partitions.items() if not self.is_doomed else ():
+            was, now = self.assignment.partitions[number], written.partitions[number]
+            if (was.adding or was.removing) and not (now.adding or now.removing):
+                _move_ends(partition, was, now)
+            partition.added(set(now.adding) - set(was.adding))
+        self.assignment = written
+
+    def gone(self, name: str, hosts: Iterable[tuple[int, TopicPartition]]) -> None:
+        """Judge the end of the topic, whose replicas are at ``hosts``; raises Violation."""
+        for broker, tp in hosts:
+            placed = self.assignment.partitions.get(tp.partition)
+            if placed is not None and broker in placed.replicas:
+                what = f"{name} counts as deleted, and broker {broker} still has {tp}"
+                raise Violation("GoneEverywhere", what)
+
+
+def _move_ends(partition: PartitionModel, was: ReplicaAssignment, now: ReplicaAssignment) -> None:
+    if partition.state is None:
+        return
+    over = f"it counts as moved to {list(now.replicas)}, and"
+    isr = partition.state.isr
+    partition.require(
+        set(isr) <= set(now.replicas), "MovedIsInSync", f"{over} the ISR is {list(isr)}"
+    )
+    been = partition.been_in_sync
+    never = [b for b in was.adding if b in now.replicas and b not in been]
+    partition.require(not never, "MovedIsInSync", f"{over} {never} were never in the ISR")

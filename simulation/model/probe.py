@@ -1,0 +1,199 @@
+"""The probe of one life of a broker: its reports go to the model, unless it is dead."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ackproof.broker.controller.controller import Controller
+from ackproof.broker.controller.events import Effect as ControllerEffect
+from ackproof.broker.controller.events import Event as ControllerEvent
+from ackproof.broker.coordination.coordinator import Coordinator
+from ackproof.broker.coordination.events import Effect as CoordinatorEffect
+from ackproof.broker.coordination.events import Event as CoordinatorEvent
+from ackproof.broker.groups.events import Effect as GroupEffect
+from ackproof.broker.groups.events import Event as GroupEvent
+from ackproof.broker.log.disk.checkpoints import RECOVERY_POINTS
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.probe import Probe
+from ackproof.broker.replication.events import Effect, Event
+from ackproof.broker.server.groups.shard import GroupShard
+from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import RecordBatch
+from ackproof.broker.wire.message import Request, Response
+from simulation.loop.ownership import Process
+from simulation.machines.disk import MemoryDisk
+from simulation.machines.node import Node
+from simulation.model import producers, storage
+from simulation.model.coverage import (
+    CONTROLLER_EFFECT,
+    CONTROLLER_EVENT,
+    COORDINATION_EFFECT,
+    COORDINATION_EVENT,
+    GROUP_EFFECT,
+    GROUP_EVENT,
+    REPLICA_EFFECT,
+    REPLICA_EVENT,
+)
+from simulation.model.observer import Observer
+from simulation.model.storage import CleanEnds
+from simulation.violation import Violation
+
+
+class Probes:
+    """Makes the probe of each life of each broker."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._ends: dict[int, CleanEnds] = {}
+
+    def __call__(self, node: Node, process: Process) -> Probe:
+        """Return the probe of a new life."""
+        disk = node.disk
+        assert isinstance(disk, MemoryDisk), "the model looks at what a power failure would leave"
+        ends = self._ends.setdefault(node.id, CleanEnds(node, disk))
+        self._observer.settings.properties[node.id] = node.config
+        self._observer.cluster.begun(node.id, node.config)
+        return BrokerProbe(self._observer, node, process, disk, ends)
+
+
+class BrokerProbe(Probe):
+    """The probe of one life."""
+
+    def __init__(
+        self, observer: Observer, node: Node, process: Process, disk: MemoryDisk, ends: CleanEnds
+    ) -> None:
+        self._observer = observer
+        self._node = node
+        self._process = process
+        self._disk = disk
+        self._ends = ends
+
+    def _judge(self, check: Callable[..., None], *reported: Any) -> None:
+        if self._process.is_dead:
+            return  # what is left of its coroutines is being tidied up
+        try:
+            check(*reported)
+        except Violation as violation:
+            self._observer.fail(violation)
+
+    def _count(self, rooms: tuple[str, str], event: object, effects: Sequence[object]) -> None:
+        coverage = self._observer.coverage
+        coverage[rooms[0], type(event).__name__] += 1
+        for effect in effects:
+            coverage[rooms[1], type(effect).__name__] += 1
+
+    # --- logs -------------------------------------------------------------------------------
+
+    def logs_opened(self, logs: LogManager) -> None:
+        """Judge how the life before ended, and what a power failure may bring back of it."""
+
+        def check() -> None:
+            self._ends.opened(self._process.incarnation, logs)
+            for log in logs.logs.values():
+                producers.check_removed(log.directory, self._disk)
+
+        self._judge(check)
+
+    def log_created(self, logs: LogManager, tp: TopicPartition, log: PartitionLog) -> None:
+        """Judge a new log."""
+        self._judge(storage.made_of_nothing, self._disk, logs, tp, log)
+
+    def log_appended(
+        self, log: PartitionLog, begin: int, batches: Sequence[RecordBatch], now_ms: int
+    ) -> None:
+        """Judge an append."""
+        self._judge(storage.taken_is_whole, log, batches)
+        self._judge(self._observer.flushes.appended, log, begin, now_ms)
+
+    def log_truncated(self, log: PartitionLog) -> None:
+        """Judge a truncation."""
+        self._judge(storage.begun_anew_stays, self._disk, log)
+
+    def flushes_started(self, logs: LogManager, now_ms: int) -> None:
+        """Judge what still waits for the disk."""
+        for log in logs.logs.values():
+            self._judge(self._observer.flushes.started, log, now_ms)
+
+    def checkpoint_started(
+        self, logs: LogManager, path: Path, offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        """Judge recovery points that are about to be noted."""
+        for tp, offset in offsets.items() if path.name == RECOVERY_POINTS else ():
+            log = logs.get(tp)
+            if log is not None:
+                self._judge(storage.recovery_point_noted, self._disk, log, offset)
+
+    def shutdown_marked(self, logs: LogManager, directory: Path) -> None:
+        """Judge the checkpoints of an orderly end."""
+
+        def watermark_of(tp: TopicPartition, log: PartitionLog) -> int:
+            known = self._observer.hosted(self._node.id, tp)
+            if known is not None and known.log is log:
+                return known.replica.high_watermark
+            return logs.high_watermark(tp)
+
+        incarnation = self._process.incarnation
+        self._judge(self._ends.marked, incarnation, logs, directory, watermark_of)
+
+    # --- replicas ---------------------------------------------------------------------------
+
+    def replica_hosted(self, partition: Partition) -> None:
+        """Judge what a new replica has found."""
+        self._judge(self._observer.replica_hosted, self._node.id, partition, self._disk)
+
+    def replica_stepped(
+        self, partition: Partition, event: Event, effects: Sequence[Effect]
+    ) -> None:
+        """Judge a step."""
+        role = self._observer.role_before(partition).value
+        coverage = self._observer.coverage
+        coverage[REPLICA_EVENT, f"{role}: {type(event).__name__}"] += 1
+        for effect in effects:
+            coverage[REPLICA_EFFECT, type(effect).__name__] += 1
+        stepped = self._observer.replica_stepped
+        self._judge(stepped, self._node.id, partition, event, effects, self._disk)
+
+    def replica_failed(self, partition: Partition) -> None:
+        """Note a step that could not be carried out."""
+        self._judge(self._observer.replica_failed, self._node.id, partition)
+
+    def replica_deleted(self, tp: TopicPartition) -> None:
+        """Judge a deletion."""
+        self._judge(self._observer.replica_deleted, self._node.id, tp)
+
+    # --- decisions, groups, requests ----------------------------------------------------------
+
+    def controller_stepped(
+        self, controller: Controller, event: ControllerEvent, effects: Sequence[ControllerEffect]
+    ) -> None:
+        """Judge a step of the controller."""
+        self._count((CONTROLLER_EVENT, CONTROLLER_EFFECT), event, effects)
+        self._judge(self._observer.controller_stepped, controller, effects)
+
+    def coordinator_stepped(
+        self,
+        coordinator: Coordinator,
+        event: CoordinatorEvent,
+        effects: Sequence[CoordinatorEffect],
+    ) -> None:
+        """Judge a step without a controller."""
+        self._count((COORDINATION_EVENT, COORDINATION_EFFECT), event, effects)
+        self._judge(self._observer.coordinator_stepped, coordinator, event)
+
+    def groups_loaded(self, shard: GroupShard) -> None:
+        """Judge what a coordinator of groups begins with."""
+        now = self._node.clock.now()
+        self._judge(self._observer.groups_loaded, self._node.id, shard, now)
+
+    def groups_stepped(
+        self, shard: GroupShard, event: GroupEvent, effects: Sequence[GroupEffect]
+    ) -> None:
+        """Judge a step of a coordinator of groups."""
+        self._count((GROUP_EVENT, GROUP_EFFECT), event, effects)
+        self._judge(self._observer.groups_stepped, shard, event, effects)
+
+    def request_answered(self, request: Request[Any], response: Response | None) -> None:
+        """Judge what a client is told of the cluster."""
+        self._judge(self._observer.cluster.answered, request, response)

@@ -1,0 +1,145 @@
+"""Idempotent producers: what logs remember of them, and the ids that they get.
+
+**ProducersAreLog**: a log remembers, in memory and in snapshots, what its batches say: the last
+five of each producer, with sequence numbers, offsets and times (KIP-98). A truncated batch that is
+still remembered would be acknowledged when it is sent again; one that is not remembered would be
+appended twice.
+
+**IdsAreNew**: every block of producer ids begins where the last one ended.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from ackproof.broker.log.idempotence.producer_snapshots import (
+    SNAPSHOT_SUFFIX,
+    CorruptSnapshot,
+    decode,
+)
+from ackproof.broker.log.idempotence.producer_state import Appended, Producer, ProducerState
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.types import Offset, ProducerId
+from simulation.machines.disk import MemoryDisk
+from simulation.model.log import Extent, ModelLog
+from simulation.violation import Violation
+
+LOGS: Final = "ProducersAreLog"
+NO_PRODUCER: Final = -1
+REMEMBERED: Final = 5
+BLOCKS: Final = "/latest_producer_id_block"
+
+
+def check(where: str, log: PartitionLog, read: ModelLog) -> None:
+    """Judge what a log remembers by what was ``read`` in it; raises Violation.
+
+    Producers outlive batches that were deleted from the log's start.
+    """
+    _agree(where, log.producers.state, read, log.log_start_offset, log.log_end_offset)
+
+
+def check_snapshots(where: str, log: PartitionLog, disk: MemoryDisk, read: ModelLog) -> None:
+    """Judge the snapshots on the disk, and those that a power failure may bring back.
+
+    Suppose a truncation to 10 removed the snapshot of offset 20, and a power failure brings it
+    back. Once the log has grown beyond 20, it would be believed. Raises Violation.
+    """
+    names = disk.names(log.directory) if disk.is_directory(log.directory) else ()
+    for name in sorted(name for name in names if name.endswith(SNAPSHOT_SUFFIX)):
+        offset = int(name.removesuffix(SNAPSHOT_SUFFIX))
+        if offset > log.log_end_offset:
+            raise Violation(LOGS, f"{where}: {name}, and the log ends at {log.log_end_offset}")
+        with contextlib.suppress(CorruptSnapshot):
+            state = decode(disk.certain(log.directory / name))
+            _agree(f"{where}, {name}", state, read, log.log_start_offset, offset)
+    check_removed(log.directory, disk)
+
+
+def check_removed(log: Path, disk: MemoryDisk) -> None:
+    """Judge that no removed snapshot can come back; raises Violation. A process that removed one
+    may have died before it synced the directory, and its successor sees nothing to remove."""
+    for name in sorted(disk.may_come_back(log)) if disk.is_directory(log) else ():
+        if name.endswith(SNAPSHOT_SUFFIX):
+            what = f"{log.name}: {name} was removed, and a power failure may bring it back"
+            raise Violation(LOGS, what)
+
+
+def check_begun_anew(where: str, log: PartitionLog, begins: int) -> None:
+    """Judge that a log which was thrown away remembers nothing below its new begin.
+
+    That may never have been committed: as leader this replica would acknowledge a repetition of
+    it. Raises Violation.
+    """
+    for producer, known in log.producers.state.producers.items():
+        for batch in known.batches:
+            if batch.base_offset < begins:
+                what = f"{where}: the log was thrown away up to {begins}, and of producer"
+                what = f"{what} {producer} offsets {batch.base_offset} to {batch.last_offset} are"
+                raise Violation(LOGS, f"{what} remembered")
+
+
+def _agree(where: str, state: ProducerState, read: ModelLog, start: int, end: int) -> None:
+    written = _written(read.between(start, end), start)
+    remembered = {
+        producer: Producer(known.epoch, kept)
+        for producer, known in state.producers.items()
+        if (kept := tuple(sent for sent in known.batches if sent.base_offset >= start))
+    }
+    for producer in sorted(written.keys() | remembered.keys()):
+        known, in_log = remembered.get(producer), written.get(producer)
+        if known != in_log:
+            what = f"of producer {producer}, {_named(known)} is remembered, in the log is"
+            raise Violation(LOGS, f"{where}: {what} {_named(in_log)}")
+
+
+def _named(producer: Producer | None) -> str:
+    if producer is None:
+        return "nothing"
+    sent = (
+        f"{each.base_sequence} to {each.last_sequence} at {each.base_offset} ({each.timestamp} ms)"
+        for each in producer.batches
+    )
+    return f"epoch {producer.epoch}, {', '.join(sent)}"
+
+
+def _written(extents: Iterable[Extent], start: int) -> Mapping[ProducerId, Producer]:
+    """Return each producer's last five batches of its last epoch."""
+    found: dict[ProducerId, Producer] = {}
+    for producer, extent in _sent(extents, start):
+        before = found.get(producer)
+        same_epoch = before is not None and before.epoch == extent.producer_epoch
+        kept = before.batches if before is not None and same_epoch else ()
+        appended = Appended(
+            base_sequence=extent.sequence,
+            last_sequence=(extent.sequence + extent.next - extent.base - 1) % 2**31,
+            base_offset=Offset(extent.base),
+            last_offset=Offset(extent.next - 1),
+            timestamp=extent.timestamp,
+        )
+        found[producer] = Producer(extent.producer_epoch, (*kept, appended)[-REMEMBERED:])
+    return found
+
+
+def _sent(extents: Iterable[Extent], start: int) -> Iterator[tuple[ProducerId, Extent]]:
+    for extent in extents:
+        if extent.producer != NO_PRODUCER and extent.base >= start:
+            yield ProducerId(extent.producer), extent
+
+
+class ProducerIdBlocks:
+    """The blocks of producer ids that ZooKeeper has given out."""
+
+    def __init__(self) -> None:
+        self._end = 0
+
+    def written(self, path: str, data: bytes | None) -> None:
+        """Judge a write to a node of ZooKeeper; raises Violation."""
+        if path != BLOCKS or not data:
+            return
+        said = json.loads(data)
+        block = range(int(said["block_start"]), int(said["block_end"]) + 1)
+        if block.start != self._end or len(block) == 0:
+            raise Violation("IdsAreNew", f"{block} is taken, and {self._end} is the next id")
+        self._end = block.stop

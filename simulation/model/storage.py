@@ -1,0 +1,281 @@
+"""What must hold of logs and checkpoints on one broker's disk.
+
+* **FlushedIsSynced**: below a recovery point that is noted, a power failure takes nothing: a start
+  does not look there ("recovery-point-offset-checkpoint", ``LogManager``). The log itself must know
+  of every recovery point, also after a truncation.
+* **FlushedAsSet**: no more records wait for the disk than ``flush.messages`` allows, nor longer
+  than ``flush.ms``.
+* **EpochsAreLog**: the leader epochs of a log are those of its batches. A follower truncates by
+  them (KIP-101).
+* **TimesAreLog**: the greatest timestamp of a log is that of one of its batches; retention and
+  searches by time go by it.
+* **TakenIsWhole**: every appended batch has the checksum that it names.
+* **BegunAnewStays**: a log that was thrown away begins at the same offset after a power failure.
+* **MadeOfNothing**: a new log knows nothing of a former topic of the same name, and no checkpoint
+  does: a stale log start would have it throw away its records after a kill.
+* **GoodEndIsTrue**: a log directory is marked as closed in order only if it was, the mark is gone
+  for good once a start has found it, and what the checkpoints say then is what the broker knew.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from ackproof.broker.log.disk.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    offsets_in,
+)
+from ackproof.broker.log.epochs import FILE_NAME as EPOCHS
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.segment import LOG_SUFFIX
+from ackproof.broker.replication.replica import Replica
+from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batch, parse_batches
+from simulation.machines.disk import MemoryDisk
+from simulation.machines.node import Node
+from simulation.model.log import ModelLog, certain_batches
+from simulation.violation import Violation
+
+NO_TIMESTAMP: Final = -1
+
+
+# --- flushes ------------------------------------------------------------------------------------
+
+
+def recovery_point_noted(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
+    """Judge a recovery point that is about to be written; raises Violation."""
+    name, kept = log.directory.name, _synced(disk, log.directory, offset)
+    if kept < offset:
+        what = f"{name}: everything below {offset} is noted to be on disk; a power failure may"
+        raise Violation("FlushedIsSynced", f"{what} leave no more than what is below {kept}")
+    if (vouched := log.flushing.vouched_for) < offset:
+        what = f"{name}: everything below {offset} is noted to be on disk, the log knows only of"
+        raise Violation("FlushedIsSynced", f"{what} {vouched}")
+    _epochs_are_synced(disk, log, offset)
+
+
+def _synced(disk: MemoryDisk, log: Path, offset: int) -> int:
+    """Return up to where records are certainly on the disk, as far as needed up to ``offset``."""
+    if not disk.is_directory(log):
+        return offset  # deleted just now
+    names = sorted(name for name in disk.names(log) if name.endswith(LOG_SUFFIX))
+    bases = [int(name.removesuffix(LOG_SUFFIX)) for name in names]
+    for name, base, end in zip(names, bases, [*bases[1:], offset], strict=True):
+        is_there = disk.must_stay(log) and disk.must_stay(log / name)
+        *_, kept = (base, *_ends(disk.certain(log / name))) if is_there else (base,)
+        if base < offset and kept < min(end, offset):
+            return kept
+    return offset
+
+
+def _ends(data: bytes) -> Iterator[int]:
+    for batch in parse_batches(data, verify_crc=False, partial_tail=True):
+        yield batch.next_offset
+
+
+class _Append(NamedTuple):
+    begin: int
+    end: int
+    at_ms: int
+
+
+class FlushTracker:
+    """The appends of each log that wait for the disk."""
+
+    def __init__(self) -> None:
+        self._waiting: WeakKeyDictionary[PartitionLog, deque[_Append]] = WeakKeyDictionary()
+
+    def appended(self, log: PartitionLog, begin: int, now_ms: int) -> None:
+        """Judge an append that began at ``begin``; raises Violation."""
+        waiting = self._waiting.setdefault(log, deque())
+        _drop_from(waiting, begin)
+        waiting.append(_Append(begin, log.log_end_offset, now_ms))
+        unflushed, most = log.log_end_offset - log.recovery_point, log.config.flush_messages
+        if unflushed >= most:
+            what = f"{unflushed} records wait for the disk, flush.messages is {most}"
+            raise Violation("FlushedAsSet", f"{log.directory.name}: {what}")
+
+    def started(self, log: PartitionLog, now_ms: int) -> None:
+        """Judge what waits after the broker has begun every flush that is due; raises Violation."""
+        waiting = self._waiting.get(log)
+        if not waiting or log.flushing.failed or log.flushing.is_running:
+            return
+        _drop_from(waiting, log.log_end_offset)
+        while waiting and waiting[0].end <= log.recovery_point:
+            waiting.popleft()
+        if waiting and now_ms - waiting[0].at_ms >= log.config.flush_ms:
+            oldest = waiting[0]
+            what = f"offset {oldest.begin} waits for the disk for {now_ms - oldest.at_ms} ms"
+            what = f"{what} and is not being flushed, flush.ms is {log.config.flush_ms}"
+            raise Violation("FlushedAsSet", f"{log.directory.name}: {what}")
+
+
+def _drop_from(waiting: deque[_Append], end: int) -> None:
+    while waiting and waiting[-1].begin >= end:
+        waiting.pop()
+    if waiting and waiting[-1].end > end:
+        waiting.append(waiting.pop()._replace(end=end))
+
+
+# --- epochs, times, batches ---------------------------------------------------------------------
+
+
+def epochs_found(where: str, log: PartitionLog, read: ModelLog, *, deleted: int) -> None:
+    """Judge the epochs of a log that was opened, by what was ``read`` in it; raises Violation.
+
+    Records below ``deleted`` do not count. Suppose everything up to 1 was deleted, which
+    leader-epoch-checkpoint says at once and log-start-offset-checkpoint once a minute: after a
+    power failure record 0 is back, and of no epoch.
+    """
+    start = max(log.log_start_offset, deleted)
+    for extent in read.between(start, log.log_end_offset):
+        offset = max(extent.base, start)
+        epoch = log.epochs.epoch_for_offset(offset)
+        if epoch != extent.epoch:
+            what = f"by {log.epochs.entries} offset {offset} is of epoch {epoch}, in the log is"
+            raise Violation("EpochsAreLog", f"{where}: {what} {extent}")
+
+
+def epochs_agree(where: str, log: PartitionLog, replica: Replica) -> None:
+    """Judge the epochs of a replica by those of its log; raises Violation."""
+    if log.epochs.entries != replica.epochs:
+        what = f"the replica goes by {replica.epochs}, its log by {log.epochs.entries}"
+        raise Violation("EpochsAreLog", f"{where}: {what}")
+
+
+def _epochs_are_synced(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
+    """A start believes the epochs on the disk below the recovery point ``offset``."""
+    path = log.directory / EPOCHS
+    there = disk.is_directory(log.directory) and disk.must_stay(path)
+    lines = disk.certain(path).decode().splitlines()[2:] if there else []
+    begin = {int(start): int(epoch) for epoch, start in map(str.split, lines)}
+    for batch in certain_batches(disk, log.directory, offset):
+        at = max(batch.base_offset, log.log_start_offset)
+        epoch = begin.get(max((start for start in begin if start <= at), default=-1))
+        if at < batch.next_offset and epoch != batch.leader_epoch:
+            what = f"everything below {offset} is noted to be on disk; by its epochs {begin} offset"
+            what = f"{what} {at} is of epoch {epoch}, in the log of {batch.leader_epoch}"
+            raise Violation("EpochsAreLog", f"{log.directory.name}: {what}")
+
+
+def times_agree(where: str, log: PartitionLog, read: ModelLog) -> None:
+    """Judge the greatest timestamp of a log by what was ``read`` in it; raises Violation.
+
+    Where the log begins inside a segment, older batches of that segment still count.
+    """
+    extents = read.between(log.log_start_offset, log.log_end_offset)
+    youngest = max((extent.timestamp for extent in extents), default=NO_TIMESTAMP)
+    if log.segment_base_offsets[0] == log.log_start_offset and log.max_timestamp != youngest:
+        what = f"the log's greatest timestamp is said to be {log.max_timestamp} ms, and is"
+        raise Violation("TimesAreLog", f"{where}: {what} {youngest} ms")
+
+
+def taken_is_whole(log: PartitionLog, batches: Sequence[RecordBatch]) -> None:
+    """Judge appended batches; raises Violation."""
+    for batch in batches:
+        try:
+            parse_batch(batch.raw)
+        except CorruptBatch as error:
+            raise Violation("TakenIsWhole", f"{log.directory.name} takes it: {error}") from error
+
+
+# --- beginnings and ends ------------------------------------------------------------------------
+
+
+def begun_anew_stays(disk: MemoryDisk, log: PartitionLog) -> None:
+    """Judge an empty log after a truncation; raises Violation."""
+    name = f"{log.log_end_offset:020d}{LOG_SUFFIX}"
+    if log.log_start_offset == log.log_end_offset and not disk.must_stay(log.directory / name):
+        what = f"{log.directory.name} begins anew at {log.log_end_offset}, and after a power"
+        raise Violation("BegunAnewStays", f"{what} failure it may have no {name}")
+
+
+def made_of_nothing(
+    disk: MemoryDisk, logs: LogManager, tp: TopicPartition, log: PartitionLog
+) -> None:
+    """Judge a log that was made just now; raises Violation."""
+    directory = log.directory.parent
+    known = {name: _noted(disk, directory / name).get(tp, 0) for name in CHECKPOINTS}
+    known["log start"], known["log end"] = log.log_start_offset, log.log_end_offset
+    known["recovery point"] = log.recovery_point
+    known["high watermark"] = logs.high_watermark(tp)
+    known["epochs"] = len(log.epochs.entries)
+    known["producers"] = len(log.producers.state.producers)
+    for name, value in known.items():
+        if value:
+            raise Violation("MadeOfNothing", f"{tp} is made just now, and its {name} is {value}")
+
+
+CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
+
+
+def _noted(disk: MemoryDisk, path: Path) -> Mapping[TopicPartition, int]:
+    there = disk.is_directory(path.parent) and disk.must_stay(path)
+    return offsets_in(disk.certain(path), path) if there else {}
+
+
+class _Life(NamedTuple):
+    incarnation: int
+    disk_failures: int
+
+
+class CleanEnds:
+    """The lives of one broker that have opened its logs, and whether they closed them in order."""
+
+    def __init__(self, node: Node, disk: MemoryDisk) -> None:
+        self._node = node
+        self._disk = disk
+        self._last: _Life | None = None
+        self._closed: _Life | None = None
+
+    def opened(self, incarnation: int, logs: LogManager) -> None:
+        """Judge what a new life found; raises Violation."""
+        if logs.clean and not self._ended_in_order():
+            what = "finds the mark of an orderly end, and its last end was none"
+            raise Violation("GoodEndIsTrue", f"broker {self._node.id} {what}")
+        self._last = self._life(incarnation)
+        for directory in self._node.config.log_dirs:
+            if self._disk.may_return(directory / CLEAN_SHUTDOWN):
+                what = f"begins, and after a power failure {directory.name} may still say that the"
+                raise Violation("GoodEndIsTrue", f"broker {self._node.id} {what} end was orderly")
+
+    def marked(
+        self,
+        incarnation: int,
+        logs: LogManager,
+        directory: Path,
+        watermark_of: Callable[[TopicPartition, PartitionLog], int],
+    ) -> None:
+        """Judge the checkpoints of a log directory that is about to be marked as closed in order;
+        raises Violation."""
+        self._closed = self._life(incarnation)
+        for tp, log in logs.logs.items():
+            due = (log.log_end_offset, log.log_start_offset, watermark_of(tp, log))
+            for name, offset in zip(CHECKPOINTS, due, strict=True):
+                noted = _noted(self._disk, directory / name).get(tp)
+                if log.directory.parent == directory and noted != offset:
+                    what = f"is marked as closed in order; {name} has {noted} of {tp}, not {offset}"
+                    raise Violation("GoodEndIsTrue", f"broker {self._node.id} {what}")
+
+    def _ended_in_order(self) -> bool:
+        """Return whether the last life that had opened the logs closed them, on a disk that had
+        kept everything, and then ended as it was asked to, or was killed before it was through.
+        Lives since that came to nothing have left the logs as they were."""
+        last = self._last
+        return last is None or (
+            self._closed == last
+            and all(
+                ending.was_asked and ending.error is None
+                for ending in self._node.endings
+                if ending.incarnation == last.incarnation
+            )
+        )
+
+    def _life(self, incarnation: int) -> _Life:
+        return _Life(incarnation, self._disk.failures)

@@ -1,0 +1,293 @@
+"""What brokers write to ZooKeeper, as its leader commits it.
+
+* **WritesAreCompared**: a write that was computed from a node names the version that was read.
+  Suppose the controller takes 3 out of an ISR of which its leader has just taken 2: written
+  unconditionally, 2 would be in the ISR again, and acks=all would not wait for it.
+* **SettingsAreAnnounced**: settings are changed, and announced in ``/config/changes``, in one
+  transaction. Brokers read them again only when they are told to.
+* **EndedIsMoved**: without a controller, a reassignment ends when the partition is at its target,
+  or another reassignment takes its place.
+* **NamedAreRemembered**: one that takes the place of another names every broker of the other that
+  it does not keep: such a broker may have started a replica.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from kazoo.protocol.serialization import CheckVersion, Create, Create2, SetData, Transaction
+
+from ackproof.broker.controller.cluster import PartitionState, ReplicaAssignment, TopicAssignment
+from ackproof.broker.server.coordination import nodes
+from ackproof.broker.types import (
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+    ZkVersion,
+)
+from simulation.model.observer import Observer
+from simulation.model.partition import Topic
+from simulation.violation import Violation
+from simulation.zookeeper.ensemble import ZooKeeper
+from simulation.zookeeper.znodes import Txn
+
+ANY_VERSION: Final = -1
+NO_CONTROLLER: Final = ControllerEpoch(0)
+
+Change = tuple[str, bytes | None, int]
+"""Path, data (None: it was deleted), version."""
+
+
+def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: "LedTree | None") -> None:
+    """Report ZooKeeper's commits to the observer.
+
+    ``led``: translates the nodes of a cluster without a controller.
+    """
+    leader = zookeeper.leader
+    tree = leader.tree
+
+    def before(request: Any) -> None:
+        with observer.failing():
+            check_compared(request)
+            check_announced(request, tree.peek)
+
+    def after(changes: Iterable[tuple[int, str]], txn: Txn) -> None:
+        seen: list[Change] = [(path, *tree.peek(path)) for _, path in changes]
+        with observer.failing():
+            for path, data, _ in seen:
+                observer.producer_ids.written(path, data)
+                observer.settings.written(path, data)
+                observer.cluster.written(path, data)
+        if led is not None:
+            led.changed(seen, txn.zxid)
+            return
+        for path, data, version in seen:
+            observer.znode_changed(path, data, version, txn.zxid)
+
+    leader.before_write = before
+    leader.after_write.append(after)
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+def _operations(request: Any) -> tuple[Any, ...]:
+    return tuple(request.operations) if type(request) is Transaction else (request,)
+
+
+def check_compared(request: Any) -> None:
+    """Judge a write before it is carried out; raises Violation."""
+    for operation in _operations(request):
+        if type(operation) in (SetData, CheckVersion) and operation.version == ANY_VERSION:
+            match operation.path.split("/")[1:]:
+                case ["brokers", "topics", _, "partitions", _, "state"]:
+                    name = "is written"
+                case ["brokers", "topics", _, _, "replicas"] if type(operation) is CheckVersion:
+                    name = "is relied on"
+                case _:
+                    continue
+            raise Violation("WritesAreCompared", f"{operation.path} {name}, whatever is there")
+
+
+def check_announced(request: Any, peek: Callable[[str], tuple[bytes | None, int]]) -> None:
+    """Judge a write before it is carried out; raises Violation.
+
+    The settings of a topic that is made in the same transaction, or is not there, need no note.
+    ``peek``: returns a node's data (None: there is no node) and version.
+    """
+    written = [e.path for e in _operations(request) if type(e) in (Create, Create2, SetData)]
+    if any(path.startswith("/config/changes/") for path in written):
+        return
+    for path in written:
+        match path.split("/")[1:]:
+            case ["config", "topics", topic]:
+                home = f"/brokers/topics/{topic}"
+                if home in written or peek(home)[0] is None:
+                    continue
+                what = f"the settings of topic {topic} are written"
+            case ["config", "brokers", broker]:
+                what = f"the settings of broker {broker} are written"
+            case _:
+                continue
+        raise Violation("SettingsAreAnnounced", f"{what}, and no note that they have changed")
+
+
+# --- a cluster without a controller ---------------------------------------------------------------
+
+
+class Order(NamedTuple):
+    """The ``partitions_reassigned`` node of a partition."""
+
+    target: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+
+
+def check_replaced(
+    partition: object, former: Order, now: Order, assigned: Iterable[BrokerId]
+) -> None:
+    """Judge an order that takes the place of another one in one transaction; raises Violation."""
+    named = {*former.target, *former.removing} - {*assigned, *now.target}
+    forgotten = sorted(named - {*now.removing})
+    if forgotten:
+        what = f"{partition} is to move to {list(now.target)} instead of {list(former.target)}"
+        raise Violation("NamedAreRemembered", f"{what}, and the order does not name {forgotten}")
+
+
+def check_ended(tp: TopicPartition, target: tuple[int, ...], replicas: tuple[int, ...]) -> None:
+    """Judge a reassignment that was removed, with none in its place; raises Violation."""
+    if target != replicas:
+        what = f"{tp} is no longer to move to {list(target)}, and is on {list(replicas)}"
+        raise Violation("EndedIsMoved", what)
+
+
+class LedTree:
+    """Translates the nodes of a cluster without a controller into states of partitions.
+
+    There is one node for the leader and one for the ISR; together they say what the one state node
+    of a controller says. A transaction is taken in as a whole: between a claim and the ISR that is
+    written with it nothing holds.
+
+    ``life_of``: the number of a broker's present life. A ``leader`` that was written in a former
+    life is none: its session has not ended yet, and the broker waits for that itself.
+    """
+
+    def __init__(self, observer: Observer, life_of: Callable[[int], int]) -> None:
+        self._observer = observer
+        self._life_of = life_of
+        self._ids: dict[str, uuid.UUID | None] = {}
+        self._leaders: dict[TopicPartition, tuple[BrokerId, LeaderEpoch, int]] = {}
+        self._isrs: dict[TopicPartition, tuple[bytes, int]] = {}
+        self._orders: dict[TopicPartition, Order] = {}
+
+    def changed(self, changes: Iterable[Change], zxid: int) -> None:
+        """Take in what transaction ``zxid`` has changed."""
+        touched: dict[TopicPartition, None] = {}
+        orders = dict(self._orders)
+        for path, data, version in changes:
+            tp = self._take_in(path, data, version, zxid)
+            if tp is not None:
+                touched[tp] = None
+        with self._observer.failing():
+            for tp in touched:
+                self._report(tp)
+            for tp, order in orders.items():
+                self._was_ordered(tp, order)
+
+    def _take_in(
+        self, path: str, data: bytes | None, version: int, zxid: int
+    ) -> TopicPartition | None:
+        match path.split("/")[1:]:
+            case ["brokers", "topics", topic]:
+                if data is None:
+                    self._observer.topics.pop(topic, None)
+                else:
+                    self._ids[topic] = nodes.decode_topic_id(path, data)
+            case ["brokers", "topics", topic, number, "replicas"]:
+                self._placed(TopicPartition(topic, int(number)), path, data)
+            case ["brokers", "partitions_reassigned", topic, number]:
+                self._moved(TopicPartition(topic, int(number)), path, data)
+            case ["brokers", "topics", topic, number, "leader"]:
+                return self._led(TopicPartition(topic, int(number)), data)
+            case ["brokers", "topics", topic, number, "ISR"]:
+                tp = TopicPartition(topic, int(number))
+                if data is None:
+                    self._isrs.pop(tp, None)
+                else:
+                    self._isrs[tp] = data, version
+                return tp
+            case _:
+                self._observer.znode_changed(path, data, version, zxid)
+        return None
+
+    def _led(self, tp: TopicPartition, data: bytes | None) -> TopicPartition:
+        if data is None:
+            self._leaders.pop(tp, None)
+        else:
+            leader, epoch = nodes.decode_leader(f"leader of {tp}", data)
+            self._leaders[tp] = leader, epoch, self._life_of(leader)
+            self._observer.ever_led.add((tp, leader, epoch))
+        return tp
+
+    def _topic(self, name: str) -> Topic:
+        known = self._observer.topics.get(name)
+        if known is None:
+            topic_id = self._ids.get(name)
+            nothing = TopicAssignment(topic_id=topic_id, partitions={})
+            known = self._observer.topics[name] = Topic(topic_id, nothing)
+        return known
+
+    def _placed(self, tp: TopicPartition, path: str, data: bytes | None) -> None:
+        if data is None:
+            known = self._observer.topics.get(tp.topic)
+            if known is not None:
+                known.partitions.pop(tp.partition, None)
+            return
+        replicas = nodes.decode_ids(path, data)
+        order = self._orders.get(tp)
+        self._assign(tp, replicas, None if order is None else order.target)
+        self._observer.add_partition(self._topic(tp.topic), tp)
+
+    def _moved(self, tp: TopicPartition, path: str, data: bytes | None) -> None:
+        """``partitions_reassigned`` is also the first node that is written of a new partition."""
+        target = None if data is None else nodes.decode_ids(path, data)
+        if data is None or target is None:
+            self._orders.pop(tp, None)
+        else:
+            self._orders[tp] = Order(target, nodes.decode_removing(path, data))
+        known = self._observer.topics.get(tp.topic)
+        if known is None or tp.partition not in known.partitions:
+            return
+        replicas = known.assignment.partitions[tp.partition].replicas
+        if target == ():
+            known.is_doomed = True
+        self._assign(tp, replicas, target)
+
+    def _was_ordered(self, tp: TopicPartition, order: Order) -> None:
+        topic = self._observer.topics.get(tp.topic)
+        if topic is None or topic.is_doomed or tp.partition not in topic.partitions:
+            return
+        now, assigned = self._orders.get(tp), topic.assignment.partitions[tp.partition].replicas
+        if now is not None:
+            check_replaced(tp, order, now, assigned)
+        elif order.target:
+            check_ended(tp, order.target, assigned)
+
+    def _assign(
+        self,
+        tp: TopicPartition,
+        replicas: tuple[BrokerId, ...],
+        target: tuple[BrokerId, ...] | None = None,
+    ) -> None:
+        topic = self._topic(tp.topic)
+        assignment = ReplicaAssignment(replicas=replicas, adding=target or ())
+        before = topic.assignment
+        topic.assignment = replace(
+            before, partitions={**before.partitions, tp.partition: assignment}
+        )
+
+    def _report(self, tp: TopicPartition) -> None:
+        partition = self._observer.find(tp)
+        stored = self._isrs.get(tp)
+        if partition is None or stored is None:
+            return
+        isr, epoch = nodes.decode_isr(f"ISR of {tp}", stored[0])
+        leader = NO_LEADER
+        if tp in self._leaders:
+            claimant, claimed, life = self._leaders[tp]
+            if life == self._life_of(claimant):
+                leader = claimant
+            epoch = max(epoch, claimed)
+        self._observer.state_is(
+            tp,
+            partition,
+            PartitionState(
+                leader=leader,
+                leader_epoch=epoch,
+                isr=isr,
+                controller_epoch=NO_CONTROLLER,
+                zk_version=ZkVersion(stored[1]),
+            ),
+        )

@@ -1,1 +1,0 @@
-"""What followers make of what their leaders tell them, and leaders of what followers have."""

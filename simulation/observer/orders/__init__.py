@@ -1,1 +1,0 @@
-"""What becomes of what administrators order, whoever is in the way."""

@@ -1,1 +1,0 @@
-"""What brokers write in ZooKeeper, and what they make of the answers."""

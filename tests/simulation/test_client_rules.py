@@ -1,0 +1,414 @@
+"""What clients are told, judged: by hand, each invariant broken once and kept once."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from ackproof.broker.config import BrokerConfig
+from ackproof.broker.controller.cluster import PartitionState, TopicAssignment
+from ackproof.broker.server.groups.offsets_topic import partition_for
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import (
+    NO_EPOCH,
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+    ZkVersion,
+)
+from ackproof.broker.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from ackproof.broker.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+from simulation.clients.window import Window
+from simulation.model import retention
+from simulation.model.clients import Consumed, Generations
+from simulation.model.history import Sent
+from simulation.model.log import Extent
+from simulation.model.metadata import ClusterShown, leaders
+from simulation.model.observer import Observer
+from simulation.model.partition import Topic
+from simulation.verdict import numbered
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+TP = TopicPartition("t", 0)
+HOME = TopicPartition(OFFSETS_TOPIC, 0)
+STATE = PartitionState(
+    leader=BrokerId(1),
+    leader_epoch=LeaderEpoch(3),
+    isr=(BrokerId(1),),
+    zk_version=ZkVersion(0),
+    controller_epoch=ControllerEpoch(1),
+)
+BOTH = frozenset({"one", "other"})
+
+
+BROKERS = {
+    number: BrokerConfig.model_validate(
+        {
+            "broker.id": str(number),
+            "listeners": f"PLAINTEXT://host-{number}:9092",
+            "broker.rack": f"rack-{number}",
+            "zookeeper.connect": "zookeeper:2181",
+            "log.dirs": "/nowhere",
+        }
+    )
+    for number in (1, 2)
+}
+
+
+def known_cluster() -> ClusterShown:
+    """Of both brokers."""
+    known = ClusterShown(())
+    for number, config in BROKERS.items():
+        known.begun(number, config)
+    return known
+
+
+def sent(crc: int, sequence: int, producer: int = 7) -> Sent:
+    """A batch of two records."""
+    return Sent(
+        tp=TP,
+        topic_id=None,
+        acks=-1,
+        crc=crc,
+        count=2,
+        sent_at=0.0,
+        timestamp=crc,
+        producer=producer,
+        sequence=sequence,
+        asked=1,
+    )
+
+
+def log(*crcs: int) -> list[Extent]:
+    return [Extent(2 * at, 2 * at + 2, crc, 0, crc) for at, crc in enumerate(crcs)]
+
+
+class Seen:
+    """An observer of one partition of ``t``, which broker 1 leads in epoch 3, and of groups."""
+
+    def __init__(self) -> None:
+        self.broken: list[str] = []
+        self.observer = Observer(lambda: 0.0, self._fail, checks_data=True, unclean=False)
+        for name in ("t", OFFSETS_TOPIC):
+            topic = Topic(None, TopicAssignment(topic_id=None, partitions={}))
+            self.observer.topics[name] = topic
+            self.observer.add_partition(topic, TopicPartition(name, 0))
+        for tp in (TP, HOME):
+            partition = self.observer.find(tp)
+            assert partition is not None
+            partition.state = STATE
+            self.heard_of(tp, STATE.leader_epoch)
+        self.partition = self.observer.topics["t"].partitions[0]
+        self.consumed = Consumed(self.observer, self._fail)
+        self.generations = Generations(self.observer, self._fail)
+
+    def heard_of(self, tp: TopicPartition, epoch: int) -> None:
+        """Broker 1 goes by this epoch."""
+        hosted: Any = SimpleNamespace(tp=tp, replica=SimpleNamespace(leader_epoch=epoch))
+        self.observer._hosted[1, tp] = hosted
+
+    def _fail(self, error: BaseException) -> None:
+        assert isinstance(error, Violation)
+        self.broken.append(error.invariant)
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("there", "broken"),
+    [
+        (log(1, 2, 3), None),
+        (log(2, 3), None),  # retention took the first
+        (log(1, 2), None),  # the last one was given up
+        (log(1, 2, 1), "NoDuplicates"),
+        (log(1, 3), "InSequence"),
+        (log(2, 1), "InSequence"),
+        (log(1, 9, 2), None),  # somebody else's between them
+    ],
+)
+def test_an_idempotent_producers_batches_are_there_once_and_in_order(
+    there: list[Extent], broken: str | None
+) -> None:
+    known = {1: sent(1, 0), 2: sent(2, 2), 3: sent(3, 4), 9: sent(9, 0, producer=8)}
+    if broken is None:
+        numbered.in_sequence(TP, there, known)
+        return
+    with pytest.raises(Violation) as told:
+        numbered.in_sequence(TP, there, known)
+    assert told.value.invariant == broken
+
+
+def test_a_batch_without_a_number_may_be_there_twice() -> None:
+    numbered.in_sequence(TP, log(1, 1), {1: replace(sent(1, -1), producer=-1)})
+
+
+def test_times_are_those_of_the_first_record_that_is_not_older() -> None:
+    told = dict(numbered.times(log(10, 20, 20, 30)))
+    assert told == {20: 2, 19: 2, 30: 6, 29: 6}
+    assert not list(numbered.times(log(10)))
+    assert dict(numbered.times(log(-1, 20, -1, 30))) == {20: 2, 19: 2, 30: 6, 29: 6}
+
+
+def test_a_window_is_as_long_as_from_its_oldest_batch() -> None:
+    window = Window()
+    for number in range(5):
+        assert window.has_room(5)
+        window.add((sent(number, 2 * number), None))  # type: ignore[arg-type]
+    assert not window.has_room(5)
+    window.answered([None, *[ErrorCode.none] * 4])
+    assert [each.crc for each, _ in window.flights] == [0]
+    assert not window.has_room(5), "the log may have all five, and remembers no more"
+    window.answered([ErrorCode.none])
+    assert not window
+    assert window.has_room(5)
+
+
+# --- retention ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "watermark", "left", "kept"),
+    [
+        ({"retention.ms": "50"}, 9, 0, True),
+        ({"retention.ms": "99"}, 9, 0, False),
+        ({"retention.ms": "50"}, 3, 0, False),
+        ({"retention.bytes": "40"}, 9, 40, True),
+        ({"retention.bytes": "40"}, 9, 39, False),
+        ({}, 9, 0, False),
+    ],
+)
+def test_retention_takes_what_is_old_or_too_much_and_committed(
+    config: dict[str, str], watermark: int, left: int, kept: bool
+) -> None:
+    def look() -> None:
+        retention.check(
+            TP, log(10, 20), config, high_watermark=watermark, bytes_left=left, wall_ms=100
+        )
+
+    if kept:
+        look()
+        return
+    with pytest.raises(Violation):
+        look()
+
+
+# --- what consumers and producers are told --------------------------------------------------------
+
+
+def test_the_end_does_not_go_back_behind_what_was_read(seen: Seen) -> None:
+    seen.partition.read_end = 8
+    before = seen.consumed.read_end(TP)
+    seen.consumed.told_end(TP, leader=1, epoch=3, end=8, read_end=before)
+    seen.consumed.told_end(TP, leader=2, epoch=2, end=5, read_end=before)  # deposed
+    seen.consumed.told_end(TP, leader=1, epoch=2, end=5, read_end=before)  # before it heard
+    assert not seen.broken
+    seen.consumed.told_end(TP, leader=1, epoch=3, end=7, read_end=before)
+    assert seen.broken == ["EndNeverBack"]
+
+
+def test_a_producer_is_not_told_that_a_batch_is_missing_which_was_acked(seen: Seen) -> None:
+    for batch in (replace(sent(1, 4), asked=2), replace(sent(1, 4), topic_id="former")):
+        seen.consumed.asked(batch)
+        seen.consumed.sequence_refused(batch)
+    unheard = sent(1, 4)
+    seen.heard_of(TP, 2)
+    seen.consumed.asked(unheard)
+    seen.heard_of(TP, 3)
+    seen.consumed.sequence_refused(unheard)
+    assert not seen.broken
+    seen.consumed.asked(heard := sent(1, 4))
+    seen.consumed.sequence_refused(heard)
+    assert seen.broken == ["SequenceKept"]
+
+
+# --- generations ----------------------------------------------------------------------------------
+
+
+def test_what_was_given_out_a_later_coordinator_knows(seen: Seen) -> None:
+    assert partition_for("g", 1) == 0
+    told = seen.generations
+    told.joined("g", 4, BOTH, told.before("g", 1))
+    told.synced("g", 4)
+    told.joined("g", 4, BOTH, told.before("g", 1))  # asked once more
+    told.joined("g", 4, frozenset(), told.before("g", 1))  # who does not lead hears of nobody
+    told.joined("g", 2, frozenset(), told.before("g", 2))  # of one that was deposed
+    assert not seen.broken
+    told.joined("g", 4, frozenset({"third"}), told.before("g", 1))
+    told.joined("g", 3, frozenset(), told.before("g", 1))
+    assert seen.broken == ["GenerationNeverBack"] * 2
+
+
+def test_a_former_generation_commits_nothing(seen: Seen) -> None:
+    told = seen.generations
+    earlier = told.before("g", 1)
+    told.synced("g", 4)
+    told.committed("g", 4, told.before("g", 1))
+    told.committed("g", 3, earlier)  # the next one began meanwhile
+    assert not seen.broken
+    told.committed("g", 3, told.before("g", 1))
+    assert seen.broken == ["FormerGeneration"]
+
+
+def test_where_offsets_were_lost_as_they_may_be_nothing_is_said_of_generations(seen: Seen) -> None:
+    home = seen.observer.find(HOME)
+    assert home is not None
+    home.unpromised.append((1.0, 0))
+    told = seen.generations
+    told.synced("g", 4)
+    told.committed("g", 3, told.before("g", 1))
+    told.joined("g", 3, BOTH, told.before("g", 1))
+    assert not seen.broken
+
+
+def hears(seen: Seen, asked_at: float, member: str = "one") -> None:
+    """Broker 1 takes the word of a member whose session is three seconds."""
+    before = seen.generations.before("g", 1, member)
+    answered_at = asked_at + 0.5
+    seen.generations.heard(
+        "g", member, before, session_s=3.0, asked_at=asked_at, answered_at=answered_at
+    )
+
+
+def test_who_was_silent_for_longer_than_its_session_is_no_member_any_more(seen: Seen) -> None:
+    hears(seen, 1.0)
+    hears(seen, 20.0, "other")
+    hears(seen, 5.0)  # of 1.5, three seconds, and a tick
+    assert not seen.broken
+    hears(seen, 9.6)
+    assert seen.broken == ["SessionsEnd"]
+
+
+def test_what_had_no_answer_may_have_been_heard_all_the_same(seen: Seen) -> None:
+    hears(seen, 1.0)
+    seen.generations.before("g", 1, "one")  # it asks, and hears nothing
+    hears(seen, 9.0)
+    assert not seen.broken
+    hears(seen, 20.0)
+    assert seen.broken == ["SessionsEnd"]
+
+
+def test_a_coordinator_that_did_not_run_has_not_looked_at_its_members(seen: Seen) -> None:
+    hears(seen, 1.0)
+    seen.observer.held_at[1] = 8.0
+    hears(seen, 20.0)
+    assert not seen.broken, "it was paused"
+    seen.heard_of(HOME, STATE.leader_epoch)
+    hears(seen, 40.0)
+    assert not seen.broken, "this is another life of the broker"
+    hears(seen, 60.0)
+    assert seen.broken == ["SessionsEnd"]
+
+
+# --- metadata -------------------------------------------------------------------------------------
+
+LED = {(TP, 1, 3), (TP, 2, 4)}
+
+
+def metadata(leader: int, error: ErrorCode = ErrorCode.none, epoch: int = 3) -> Any:
+    part = SimpleNamespace(
+        partition_index=TP.partition, leader_id=leader, error_code=error, leader_epoch=epoch
+    )
+    return SimpleNamespace(topics=[SimpleNamespace(name=TP.topic, partitions=[part])])
+
+
+def test_partition_without_a_leader_is_told_without_the_error() -> None:
+    leaders(metadata(1), LED)
+    leaders(metadata(-1, ErrorCode.leader_not_available), LED)
+    with pytest.raises(Violation, match=r"NoLeaderIsSaid: t-0: the error is none .* leader -1"):
+        leaders(metadata(-1), LED)
+
+
+def test_leader_is_told_in_an_epoch_in_which_it_never_led() -> None:
+    leaders(metadata(2, epoch=4), LED)
+    leaders(metadata(1, epoch=NO_EPOCH), LED)
+    with pytest.raises(Violation, match=r"LeadersHaveLed: .* 1 is said to lead in epoch 4"):
+        leaders(metadata(1, epoch=4), LED)
+
+
+# --- the cluster ----------------------------------------------------------------------------------
+
+
+def shown(number: int, **changed: Any) -> MetadataResponseBroker:
+    """As it is."""
+    broker = MetadataResponseBroker(
+        node_id=BrokerId(number), host=f"host-{number}", port=9092, rack=f"rack-{number}"
+    )
+    return replace(broker, **changed)
+
+
+def cluster(*brokers: MetadataResponseBroker, **changed: Any) -> MetadataResponse:
+    """As it is."""
+    answer = MetadataResponse(brokers=brokers, cluster_id="c", controller_id=BrokerId(1), topics=())
+    return replace(answer, **changed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "strange"),
+    [
+        (cluster(shown(1), shown(2)), None),
+        (cluster(controller_id=NO_LEADER), None),
+        (cluster(controller_id=BrokerId(2)), "controller 2"),
+        (cluster(cluster_id="d"), "cluster d"),
+        (cluster(shown(1), shown(1)), "brokers"),
+        (cluster(shown(1, host="host-2")), "broker 1 at"),
+        (cluster(shown(2, port=9093)), "broker 2 at"),
+        (cluster(shown(2, rack=None)), "rack-2"),
+        (cluster(shown(1, node_id=BrokerId(3))), "broker 3 at"),
+    ],
+)
+def test_the_cluster_is_shown_as_it_is(answer: MetadataResponse, strange: str | None) -> None:
+    known = known_cluster()
+    known.written("/cluster/id", b'{"version":"1","id":"c"}')
+    known.written("/controller", b'{"version":1,"brokerid":1}')
+    known.written("/controller", None)
+    with pytest.raises(Violation, match=strange) if strange else nullcontext():
+        known.answered(None, answer)
+
+
+@pytest.mark.parametrize(
+    ("error", "host", "strange"),
+    [
+        (ErrorCode.none, "host-1", False),
+        (ErrorCode.none, "host-2", True),
+        (ErrorCode.coordinator_not_available, "", False),
+    ],
+)
+def test_a_coordinator_is_where_it_is_said_to_be(
+    error: ErrorCode, host: str, *, strange: bool
+) -> None:
+    found = Coordinator(
+        key="g", node_id=BrokerId(1), host=host, port=9092, error_code=error, error_message=None
+    )
+    with pytest.raises(Violation, match="ClusterIsShown") if strange else nullcontext():
+        known_cluster().coordinator(found)
+
+
+def test_coordinator_is_told_in_either_form() -> None:
+    known = known_cluster()
+    right = {"node_id": BrokerId(1), "host": "host-1", "port": 9092}
+    request = FindCoordinatorRequest(version=3, key="g")
+    known.answered(request, FindCoordinatorResponse(**right))
+    with pytest.raises(Violation, match="ClusterIsShown"):
+        known.answered(request, FindCoordinatorResponse(**right | {"host": "elsewhere"}))
+    several = FindCoordinatorRequest(version=4, coordinator_keys=("g",))
+    there = Coordinator(key="g", error_code=ErrorCode.none, error_message=None, **right)
+    known.answered(several, FindCoordinatorResponse(coordinators=(there,)))
+    with pytest.raises(Violation, match="ClusterIsShown"):
+        known.answered(several, FindCoordinatorResponse(coordinators=(replace(there, port=1),)))

@@ -1,0 +1,414 @@
+"""The rules of controllers: each broken once by hand, and kept once."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from controlled import TP, assigned, comes, led
+from kio.schema.errors import ErrorCode
+
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.controller.context import TopicDeletion
+from ackproof.broker.controller.events import (
+    Answer,
+    AnswerShutdown,
+    DropIsrChanges,
+    DropPreferredElection,
+    Effect,
+    StateWrite,
+    WriteStates,
+)
+from ackproof.broker.controller.phases.replica_state import ReplicaPhase
+from ackproof.broker.controller.requests.request_batch import RequestBatch
+from ackproof.broker.coordination.events import Result, Written
+from ackproof.broker.types import (
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    ZkVersion,
+)
+from simulation.model.controller import ControllerModel, check_deletions, check_leaders
+from simulation.model.observer import Observer
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+FORMER, NEW, OTHER = BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
+
+
+class TellsRoles:
+    """1 leads in epoch 4, and all have been told."""
+
+    def __init__(self) -> None:
+        self.told = ControllerModel()
+        self.context = assigned(BROKERS)
+        self.batch = RequestBatch(BrokerId(1), "PLAINTEXT")
+        for broker in BROKERS:
+            comes(self.context, broker, epoch=10)
+        self.leads(FORMER, 4, BROKERS)
+
+    def leads(self, leader: BrokerId, epoch: int, tells: tuple[BrokerId, ...]) -> None:
+        """It is written, and these are told."""
+        self.context.states[TP] = PartitionState(
+            leader=leader,
+            leader_epoch=LeaderEpoch(epoch),
+            isr=BROKERS,
+            controller_epoch=ControllerEpoch(1),
+            zk_version=ZkVersion(epoch),
+        )
+        for broker in tells:
+            self.batch.role(self.context, broker, TP, BROKERS)
+        self.steps()
+
+    def stops(self, broker: BrokerId, *, delete: bool) -> None:
+        self.batch.stop(broker, TP, LeaderEpoch(5), delete=delete)
+
+    def steps(self) -> None:
+        self.told.check_roles(self.context, tuple(self.batch.drain(self.context)))
+
+
+@pytest.fixture
+def teller() -> TellsRoles:
+    return TellsRoles()
+
+
+def test_leader_is_told_to_all_replicas(teller: TellsRoles) -> None:
+    teller.leads(NEW, 5, BROKERS)
+
+
+@pytest.mark.parametrize("left_out", BROKERS)
+def test_leader_is_not_told_to_one_replica(teller: TellsRoles, left_out: BrokerId) -> None:
+    told = tuple(broker for broker in BROKERS if broker != left_out)
+    heard = rf"broker {left_out} heard \(1, 4\)"
+    with pytest.raises(Violation, match=rf"RolesAreTold: 2 leads t-0 in epoch 5, and {heard}"):
+        teller.leads(NEW, 5, told)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(token=1, outcomes={}),
+        AnswerShutdown(token=1, error=ErrorCode.none),
+        DropIsrChanges(notifications=()),
+        DropPreferredElection(),
+    ],
+)
+def test_answer_comes_before_a_role(teller: TellsRoles, answer: Effect) -> None:
+    """Of metadata they may hear later: what is said of them may have nothing to do with it."""
+    context, batch = teller.context, teller.batch
+    for broker in BROKERS:
+        batch.role(context, broker, TP, BROKERS)
+    *roles, last = batch.drain(context)
+    batch.metadata(BROKERS, [TP])
+    teller.told.check_roles(context, (*roles, last, answer, *batch.drain(context)))
+    with pytest.raises(Violation, match=f"AnsweredIsTold: {type(answer).__name__} .*broker 3"):
+        teller.told.check_roles(context, (*roles, answer, last))
+
+
+def test_stopping_former_leader_must_be_told(teller: TellsRoles) -> None:
+    teller.context.stopping.add(FORMER)
+    teller.stops(FORMER, delete=False)
+    with pytest.raises(Violation, match="broker 1 heard"):
+        teller.leads(NEW, 5, (NEW, OTHER))
+
+
+def test_stopping_follower_need_not_be_told(teller: TellsRoles) -> None:
+    teller.context.stopping.add(OTHER)
+    teller.stops(OTHER, delete=False)
+    teller.leads(NEW, 5, (FORMER, NEW))
+
+
+def test_state_that_is_being_written_is_told_later(teller: TellsRoles) -> None:
+    teller.context.writing[TP] = StateWrite(
+        partition=TP,
+        leader=OTHER,
+        leader_epoch=LeaderEpoch(6),
+        isr=BROKERS,
+        controller_epoch=ControllerEpoch(1),
+        expected=ZkVersion(5),
+        broker_epochs={},
+    )
+    teller.leads(NEW, 5, ())
+
+
+def test_broker_that_registered_anew_must_be_told_again(teller: TellsRoles) -> None:
+    comes(teller.context, OTHER, epoch=11)
+    with pytest.raises(Violation, match="broker 3 heard None"):
+        teller.steps()
+
+
+def test_dead_broker_is_not_told(teller: TellsRoles) -> None:
+    del teller.context.live[FORMER]
+    teller.leads(NEW, 5, (NEW, OTHER))
+
+
+def test_deleted_replica_must_be_told_again(teller: TellsRoles) -> None:
+    teller.stops(OTHER, delete=True)
+    with pytest.raises(Violation, match="broker 3 heard None"):
+        teller.steps()
+
+
+# --- brokers that registered anew ------------------------------------------------------------
+
+FIRST, SECOND = IN_SYNC = (BrokerId(1), BrokerId(2))
+STATE = PartitionState(
+    leader=FIRST,
+    leader_epoch=LeaderEpoch(4),
+    isr=IN_SYNC,
+    controller_epoch=ControllerEpoch(1),
+    zk_version=ZkVersion(7),
+    broker_epochs={FIRST: 10, SECOND: 10},
+    mzxid=50,
+)
+
+
+class Bounces:
+    """1 leads, 2 is in the ISR as its tenth incarnation, and all is as it was."""
+
+    def __init__(self) -> None:
+        self.judge = ControllerModel()
+        self.context = assigned(IN_SYNC)
+        self.context.states[TP] = STATE
+        for broker in IN_SYNC:
+            comes(self.context, broker, 10)
+        self.steps()
+
+    def reads(self, *isr: BrokerId, lives: Mapping[BrokerId, int], mzxid: int) -> None:
+        known = self.context.states[TP]
+        version = ZkVersion(known.zk_version + 1)
+        self.context.states[TP] = replace(
+            known, isr=isr, zk_version=version, broker_epochs=lives, mzxid=mzxid
+        )
+        self.steps()
+
+    def steps(self) -> None:
+        self.judge.check_bounced(self.context, ())
+
+
+@pytest.fixture
+def bounces() -> Bounces:
+    return Bounces()
+
+
+def test_bounced_member_stays_in_the_isr(bounces: Bounces) -> None:
+    comes(bounces.context, SECOND, 60)
+    with pytest.raises(Violation, match=r"BouncedLeaveIsr: t-0: brokers \[2\], which bounced"):
+        bounces.steps()
+
+
+def test_bounced_member_may_stay_without_a_leader(bounces: Bounces) -> None:
+    bounces.context.states[TP] = replace(STATE, leader=NO_LEADER)
+    comes(bounces.context, SECOND, 60)
+    bounces.steps()
+
+
+def test_bounced_member_has_left_the_isr(bounces: Bounces) -> None:
+    comes(bounces.context, SECOND, 60)
+    bounces.reads(FIRST, lives={FIRST: 10}, mzxid=61)
+
+
+def test_member_joined_after_it_bounced(bounces: Bounces) -> None:
+    """By a leader that did not see him registered yet."""
+    bounces.reads(FIRST, lives={FIRST: 10}, mzxid=51)
+    comes(bounces.context, SECOND, 60)
+    bounces.reads(FIRST, SECOND, lives={FIRST: 10, SECOND: 0}, mzxid=61)
+
+
+def test_member_joined_before_it_bounced(bounces: Bounces) -> None:
+    bounces.reads(FIRST, lives={FIRST: 10}, mzxid=51)
+    comes(bounces.context, SECOND, 60)
+    with pytest.raises(Violation, match="BouncedLeaveIsr"):
+        bounces.reads(FIRST, SECOND, lives={FIRST: 10, SECOND: 10}, mzxid=59)
+
+
+def told(bounces: Bounces, told: BrokerId) -> None:
+    """Tell a broker its role while the next state is being written; raises Violation."""
+    (bounces.context.writing[TP],) = elected(2, (2,))[0].writes
+    batch = RequestBatch(BrokerId(3), "PLAINTEXT")
+    batch.role(bounces.context, told, TP, IN_SYNC)
+    bounces.judge.check_bounced(bounces.context, tuple(batch.drain(bounces.context)))
+
+
+@pytest.mark.parametrize("broker", IN_SYNC)
+def test_bounced_leader_is_named(bounces: Bounces, broker: BrokerId) -> None:
+    told(bounces, broker)
+    comes(bounces.context, FIRST, 60)
+    what = f"BouncedDoNotLead: broker {broker} is told that 1 leads t-0 since epoch 4"
+    with pytest.raises(Violation, match=what):
+        told(bounces, broker)
+
+
+def test_bounced_follower_may_be_told_its_leader(bounces: Bounces) -> None:
+    comes(bounces.context, SECOND, 60)
+    told(bounces, SECOND)
+
+
+def coordinator_steps(*steps: tuple[Any, list[Any]]) -> list[str]:
+    """Return the broken invariants of a coordinator with these events and suspects."""
+    observer = Observer(lambda: 0.0, lambda _: None, checks_data=True, unclean=False)
+    coordinator: Any = Suspecting()
+    broken: list[str] = []
+    for event, suspects in steps:
+        coordinator.suspects = suspects
+        try:
+            observer.coordinator_stepped(coordinator, event)
+        except Violation as violation:
+            broken.append(violation.invariant)
+    return broken
+
+
+class Suspecting(SimpleNamespace):
+    """A coordinator of which only the suspects count."""
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize(
+    ("result", "broken"),
+    [
+        (Result.DONE, []),
+        (Result.REFUSED, ["SuspicionStays"]),
+        (Result.UNKNOWN, ["SuspicionStays"]),
+    ],
+)
+def test_suspect_is_trusted_only_when_its_leaving_is_written(
+    result: Result, broken: list[str]
+) -> None:
+    heard = Written(token=1, result=result)
+    assert coordinator_steps((None, [TP]), (heard, [TP]), (heard, [])) == broken
+
+
+# --- leaders and deletions -----------------------------------------------------------------------
+
+
+def elected(leader: int, isr: tuple[int, ...]) -> tuple[WriteStates]:
+    write = StateWrite(
+        partition=TP,
+        leader=BrokerId(leader),
+        leader_epoch=LeaderEpoch(1),
+        isr=tuple(BrokerId(b) for b in isr),
+        controller_epoch=ControllerEpoch(1),
+        expected=ZkVersion(0),
+        broker_epochs={},
+    )
+    return (WriteStates(writes=(write,)),)
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "stopping", "leader"),
+    [
+        ((1,), (1, 2, 3), (1,), 1),  # alone in sync, it stays
+        ((1,), (2, 3), (), NO_LEADER),  # until it is gone
+        ((1,), (2, 3), (), 2),  # uncleanly
+        ((1, 2), (1, 2), (1,), 2),
+    ],
+)
+def test_leader_is_replaced_when_it_is_gone_or_has_a_successor(
+    isr: Any, live: Any, stopping: Any, leader: int
+) -> None:
+    kept = isr if leader == NO_LEADER else (leader,)
+    check_leaders(led(isr, live=live, stopping=stopping), elected(leader, kept))
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "stopping", "leader", "able"),
+    [
+        ((1,), (1, 2, 3), (1,), NO_LEADER, 1),  # it is still there
+        ((1,), (1, 2, 3), (1,), 2, 1),
+        ((1, 2), (2, 3), (), NO_LEADER, 2),  # somebody else is in sync
+        ((1, 2), (2, 3), (), 3, 2),
+    ],
+)
+def test_leader_is_replaced_while_a_member_could_lead(
+    isr: Any, live: Any, stopping: Any, leader: int, able: int
+) -> None:
+    found = led(isr, live=live, stopping=stopping)
+    with pytest.raises(Violation, match=rf"LeadersStay: .*though \[{able}\] could lead"):
+        check_leaders(found, elected(leader, isr if leader == NO_LEADER else (leader,)))
+
+
+def test_member_that_stops_with_the_leader_stays_in_the_isr() -> None:
+    found = led((1, 2, 3), live=(1, 2), stopping=(1, 2))
+    check_leaders(found, elected(1, (1, 2)))
+    with pytest.raises(Violation, match=r"LeadersStay: 1 leads t-0 .*\[2\], which stop with it"):
+        check_leaders(found, elected(1, (1,)))
+
+
+@pytest.mark.parametrize("isr", [(1,), (3,), (1, 3)])
+def test_partition_has_no_leader_when_none_could_lead(isr: Any) -> None:
+    check_leaders(led(isr, live=(2,)), ())
+
+
+def test_partition_has_no_leader_though_a_member_could_lead() -> None:
+    found = led((1, 2, 3), live=(2,))
+    with pytest.raises(Violation, match=r"EligibleLead: t-0 has no leader, though \[2\] could"):
+        check_leaders(found, ())
+    (found.writing[TP],) = elected(2, (2,))[0].writes
+    check_leaders(found, ())
+
+
+def test_dead_broker_is_written_into_an_isr() -> None:
+    found = led((1, 2, 3), live=(1, 2))
+    check_leaders(found, elected(2, (2, 1)))
+    with pytest.raises(Violation, match=r"DeadLeaveIsr: 2 is to lead t-0, .* has \[3\]"):
+        check_leaders(found, elected(2, (2, 3)))
+
+
+def test_replica_of_a_topic_that_stays_counts_as_deleted() -> None:
+    found = led((1, 2), live=(1, 2, 3))
+    phases = found.replica_phases
+    for phase in (ReplicaPhase.NEW, ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_STARTED):
+        phases.move(TP, BrokerId(2), phase)
+        check_deletions(found)
+    phases.move(TP, BrokerId(2), ReplicaPhase.DELETION_SUCCESSFUL)
+    with pytest.raises(Violation, match="HostedIsNotDeleted: the replica of t-0 on broker 2"):
+        check_deletions(found)
+    found.deletions["t"] = TopicDeletion.STARTED
+    check_deletions(found)
+
+
+def test_replica_of_a_deleted_topic_is_not_being_deleted() -> None:
+    found = led((1, 2), live=(1, 2, 3))
+    phases = found.replica_phases
+    phases.move(TP, BrokerId(1), ReplicaPhase.NEW)
+    check_deletions(found)
+    found.deletions["t"] = TopicDeletion.ORDERED
+    check_deletions(found)
+    found.deletions["t"] = TopicDeletion.STARTED
+    with pytest.raises(Violation, match="DeletionsGetOn: t is being deleted, and t-0 on broker 1"):
+        check_deletions(found)
+    (write,) = elected(2, (1, 2))[0].writes
+    found.writing[TP] = write
+    check_deletions(found)
+    del found.writing[TP]
+    phases.move(TP, BrokerId(1), ReplicaPhase.OFFLINE)
+    phases.move(TP, BrokerId(1), ReplicaPhase.DELETION_INELIGIBLE)
+    check_deletions(found)
+
+
+REMAINS = AnswerShutdown(token=1, error=ErrorCode.none, remaining=(TP,))
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "stopping"),
+    [
+        ((1,), (1, 2, 3), (1,)),  # nobody else is in sync
+        ((1, 2), (1, 3), (1,)),  # who is, is away
+        ((1, 2), (1, 2), (1, 2)),  # or stops, too
+    ],
+)
+def test_leadership_may_remain_where_no_other_broker_can_lead(
+    isr: Any, live: Any, stopping: Any
+) -> None:
+    check_leaders(led(isr, live=live, stopping=stopping), (REMAINS,))
+
+
+def test_leadership_remains_though_another_broker_can_lead() -> None:
+    for stopping in ((1,), ()):
+        found = led((1, 2), live=(1, 2), stopping=stopping)
+        with pytest.raises(Violation, match=r"HandsOver: broker 1 keeps leading .*\[2\] could"):
+            check_leaders(found, (REMAINS,))
+        check_leaders(found, (AnswerShutdown(token=1, error=ErrorCode.none),))

@@ -1,0 +1,367 @@
+"""The rules of single steps of a replica: each broken once by hand, and kept once."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from batches import batch
+
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.replication.events import (
+    Event,
+    Fetched,
+    FetchFrom,
+    FollowerFetch,
+    IsrRefused,
+    IsrWriteFailed,
+    IsrWritten,
+    LeaderAndIsr,
+    Produce,
+    Tick,
+    WriteIsr,
+)
+from ackproof.broker.replication.replica import Role
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, Offset, ZkVersion
+from simulation.model import isr
+from simulation.model.log import Extent, ModelLog
+from simulation.model.partition import PartitionModel
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+LEADER, FOLLOWER = BrokerId(1), BrokerId(3)
+ISR = (LEADER, BrokerId(2))
+EPOCH = LeaderEpoch(4)
+BEGINS = 12
+STATE = PartitionState(
+    leader=LEADER,
+    leader_epoch=EPOCH,
+    isr=ISR,
+    zk_version=ZkVersion(0),
+    controller_epoch=ControllerEpoch(1),
+)
+ELECTED = LeaderAndIsr(
+    controller_epoch=ControllerEpoch(1),
+    leader=LEADER,
+    leader_epoch=EPOCH,
+    isr=ISR,
+    replicas=(*ISR, FOLLOWER),
+    zk_version=ZkVersion(0),
+    now=Millis(0),
+)
+JOINS = WriteIsr(leader_epoch=EPOCH, isr=(*ISR, FOLLOWER), zk_version=ZkVersion(0))
+
+
+def log(end: int) -> ModelLog:
+    return ModelLog(0, [Extent(0, end, 0, 0)])
+
+
+class Elected:
+    """1 leads from ``BEGINS`` on, and knows so far of 10 that they are committed."""
+
+    def __init__(self) -> None:
+        self.partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
+        self.partition.state = STATE
+        self.has(LEADER, BEGINS)
+        self.high_watermark = 10
+        self.follower_ends = dict.fromkeys((BrokerId(2), FOLLOWER), -1)
+        self.step(ELECTED)
+        self.has(LEADER, 20)
+
+    def has(self, broker: int, end: int) -> None:
+        self.partition.replica(broker).log = log(end)
+
+    def step(self, event: Event, *effects: Any) -> None:
+        leader: Any = SimpleNamespace(
+            role=Role.LEADER,
+            leader_epoch=EPOCH,
+            isr=ISR,
+            high_watermark=self.high_watermark,
+            zk_version=ZkVersion(0),
+            follower_ends=self.follower_ends,
+        )
+        isr.check_before(LEADER, leader, self.partition, event, effects)
+
+    def lets_in(self) -> None:
+        self.partition.replica(LEADER).under_way = None
+        self.step(Tick(now=Millis(1)), JOINS)
+
+
+@pytest.fixture
+def elected() -> Elected:
+    return Elected()
+
+
+@pytest.mark.parametrize(("end", "high_watermark"), [(10, 10), (11, 10), (12, 13), (0, 10)])
+def test_follower_without_all_records_joins(
+    elected: Elected, end: int, high_watermark: int
+) -> None:
+    elected.has(FOLLOWER, end)
+    elected.high_watermark = high_watermark
+    with pytest.raises(Violation) as raised:
+        elected.lets_in()
+    assert raised.value.invariant == "JoinersHaveAll"
+
+
+@pytest.mark.parametrize(("end", "high_watermark"), [(12, 10), (13, 13), (20, 13)])
+def test_follower_with_all_records_joins(elected: Elected, end: int, high_watermark: int) -> None:
+    elected.has(FOLLOWER, end)
+    elected.high_watermark = high_watermark
+    elected.lets_in()
+
+
+def test_epoch_begins_where_the_leader_first_heard_of_it(elected: Elected) -> None:
+    elected.step(ELECTED)  # the ISR was written by a controller meanwhile
+    elected.has(FOLLOWER, BEGINS)
+    elected.lets_in()
+
+
+def test_member_may_lack_what_is_not_committed(elected: Elected) -> None:
+    elected.has(2, 0)
+    elected.step(Tick(now=Millis(1)), replace(JOINS, isr=ISR))
+
+
+def test_follower_that_lost_power_had_all_when_it_fetched(elected: Elected) -> None:
+    elected.has(FOLLOWER, BEGINS)
+    elected.partition.damaged(FOLLOWER, 5, now=0)
+    elected.has(FOLLOWER, 5)
+    elected.lets_in()
+
+
+def test_deposed_leader_is_excused(elected: Elected) -> None:
+    elected.partition.state = replace(STATE, leader=BrokerId(2), leader_epoch=LeaderEpoch(5))
+    elected.has(FOLLOWER, 8)
+    elected.lets_in()
+
+
+# --- OneIsrAtATime -------------------------------------------------------------------------------
+
+PROPOSAL = WriteIsr(
+    leader_epoch=EPOCH, isr=(LEADER, BrokerId(2), FOLLOWER), zk_version=ZkVersion(7)
+)
+FETCH = FollowerFetch(
+    replica=FOLLOWER, offset=Offset(5), log_start_offset=Offset(0), now=Millis(1_000)
+)
+REPEATED = LeaderAndIsr(
+    controller_epoch=ControllerEpoch(2),
+    leader=LEADER,
+    leader_epoch=EPOCH,
+    isr=(LEADER, BrokerId(2)),
+    replicas=(LEADER, BrokerId(2), FOLLOWER),
+    zk_version=ZkVersion(7),
+    now=Millis(900),
+)
+WRITTEN = IsrWritten(leader_epoch=EPOCH, isr=PROPOSAL.isr, zk_version=ZkVersion(8))
+
+
+class Proposer:
+    """1 leads, and has proposed to let 3 in."""
+
+    def __init__(self) -> None:
+        self.partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
+        self.role, self.epoch, self.version = Role.LEADER, EPOCH, ZkVersion(7)
+        self.step(FETCH, PROPOSAL)
+
+    def step(self, event: Event, *effects: Any) -> None:
+        leader: Any = SimpleNamespace(
+            role=self.role,
+            leader_epoch=self.epoch,
+            zk_version=self.version,
+            isr=ISR,
+            follower_ends={},
+            high_watermark=Offset(0),
+        )
+        isr.check_before(LEADER, leader, self.partition, event, effects)
+
+
+@pytest.fixture
+def proposer() -> Proposer:
+    return Proposer()
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        FETCH,
+        REPEATED,
+        IsrWriteFailed(leader_epoch=EPOCH, conflict=True),
+        IsrRefused(leader_epoch=LeaderEpoch(3)),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_isr_is_proposed_before_the_outcome_of_the_last_is_known(
+    proposer: Proposer, heard: Event
+) -> None:
+    proposer.step(heard)
+    with pytest.raises(Violation, match="OneIsrAtATime: t-0: leader 1 proposes the ISR"):
+        proposer.step(FETCH, PROPOSAL)
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [IsrWriteFailed(leader_epoch=EPOCH, conflict=False), IsrRefused(leader_epoch=EPOCH)],
+    ids=lambda event: type(event).__name__,
+)
+def test_isr_is_proposed_after_a_refusal(proposer: Proposer, heard: Event) -> None:
+    proposer.step(heard)
+    proposer.step(FETCH, PROPOSAL)
+
+
+def test_isr_is_proposed_after_a_newer_state(proposer: Proposer) -> None:
+    proposer.version = ZkVersion(8)
+    proposer.step(WRITTEN)
+    proposer.step(FETCH, replace(PROPOSAL, isr=(LEADER, BrokerId(2)), zk_version=ZkVersion(8)))
+
+
+def test_isr_is_proposed_in_another_epoch(proposer: Proposer) -> None:
+    proposer.epoch = LeaderEpoch(5)
+    proposer.step(replace(REPEATED, leader_epoch=LeaderEpoch(5)))
+    proposer.step(FETCH, replace(PROPOSAL, leader_epoch=LeaderEpoch(5)))
+
+
+# --- KnownAnew, LowWatermarkIsHeard, ReadIsShared, ReadIsCommitted -------------------------------
+
+
+def leader_view(**changes: Any) -> Any:
+    """A leader of epoch 4, as :mod:`simulation.model.isr` looks at it."""
+    known: dict[str, Any] = {
+        "role": Role.LEADER,
+        "leader_epoch": EPOCH,
+        "isr": ISR,
+        "zk_version": ZkVersion(7),
+        "high_watermark": Offset(10),
+        "log_start_offset": Offset(0),
+        "follower_ends": {2: -1, 3: -1},
+        "low_watermark": -1,
+        "read_bound": lambda _: Offset(10),
+        "end_offset_for_epoch": lambda epoch: (epoch, Offset(20)),
+    }
+    return SimpleNamespace(**known | changes)
+
+
+def partition() -> PartitionModel:
+    made = PartitionModel("t-0", checks_data=True, note=lambda _: None)
+    made.state = STATE
+    made.replica(LEADER).log = log(20)
+    return made
+
+
+def broken(check: Any, *args: Any) -> str | None:
+    try:
+        check(*args)
+    except Violation as violation:
+        return violation.invariant
+    return None
+
+
+def test_new_leader_assumes_the_end_of_a_follower() -> None:
+    judge = isr.check_before
+    assert broken(judge, LEADER, leader_view(), partition(), ELECTED, ()) is None
+    early = leader_view(follower_ends={2: -1, 3: 7})
+    assert broken(judge, LEADER, early, partition(), ELECTED, ()) == "KnownAnew"
+    known = partition()
+    known.replica(LEADER).began[EPOCH] = 12
+    assert broken(judge, LEADER, early, known, ELECTED, ()) is None, "it began before"
+
+
+def fetch(start: int, follower: int = 3) -> FollowerFetch:
+    return FollowerFetch(
+        replica=BrokerId(follower), offset=Offset(9), log_start_offset=Offset(start), now=Millis(1)
+    )
+
+
+def test_low_watermark_is_what_every_follower_has_told() -> None:
+    known = partition()
+    judge = isr.check_after
+    for follower in (2, 3):
+        assert broken(judge, LEADER, leader_view(), known, fetch(4, follower)) is None
+    assert broken(judge, LEADER, leader_view(low_watermark=4), known, fetch(2)) is None
+    low = leader_view(low_watermark=5)
+    assert broken(judge, LEADER, low, known, fetch(5)) == "LowWatermarkIsHeard"
+    later = leader_view(leader_epoch=LeaderEpoch(5), low_watermark=4)
+    assert broken(judge, LEADER, later, known, Tick(now=Millis(2))) == "LowWatermarkIsHeard"
+
+
+def test_new_leader_says_that_consumers_have_read_too_much() -> None:
+    known = partition()
+    known.committed = {0: Extent(0, 12, 0, 2)}
+    judge = isr.check_after
+    assert broken(judge, LEADER, leader_view(), known, ELECTED) is None
+    short = leader_view(end_offset_for_epoch=lambda epoch: (epoch, Offset(11)))
+    assert broken(judge, LEADER, short, known, ELECTED) == "ReadIsShared"
+    former = leader_view(end_offset_for_epoch=lambda _: (LeaderEpoch(1), Offset(20)))
+    assert broken(judge, LEADER, former, known, ELECTED) == "ReadIsShared"
+    known.unpromised.append((0.0, 0))
+    assert broken(judge, LEADER, short, known, ELECTED) is None
+
+
+def test_consumers_are_served_beyond_the_high_watermark() -> None:
+    bold = leader_view(read_bound=lambda _: Offset(11))
+    judge = isr.check_after
+    assert broken(judge, LEADER, bold, partition(), Tick(now=Millis(1))) == "ReadIsCommitted"
+
+
+# --- RepetitionsAreWhole -------------------------------------------------------------------------
+
+REPEATED_BATCH = batch((b"one", b"two"), producer=(7, 0, 4))
+
+
+@pytest.mark.parametrize(
+    ("appended", "invariant"),
+    [
+        ((10, 12), None),
+        ((10, 11), "RepetitionsAreWhole"),
+        ((11, 12), "RepetitionsAreWhole"),
+        ((8, 10), None),  # it was deleted since
+    ],
+)
+def test_repeated_batch_is_whole(appended: tuple[int, int], invariant: str | None) -> None:
+    known = partition()
+    stands = Extent.of(REPEATED_BATCH)._replace(base=10, next=12)
+    known.replica(LEADER).log = ModelLog(10, [stands])
+    event = Produce(
+        request=1,
+        batches=(REPEATED_BATCH,),
+        acks=-1,
+        deadline=Millis(9),
+        now=Millis(1),
+        appended=(Offset(appended[0]), Offset(appended[1])),
+    )
+    assert broken(isr.check_after, LEADER, leader_view(), known, event) == invariant
+
+
+# --- ToldIsTakenIn -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "start", "is_applied"),
+    [(15, 3, True), (14, 3, False), (15, 2, False)],
+)
+def test_follower_applies_what_it_is_told(
+    high_watermark: int, start: int, *, is_applied: bool
+) -> None:
+    known = partition()
+    known.replica(FOLLOWER).log = log(15)
+    asks = FetchFrom(
+        leader=LEADER, leader_epoch=EPOCH, offset=Offset(15), log_start_offset=Offset(0)
+    )
+    follower = leader_view(
+        role=Role.FOLLOWER,
+        broker=FOLLOWER,
+        high_watermark=Offset(high_watermark),
+        log_start_offset=Offset(start),
+        log_end_offset=Offset(15),
+        fetching=lambda: asks,
+    )
+    told = Fetched(
+        leader_epoch=EPOCH,
+        fetch_offset=Offset(15),
+        batches=(),
+        high_watermark=Offset(20),
+        log_start_offset=Offset(3),
+    )
+    found = broken(isr.check_before, FOLLOWER, follower, known, told, ())
+    assert found == (None if is_applied else "ToldIsTakenIn")
+    other = replace(told, fetch_offset=Offset(14))
+    assert broken(isr.check_before, FOLLOWER, follower, known, other, ()) is None

@@ -1,0 +1,56 @@
+"""What is judged at the end of a run, by hand."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ackproof.broker.config import TopicConfig
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from ackproof.broker.types import TopicPartition
+from simulation.verdict import agreeing, settling, waiting
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+
+@pytest.mark.parametrize("topic", ["t", OFFSETS_TOPIC])
+def test_nobody_waits_for_what_is_replicated(topic: str) -> None:
+    tp = TopicPartition(topic, 0)
+    observer: Any = SimpleNamespace(partitions=lambda: [(tp, SimpleNamespace(isr=(1, 2)))])
+    left: dict[int, Any] = {1: SimpleNamespace(waiting_producers=0), 2: None}
+    waiting.check(observer, lambda broker, _tp: left[broker])
+    left[2] = SimpleNamespace(waiting_producers=2)
+    if topic == OFFSETS_TOPIC:  # where coordinators write on
+        waiting.check(observer, lambda broker, _tp: left[broker])
+        return
+    with pytest.raises(Violation, match="NobodyWaits: t-0: 2 produce requests wait at broker 2"):
+        waiting.check(observer, lambda broker, _tp: left[broker])
+
+
+def test_settings_are_known_to_the_log_and_to_whoever_decides() -> None:
+    decides = SimpleNamespace(_config=ReplicaConfig(min_insync_replicas=2), _leader=None)
+    config = TopicConfig(min_insync_replicas=2)
+    hosted: Any = SimpleNamespace(
+        config=config, replica=decides, log=SimpleNamespace(config=config.log_config())
+    )
+    assert agreeing._is_told(hosted)
+    decides._leader = SimpleNamespace(config=ReplicaConfig())
+    assert not agreeing._is_told(hosted)
+    decides._leader = None
+    hosted.log.config = TopicConfig(retention_ms=7).log_config()
+    assert not agreeing._is_told(hosted)
+
+
+@pytest.mark.parametrize(
+    ("bases", "start", "kept"),
+    [((0,), 9, False), ((0, 5), 4, False), ((0, 5), 5, True), ((5, 9), 7, False)],
+)
+def test_a_segment_of_what_was_given_up_is_not_kept(
+    bases: tuple[int, ...], start: int, kept: bool
+) -> None:
+    replica: Any = SimpleNamespace(
+        log=SimpleNamespace(segment_base_offsets=bases, log_start_offset=start)
+    )
+    assert settling._keeps_given_up(replica) == kept

@@ -1,0 +1,560 @@
+"""The rules of logs and checkpoints on a disk: each broken once by hand, and kept once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from batches import batch
+from log_disk import LOGS
+
+from ackproof.broker.log.config import LogConfig
+from ackproof.broker.log.disk.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    mark_clean_shutdown,
+    write_offsets,
+)
+from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk.steps import Steps, carry_out
+from ackproof.broker.log.idempotence.producer_state import Producer, ProducerState
+from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.types import (
+    Offset,
+    ProducerId,
+    TopicPartition,
+)
+from simulation.machines.disk import MemoryDisk
+from simulation.model import producers, storage
+from simulation.model.log import read_log
+from simulation.model.storage import CleanEnds, FlushTracker
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+TP = TopicPartition("t", 0)
+SMALL = LogConfig(segment_bytes=200)
+Look = Callable[..., None]
+
+
+@pytest.fixture
+def log(disk: MemoryDisk) -> PartitionLog:
+    """Six records of three epochs, in several segments; nobody has flushed any."""
+    opened = PartitionLog.open(LOGS / "t-0", SMALL, clean=True, files=disk, later=lambda _: None)
+    for offset in range(6):
+        opened.append([batch((b"v" * 50,))], offset, offset // 2, 0)
+    return opened
+
+
+# --- LogKept -------------------------------------------------------------------------------------
+
+
+def test_log_with_a_damaged_batch(log: PartitionLog, disk: MemoryDisk) -> None:
+    descriptor = disk.open(log.directory / "00000000000000000000.log")
+    content = disk.pread(descriptor, disk.size(descriptor), 0)
+    disk.truncate(descriptor, 0)
+    disk.write(descriptor, content[:-1] + b"w")
+    with pytest.raises(Violation, match=r"LogKept: t-0: .* CRC-32C of the batch"):
+        read_log(log)
+
+
+def test_log_without_its_end(log: PartitionLog) -> None:
+    log._end = Offset(9)
+    with pytest.raises(Violation, match=r"LogKept: t-0: nothing can be read at offset 6 of 9"):
+        read_log(log)
+
+
+def test_log_with_a_hole(log: PartitionLog) -> None:
+    del log._segments[1]
+    with pytest.raises(Violation, match=r"LogKept: t-0: nothing is there from offset . to . of 6"):
+        read_log(log)
+
+
+# --- TakenIsWhole --------------------------------------------------------------------------------
+
+
+def test_batch_with_a_wrong_checksum_is_appended(log: PartitionLog) -> None:
+    whole = batch((b"v",))
+    storage.taken_is_whole(log, [whole])
+    spoilt = memoryview(bytes(whole.raw[:-1]) + b"?")
+    with pytest.raises(Violation, match=r"TakenIsWhole: t-0 takes it: CRC-32C"):
+        storage.taken_is_whole(log, [whole, replace(whole, raw=spoilt)])
+
+
+# --- BegunAnewStays ------------------------------------------------------------------------------
+
+
+def test_begin_of_an_empty_log_is_not_synced(log: PartitionLog, disk: MemoryDisk) -> None:
+    log.truncate_fully(40)
+    storage.begun_anew_stays(disk, log)
+    disk.remove(log.directory / f"{40:020d}.log")
+    disk.open(log.directory / f"{40:020d}.log")
+    with pytest.raises(Violation, match=r"BegunAnewStays: t-0 begins anew at 40, .* no 0+40\.log"):
+        storage.begun_anew_stays(disk, log)
+
+
+# --- MadeOfNothing -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def logs(disk: MemoryDisk) -> LogManager:
+    """One log of six records, in a log directory."""
+    manager = LogManager([LOGS], lambda _: SMALL, files=disk)
+    manager.create(TP).append([batch((b"v",) * 6)], 0, 0, 0)
+    return manager
+
+
+@pytest.mark.parametrize("name", [RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS])
+def test_new_log_stands_in_a_checkpoint(disk: MemoryDisk, logs: LogManager, name: str) -> None:
+    noted, other = Directory(LOGS, disk), TopicPartition("other", 0)
+    made = logs.create(other)
+    for tp in (TP, other):
+        storage.made_of_nothing(disk, logs, other, made)
+        write_offsets(noted, name, {tp: 7})
+    with pytest.raises(Violation, match=rf"MadeOfNothing: other-0 .* {name} is 7"):
+        storage.made_of_nothing(disk, logs, other, made)
+
+
+def test_new_log_knows_something(disk: MemoryDisk, logs: LogManager) -> None:
+    other = TopicPartition("other", 0)
+    made = logs.create(other)
+    storage.made_of_nothing(disk, logs, other, made)
+    made.start_epoch(3, 0)
+    with pytest.raises(Violation, match=r"MadeOfNothing: other-0 .* its epochs is 1"):
+        storage.made_of_nothing(disk, logs, other, made)
+    with pytest.raises(Violation, match=r"MadeOfNothing: t-0 .* its log end is 6"):
+        storage.made_of_nothing(disk, logs, TP, logs.create(TP))
+
+
+# --- EpochsAreLog --------------------------------------------------------------------------------
+
+
+def look(log: PartitionLog, *, deleted: int = 0) -> None:
+    read = read_log(log)
+    assert read is not None
+    storage.epochs_found("t-0", log, read, deleted=deleted)
+
+
+def as_told(log: PartitionLog) -> Any:
+    return SimpleNamespace(epochs=log.epochs.entries)
+
+
+def test_epochs_are_those_of_the_batches(log: PartitionLog) -> None:
+    look(log)
+    log.truncate_to(3)
+    look(log)
+    log.start_epoch(7, 3)  # of a leader that has appended nothing yet
+    look(log)
+    log.advance_log_start(1)
+    look(log)
+
+
+@pytest.mark.parametrize("spoil", [lambda e: e.clear(), lambda e: e.truncate_from_end(2)])
+def test_epoch_is_missing(log: PartitionLog, spoil: Any) -> None:
+    spoil(log.epochs)
+    with pytest.raises(Violation, match="EpochsAreLog"):
+        look(log)
+
+
+def test_deleted_record_that_is_back_may_have_no_epoch(log: PartitionLog) -> None:
+    log.epochs.truncate_from_start(3)  # the checkpoint of log starts was not written in time
+    look(log, deleted=3)
+    with pytest.raises(Violation, match="EpochsAreLog"):
+        look(log, deleted=2)
+
+
+def test_replica_goes_by_other_epochs_than_its_log(log: PartitionLog) -> None:
+    replica = as_told(log)
+    storage.epochs_agree("t-0", log, replica)
+    log.epochs.truncate_from_end(4)
+    with pytest.raises(Violation, match="EpochsAreLog"):
+        storage.epochs_agree("t-0", log, replica)
+
+
+def test_recovery_point_is_noted_before_an_epoch_is_synced(
+    disk: MemoryDisk, log: PartitionLog
+) -> None:
+    storage.recovery_point_noted(disk, log, 0)
+    log.flush()
+    storage.recovery_point_noted(disk, log, 6)
+    log.advance_log_start(3)
+    log.append([batch((b"v" * 50,))], 6, 3, 0)
+    log.flush()
+    storage.recovery_point_noted(disk, log, 7)
+    log.append([batch((b"v" * 50,))], 7, 4, 0)
+    log.epochs._written = log.epochs.history
+    log.flush()
+    storage.recovery_point_noted(disk, log, 7)
+    with pytest.raises(Violation, match=r"EpochsAreLog: .*below 8 .* offset 7 is of epoch 3"):
+        storage.recovery_point_noted(disk, log, 8)
+
+
+# --- ProducersAreLog -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def written(log: PartitionLog) -> PartitionLog:
+    """Behind its six records, three batches of producer 7 and one of producer 8, in turn."""
+    for number, producer in enumerate([(7, 0, 0), (7, 0, 2), (8, 0, 0), (7, 0, 4)]):
+        log.append([batch((b"v", b"v"), producer=producer)], 6 + 2 * number, 5, 0)
+    return log
+
+
+@pytest.fixture
+def look_for_producers(written: PartitionLog, disk: MemoryDisk) -> Callable[[PartitionLog], None]:
+    def look(log: PartitionLog = written) -> None:
+        read = read_log(log)
+        assert read is not None
+        producers.check("t-0", log, read)
+        producers.check_snapshots("t-0", log, disk, read)
+
+    return look
+
+
+def test_producers_are_those_of_the_batches(
+    written: PartitionLog, look_for_producers: Look
+) -> None:
+    look_for_producers(written)
+    written.truncate_to(10)
+    look_for_producers(written)
+    written.append([batch((b"v",), producer=(7, 0, 4))], 10, 5, 0)
+    look_for_producers(written)
+    written.truncate_to(6)
+    look_for_producers(written)
+
+
+def test_producers_outlive_deleted_batches(written: PartitionLog, look_for_producers: Look) -> None:
+    written.advance_log_start(13)
+    look_for_producers(written)
+
+
+def test_batch_of_a_producer_is_not_remembered(
+    written: PartitionLog, look_for_producers: Look
+) -> None:
+    for forgetful in ProducerState(), without_last(written, 7), without_last(written, 8):
+        written.producers.state = forgetful
+        with pytest.raises(Violation, match=r"ProducersAreLog: .*, in the log is epoch 0, 0 to"):
+            look_for_producers(written)
+
+
+def test_truncated_batch_is_remembered(written: PartitionLog, look_for_producers: Look) -> None:
+    remembered = written.producers.state
+    for offset in 12, 10, 8:
+        written.truncate_to(offset)
+        written.producers.state = remembered
+        with pytest.raises(Violation, match=r"ProducersAreLog: .*epoch 0, 0 to .* is remembered"):
+            look_for_producers(written)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"last_sequence": 6},
+        {"base_sequence": 3, "last_sequence": 4},
+        {"last_offset": Offset(12)},
+        {"timestamp": 0},
+    ],
+)
+def test_producer_is_remembered_otherwise(
+    written: PartitionLog, look_for_producers: Look, other: dict[str, Any]
+) -> None:
+    known = written.producers.state.producers[ProducerId(7)]
+    spoilt = Producer(known.epoch, (*known.batches[:-1], replace(known.last, **other)))
+    written.producers.state._producers[ProducerId(7)] = spoilt
+    with pytest.raises(Violation, match=r"ProducersAreLog: .* of producer 7, "):
+        look_for_producers(written)
+
+
+def test_snapshot_differs_from_the_log(written: PartitionLog, look_for_producers: Look) -> None:
+    written.producers.snapshot(14)
+    look_for_producers(written)
+    written.truncate_to(12)
+    look_for_producers(written)
+    carry_out(written.producers.snapshot_steps(8, written.producers.encoded()))
+    with pytest.raises(Violation, match=r"ProducersAreLog: .*, 0+8.snapshot: of producer 7, "):
+        look_for_producers(written)
+
+
+def test_snapshot_is_above_the_log_end(written: PartitionLog, look_for_producers: Look) -> None:
+    carry_out(written.producers.snapshot_steps(15, written.producers.encoded()))
+    with pytest.raises(Violation, match=r"15.snapshot, and the log ends at 14"):
+        look_for_producers(written)
+
+
+def test_log_that_was_thrown_away_remembers_a_producer(written: PartitionLog) -> None:
+    remembered = written.producers.state
+    written.truncate_fully(20)
+    producers.check_begun_anew("t-0", written, 20)
+    written.append([batch((b"v",), producer=(7, 0, 4))], 20, 5, 0)
+    producers.check_begun_anew("t-0", written, 20)
+    written.producers.state = remembered
+    with pytest.raises(Violation, match=r"ProducersAreLog: .* thrown away up to 20"):
+        producers.check_begun_anew("t-0", written, 20)
+
+
+def test_removed_snapshot_may_come_back(written: PartitionLog, disk: MemoryDisk) -> None:
+    written.producers.snapshot(14)
+    producers.check_removed(written.directory, disk)
+    written.truncate_to(12)
+    producers.check_removed(written.directory, disk)
+    carry_out(written.producers.snapshot_steps(12, written.producers.encoded()))
+    disk.remove(written.directory / f"{12:020d}.snapshot")
+    with pytest.raises(Violation, match=r"ProducersAreLog: t-0: 0+12.snapshot was removed"):
+        producers.check_removed(written.directory, disk)
+
+
+def without_last(log: PartitionLog, of: int) -> ProducerState:
+    """What is remembered of them, but for the last batch of one."""
+    return ProducerState(
+        {
+            number: Producer(known.epoch, known.batches[:-1] if number == of else known.batches)
+            for number, known in log.producers.state.producers.items()
+            if number != of or len(known.batches) > 1
+        }
+    )
+
+
+# --- TimesAreLog ---------------------------------------------------------------------------------
+
+
+def look_for_times(log: PartitionLog) -> None:
+    read = read_log(log)
+    assert read is not None
+    storage.times_agree("t-0", log, read)
+
+
+def test_greatest_timestamp_is_of_no_batch(log: PartitionLog) -> None:
+    look_for_times(log)
+    log.append([batch((b"v",), timestamps=(2 * 10**12,))], 6, 2, 0)
+    look_for_times(log)
+    log.truncate_to(6)
+    look_for_times(log)
+    log._segments[-1].max_timestamp = 2 * 10**12
+    with pytest.raises(Violation, match=r"TimesAreLog: .* said to be 2000000000000 ms"):
+        look_for_times(log)
+    log.truncate_fully(20)
+    look_for_times(log)
+
+
+def test_deleted_batch_in_the_first_segment_still_counts(log: PartitionLog) -> None:
+    log._segments[0].max_timestamp = 2 * 10**12
+    log.advance_log_start(1)
+    look_for_times(log)
+
+
+# --- FlushedIsSynced -----------------------------------------------------------------------------
+
+
+def note(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
+    log.flushing.vouched_for = max(log.flushing.vouched_for, offset)
+    storage.recovery_point_noted(disk, log, offset)
+
+
+def test_synced_offset_may_be_noted(disk: MemoryDisk, log: PartitionLog) -> None:
+    note(disk, log, 0)
+    log.flush()
+    for offset in range(7):
+        note(disk, log, offset)
+
+
+def test_recovery_point_is_noted_before_the_sync(disk: MemoryDisk, log: PartitionLog) -> None:
+    for offset in range(1, 7):
+        with pytest.raises(Violation, match="FlushedIsSynced"):
+            note(disk, log, offset)
+    log.flush()
+    log.append([batch((b"v",))], 6, 2, 0)
+    note(disk, log, 6)
+    with pytest.raises(Violation, match=r"everything below 7 .* below 6"):
+        note(disk, log, 7)
+
+
+def test_recovery_point_is_noted_after_a_truncation(disk: MemoryDisk, log: PartitionLog) -> None:
+    log.flush()
+    log.truncate_to(3)
+    note(disk, log, 3)
+    log.append([batch((b"v" * 50,))], 3, 5, 0)
+    note(disk, log, 3)
+    with pytest.raises(Violation, match="FlushedIsSynced"):
+        note(disk, log, 4)
+
+
+def test_log_knows_less_than_the_checkpoint(disk: MemoryDisk, log: PartitionLog) -> None:
+    log.flush()
+    storage.recovery_point_noted(disk, log, 6)
+    log.flushing.vouched_for = 5
+    storage.recovery_point_noted(disk, log, 5)
+    with pytest.raises(Violation, match=r"FlushedIsSynced: t-0: .* below 6 .* only of 5"):
+        storage.recovery_point_noted(disk, log, 6)
+
+
+def test_deleted_log_is_not_judged(disk: MemoryDisk, log: PartitionLog) -> None:
+    disk.remove_tree(log.directory)
+    note(disk, log, 5)
+
+
+# --- FlushedAsSet -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def later() -> list[Steps]:
+    """What was put off."""
+    return []
+
+
+@pytest.fixture
+def tracker() -> FlushTracker:
+    return FlushTracker()
+
+
+@pytest.fixture
+def flushed(later: list[Steps]) -> PartitionLog:
+    """An empty log with ``flush.ms=500``."""
+    disk, config = MemoryDisk(Random(1)), LogConfig(flush_ms=500)
+    disk.make_directory(Path("/logs"))
+    path = Path("/logs/t-0")
+    return PartitionLog.open(path, config, clean=True, files=disk, later=later.append)
+
+
+def append(tracker: FlushTracker, flushed: PartitionLog, now_ms: int) -> None:
+    begin = flushed.log_end_offset
+    flushed.append([batch()], begin, 0, now_ms)
+    tracker.appended(flushed, begin, now_ms)
+
+
+def tick(tracker: FlushTracker, flushed: PartitionLog, now_ms: int) -> None:
+    flushed.flush_if_due(now_ms)
+    tracker.started(flushed, now_ms)
+
+
+def violates(what: str) -> Any:
+    return pytest.raises(Violation, match=f"FlushedAsSet: t-0: .*{what}")
+
+
+def test_more_records_wait_than_flush_messages(
+    tracker: FlushTracker, flushed: PartitionLog
+) -> None:
+    flushed.config = LogConfig(flush_messages=2)
+    for _ in range(5):
+        append(tracker, flushed, 0)
+    assert flushed.recovery_point == 4
+    flushed.config = LogConfig()
+    append(tracker, flushed, 0)
+    flushed.config = LogConfig(flush_messages=2)
+    with violates("2 records wait for the disk, flush.messages is 2"):
+        tracker.appended(flushed, 5, 0)
+
+
+def test_record_waits_longer_than_flush_ms(
+    tracker: FlushTracker, flushed: PartitionLog, later: list[Steps]
+) -> None:
+    append(tracker, flushed, 0)
+    append(tracker, flushed, 400)
+    for now_ms in (499, 500, 9_000):
+        tick(tracker, flushed, now_ms)
+    while later:
+        carry_out(later.pop(0))
+    append(tracker, flushed, 9_000)
+    for now_ms in (9_000, 9_499):
+        tick(tracker, flushed, now_ms)
+    with violates("offset 2 waits for the disk for 500 ms and is not being flushed"):
+        tracker.started(flushed, 9_500)
+
+
+def test_truncated_record_does_not_wait(tracker: FlushTracker, flushed: PartitionLog) -> None:
+    for now_ms in (0, 400, 450):
+        append(tracker, flushed, now_ms)
+    flushed.flushing._since = None
+    flushed.truncate_to(2)
+    tracker.started(flushed, 499)
+    append(tracker, flushed, 700)
+    with violates("offset 0 waits for the disk for 500 ms"):
+        tracker.started(flushed, 500)
+    flushed.truncate_to(0)
+    append(tracker, flushed, 4_000)
+    tracker.started(flushed, 4_499)
+    with violates("offset 0 waits for the disk for 500 ms"):
+        tracker.started(flushed, 4_500)
+
+
+def test_failed_log_is_not_judged(tracker: FlushTracker, flushed: PartitionLog) -> None:
+    append(tracker, flushed, 0)
+    flushed.flushing.fail()
+    tracker.started(flushed, 9_000)
+
+
+# --- GoodEndIsTrue ------------------------------------------------------------------------------
+
+
+class Machine:
+    """Broker 1 and its disk; each life opens its log directory."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk(Random(1))
+        self.endings: list[Any] = []
+        config = SimpleNamespace(log_dirs=(LOGS,))
+        node: Any = SimpleNamespace(id=1, config=config, endings=self.endings)
+        self.ends = CleanEnds(node, self.disk)
+        self.life = 0
+
+    def begins(self) -> LogManager:
+        self.life += 1
+        return LogManager([LOGS], lambda _: SMALL, files=self.disk)
+
+    def opens(self) -> LogManager:
+        logs = self.begins()
+        self.ends.opened(self.life, logs)
+        return logs
+
+    def closes(self, logs: LogManager, *, watermark: int = 0, error: Any = None) -> None:
+        """Judge what the checkpoints are before the logs are closed, and after."""
+        closing = dict(logs.logs)
+        logs.close()
+        left: Any = SimpleNamespace(logs=closing, high_watermark=lambda _: 0)
+        self.ends.marked(self.life, left, LOGS, lambda *_: watermark)
+        ending = SimpleNamespace(incarnation=self.life, was_asked=True, error=error)
+        self.endings.append(ending)
+
+
+def test_orderly_end_is_believed_once() -> None:
+    machine = Machine()
+    logs = machine.opens()
+    logs.create(TP).append([batch()], 0, 0, 0)
+    machine.closes(logs)
+    logs = machine.opens()
+    assert logs.clean
+    logs.close(clean=False)
+    machine.disk.kill()
+    assert not machine.opens().clean
+
+
+def test_mark_is_found_after_an_end_that_was_not_orderly() -> None:
+    machine = Machine()
+    machine.closes(machine.opens(), error=OSError())
+    with pytest.raises(Violation, match="GoodEndIsTrue: broker 1 finds the mark"):
+        machine.opens()
+
+
+def test_mark_may_come_back() -> None:
+    machine = Machine()
+    machine.closes(machine.opens())
+    logs = machine.begins()
+    mark_clean_shutdown(Directory(LOGS, machine.disk))
+    machine.disk.remove(LOGS / CLEAN_SHUTDOWN)
+    with pytest.raises(Violation, match=r"GoodEndIsTrue: broker 1 begins, .* may still say"):
+        machine.ends.opened(machine.life, logs)
+
+
+def test_checkpoint_differs_from_what_the_broker_knew() -> None:
+    machine = Machine()
+    logs = machine.opens()
+    logs.create(TP).append([batch()], 0, 0, 0)
+    with pytest.raises(
+        Violation, match=rf"GoodEndIsTrue: .* {HIGH_WATERMARKS} has 0 of t-0, not 1"
+    ):
+        machine.closes(logs, watermark=1)

@@ -1,0 +1,191 @@
+"""The rules of what is written to ZooKeeper: each broken once by hand, and kept once."""
+
+from typing import Any
+
+import pytest
+from kazoo.protocol.serialization import CheckVersion, Create, SetData, Transaction
+
+from ackproof.broker.controller.cluster import PartitionState, ReplicaAssignment, TopicAssignment
+from ackproof.broker.server.zk.znodes import encode_producer_ids
+from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from simulation.model.partition import PartitionModel, Topic
+from simulation.model.producers import BLOCKS, ProducerIdBlocks
+from simulation.model.zookeeper import (
+    Order,
+    check_announced,
+    check_compared,
+    check_ended,
+    check_replaced,
+)
+from simulation.violation import Violation
+
+pytestmark = pytest.mark.simulation
+
+TP = TopicPartition("t", 0)
+STATE = "/brokers/topics/t/partitions/0/state"
+REPLICAS = "/brokers/topics/t/0/replicas"
+
+
+def of(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+# --- WritesAreCompared ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SetData(STATE, b"", 3),
+        SetData("/config/topics/t", b"", -1),
+        SetData(REPLICAS, b"", -1),
+        CheckVersion(REPLICAS, 0),
+        CheckVersion("/brokers/topics/t/0/leader", -1),  # it is there
+    ],
+)
+def test_write_with_a_version_is_allowed(written: Any) -> None:
+    check_compared(written)
+
+
+@pytest.mark.parametrize("written", [SetData(STATE, b"", -1), CheckVersion(REPLICAS, -1)])
+def test_state_is_written_without_a_version(written: Any) -> None:
+    transaction = Transaction([CheckVersion("/controller_epoch", 1), written])
+    for request in (written, transaction):
+        with pytest.raises(Violation, match="WritesAreCompared"):
+            check_compared(request)
+
+
+# --- SettingsAreAnnounced ------------------------------------------------------------------------
+
+NOTE = Create("/config/changes/config_change_", b"", [], 2)
+
+
+def topic_there(path: str) -> tuple[bytes | None, int]:
+    return (b"", 0) if path == "/brokers/topics/t" else (None, -1)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        Transaction([SetData("/config/topics/t", b"", 3), NOTE]),
+        Transaction([Create("/brokers/topics/t", b"", [], 0), SetData("/config/topics/t", b"", 3)]),
+        SetData("/config/topics/gone", b"", 3),
+        SetData(STATE, b"", 3),
+        NOTE,
+    ],
+)
+def test_settings_are_written_with_a_note(written: Any) -> None:
+    check_announced(written, topic_there)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SetData("/config/topics/t", b"", 3),
+        Create("/config/brokers/<default>", b"", [], 0),
+        Transaction([Create("/brokers/topics/v", b"", [], 0), SetData("/config/topics/t", b"", 3)]),
+    ],
+)
+def test_settings_are_written_without_a_note(written: Any) -> None:
+    with pytest.raises(Violation, match="SettingsAreAnnounced"):
+        check_announced(written, topic_there)
+
+
+# --- reassignments and topics --------------------------------------------------------------------
+
+
+def test_order_names_the_brokers_of_the_order_that_it_replaces() -> None:
+    former = Order(of(3), of(4))
+    check_replaced(TP, former, Order(of(5), of(3, 4)), assigned=of(1, 2))
+    check_replaced(TP, former, Order(of(3, 4), ()), assigned=of(1, 2))
+    with pytest.raises(Violation, match=r"NamedAreRemembered: .* does not name \[4\]"):
+        check_replaced(TP, former, Order(of(5), of(3)), assigned=of(1, 2))
+
+
+def brokers(*ids: int) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(each) for each in ids)
+
+
+def topic(
+    *replicas: int, adding: tuple[int, ...] = (), removing: tuple[int, ...] = ()
+) -> TopicAssignment:
+    assigned = ReplicaAssignment(
+        replicas=brokers(*replicas), adding=brokers(*adding), removing=brokers(*removing)
+    )
+    return TopicAssignment(topic_id=None, partitions={0: assigned})
+
+
+def moved(
+    before: TopicAssignment,
+    after: TopicAssignment,
+    isr: tuple[int, ...],
+    been: tuple[int, ...] = (1, 2, 3, 4),
+) -> None:
+    """Judge an assignment that was written while the ISR was that; raises Violation."""
+    partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
+    if isr:
+        partition.state = PartitionState(
+            leader=BrokerId(isr[0]),
+            leader_epoch=LeaderEpoch(3),
+            isr=brokers(*isr),
+            controller_epoch=ControllerEpoch(1),
+            zk_version=ZkVersion(7),
+        )
+    partition.been_in_sync = set(been)
+    Topic(None, before, {0: partition}).assigned("t", after)
+
+
+MOVING = topic(3, 4, 1, 2, adding=(3, 4), removing=(1, 2))
+
+
+@pytest.mark.parametrize("isr", [(3, 4), (4, 3), (3,)])  # of the last one 4 has dropped out since
+def test_move_ends_when_removed_replicas_have_left_the_isr(isr: tuple[int, ...]) -> None:
+    moved(MOVING, topic(3, 4), isr)
+
+
+@pytest.mark.parametrize("isr", [(3, 4, 1), (1,)])
+def test_move_ends_with_a_removed_replica_in_the_isr(isr: tuple[int, ...]) -> None:
+    with pytest.raises(Violation, match=r"MovedIsInSync: t-0: it counts as moved to \[3, 4\]"):
+        moved(MOVING, topic(3, 4), isr)
+
+
+def test_move_ends_before_an_added_replica_was_in_the_isr() -> None:
+    with pytest.raises(Violation, match=r"MovedIsInSync: .* and \[4\] were never in the ISR"):
+        moved(MOVING, topic(3, 4), (3,), been=(1, 2, 3))
+
+
+def test_move_under_way_may_have_any_isr() -> None:
+    moved(topic(1, 2), MOVING, (1, 2))
+    moved(MOVING, MOVING, (1, 3))
+
+
+def test_move_of_a_partition_without_state_is_not_judged() -> None:
+    moved(MOVING, topic(3, 4), (), been=())
+
+
+def test_move_ends_at_its_target() -> None:
+    check_ended(TP, brokers(2, 3), brokers(2, 3))
+    with pytest.raises(Violation, match=r"EndedIsMoved: t-0 is no longer to move to \[2, 3\]"):
+        check_ended(TP, brokers(2, 3), brokers(1, 2))
+
+
+def test_topic_is_gone_with_all_its_replicas() -> None:
+    Topic(None, topic(1, 2)).gone("t", ())
+    Topic(None, topic(1, 2)).gone("t", [(3, TP)])  # moved away from 3, which has not heard of it
+    with pytest.raises(Violation, match=r"GoneEverywhere: .* broker 2 still has t-0"):
+        Topic(None, topic(1, 2)).gone("t", [(2, TP)])
+
+
+def test_partition_disappears_from_its_topic() -> None:
+    partition = PartitionModel("t-1", checks_data=True, note=lambda _: None)
+    with pytest.raises(Violation, match=r"PartitionsStay: t has lost its partitions \[1\]"):
+        Topic(None, topic(1, 2), {1: partition}).assigned("t", topic(1, 2))
+
+
+def test_block_of_producer_ids_begins_where_the_last_one_ended() -> None:
+    ids = ProducerIdBlocks()
+    for start in (0, 1_000):
+        ids.written(BLOCKS, encode_producer_ids(BrokerId(1), range(start, start + 1_000)))
+    ids.written("/brokers/ids/1", b"")
+    with pytest.raises(Violation, match="IdsAreNew"):
+        ids.written(BLOCKS, encode_producer_ids(BrokerId(1), range(1_999, 2_999)))
