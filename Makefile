@@ -11,7 +11,7 @@ ENGINE := infra/docker/with-engine.sh
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs chromium clients demo test simulate selftest test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-ssh test-docker docker-tests docker-image image \
+.PHONY: help setup programs chromium clients demo test simulate mutation test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-ssh test-docker docker-tests docker-image image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 side-by-side known-losses reference clients-table docs docs-serve lint nightly clean
 
@@ -61,8 +61,8 @@ test: setup chromium lint  ## lint, types, unit, property, simulation, integrati
 simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cores; 1 if it breaks
 	$(BIN)/python -m simulation --seconds $(or $(SECONDS),60) --coordination $(or $(COORDINATION),any)
 
-selftest: setup  ## what finds a broken broker, written to docs/detection.md; hours, goes on where it was
-	$(BIN)/ackproof selftest --out docs/detection.md
+mutation: setup  ## which broken brokers are found, for docs/detection.md; an hour, continues where it was; CAMPAIGNS=1 adds campaigns
+	$(BIN)/python -m tools.mutation --out docs/detection.md $(if $(CAMPAIGNS),--campaigns)
 
 test-long: setup  ## the tests that take too long for make test
 	$(BIN)/pytest -m "long and not docker and not ssh and not kafka and not libraries"

@@ -6,7 +6,8 @@
 - ``docs/checkers.md``: the table in it, of the catalogue of checkers.
 - ``docs/verdict.schema.json``, ``docs/matrix.schema.json``: of the names in ``verdict.json`` and in
   ``matrix.json``.
-- ``docs/detection.md``: the line which says that the catalogue of bugs has changed since.
+- ``docs/detection.md``: the sentences which say that the catalogue of broken brokers, or the broker
+  or the simulator, has changed since the page was measured.
 - ``docs/campaign.schema.json`` and ``docs/campaigns.md``: of the campaign file's model.
 
 With ``--check`` it writes nothing, names what is stale, and exits with 1 if there is anything.
@@ -28,9 +29,11 @@ from ackproof.broker.generations import PRESETS  # noqa: E402
 from ackproof.checkers.catalogue import CATALOGUE  # noqa: E402
 from ackproof.harness.campaign.docs import reference, schema  # noqa: E402
 from ackproof.harness.report import document  # noqa: E402
-from ackproof.harness.selftest import table  # noqa: E402
-from ackproof.harness.selftest.catalogue import catalogue  # noqa: E402
 from ackproof.harness.side_by_side import document as matrix  # noqa: E402
+from tools.mutation import page as detection  # noqa: E402
+from tools.mutation.mutants import catalogue  # noqa: E402
+from tools.mutation.results import Method  # noqa: E402
+from tools.mutation.sources import fingerprint  # noqa: E402
 
 _PROPERTY = re.compile(r"^\| `(?P<name>[^`]+)`[ *]*\| (?P<default>.*?) \| (?P<meaning>.*) \|$")
 
@@ -91,9 +94,9 @@ def checkers_page() -> str:
 
 
 def detection_page() -> str:
-    """The page, which says whether its figures are of the catalogue as it is now."""
+    """Return the page, which says whether it was measured with the present sources."""
     page = (ROOT / "docs/detection.md").read_text(encoding="utf-8")
-    return table.compared(page, catalogue())
+    return detection.compared(page, catalogue(), fingerprint(Method.SIMULATOR, ROOT))
 
 
 MADE: Mapping[str, Callable[[], str]] = {

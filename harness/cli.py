@@ -25,7 +25,6 @@ Examples:
   ackproof shrink results/latest                what failed once more, with less and less
   ackproof cluster up                           a standing cluster, to try by hand
   ackproof clean                                remove what a killed run left behind
-  ackproof selftest --list                      brokers that are broken on purpose
   ackproof known-losses --runs 3                what releases of Apache Kafka are known to lose
 
 \b
@@ -51,7 +50,6 @@ _COMMANDS = {
     "matrix": ("matrix",),
     "nightly": ("nightly",),
     "run": ("run", "carry-out"),
-    "selftest": ("selftest",),
     "serve": ("serve",),
     "shrink": ("shrink",),
     "trends": ("history",),

@@ -21,6 +21,7 @@ ROOMS = (
     "testing",
     "simulation",
     "protocol",
+    "tools",
 )
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))

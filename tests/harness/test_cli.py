@@ -17,7 +17,7 @@ from ackproof.harness.running.progress import HEARTBEAT_S, PlainProgress, progre
 
 COMMANDS = (
     *("init", "validate", "schema"),
-    *("doctor", "run", "check", "report", "cluster", "clean", "selftest"),
+    *("doctor", "run", "check", "report", "cluster", "clean"),
 )
 CATALOGUES = ("faults", "systems", "workloads", "checkers")
 

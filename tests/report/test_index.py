@@ -99,7 +99,7 @@ def test_strange_things_beside_the_results_are_no_results(tmp_path: Path) -> Non
     real = night(tmp_path, "a", 1)
     (tmp_path / "latest").symlink_to("a")
     (tmp_path / "gone").symlink_to("nowhere")
-    (tmp_path / "selftest").mkdir()
+    (tmp_path / "mutation").mkdir()
     (tmp_path / "README.md").write_text("a page")
     strange = night(tmp_path, "b", 2)
     (strange / "verdict.json").unlink()

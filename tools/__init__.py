@@ -1,0 +1,1 @@
+"""Development tools: in the sources, and not in the wheel."""

@@ -1,0 +1,227 @@
+"""The page ``docs/detection.md``: a summary of one screen, and one table of all mutants.
+
+The page is expensive to make (an hour of two cores), and each change of the broker makes it older.
+So it names the catalogue and the sources that it was measured with, and :func:`compared`, which
+``docs/generate.py`` calls, adds a sentence as soon as one of them has changed. A test fails while
+that sentence is missing, and while the table lacks a mutant. ``make mutation``, also run every
+night, measures again.
+"""
+
+import re
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Protocol
+
+from tools.mutation.mutants import COMPONENTS, Mutant, digest
+from tools.mutation.results import Finding, Method, Outcome, Result
+
+STALE = "†"
+_NOT_RUN = "not run"
+_WHY_MAX = 160
+
+_INTRODUCTION = f"""\
+# Detection of broken brokers
+
+A test harness that finds nothing and a system without faults look the same. So the bundled broker \
+is broken on purpose: each patch of the catalogue (`tools/mutation/catalogue/*.patch`) is applied \
+to a copy of the sources. Then the copy must fail, in the simulator (`python -m simulation`, 120 s \
+of processor time each) or in a campaign (`ackproof run`). The sound broker is examined first: a \
+fault that is found there, too, counts for nothing.
+
+`make mutation` writes this page. Its results are kept below `results/mutation`, and only missing \
+ones are measured. A find of the simulator is in the same seed on every machine. {STALE} marks a \
+result of older sources.
+"""
+
+_MEASURED = re.compile(r"^(Measured on .* catalogue `(.*)`, sources `(.*)`\.)( .*)?$", re.MULTILINE)
+_CATALOGUE_CHANGED = "**The catalogue has changed since then.**"
+_SOURCES_CHANGED = "**The broker or the simulator has changed since then.**"
+
+_HEADINGS = """\
+| mutant | component | what it breaks | guarantee | origin | simulator | campaigns |
+| --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+class Known(Protocol):
+    """The stored results."""
+
+    def result(self, mutant: Mutant | None, method: Method) -> Result | None:
+        """Return the result of a mutant, or of the sound broker if it is None."""
+
+    def is_current(self, result: Result, mutant: Mutant | None) -> bool:
+        """Return whether the result is of the present sources."""
+
+
+def page(mutants: Mapping[str, Mutant], known: Known, written: date, sources: str) -> str:
+    """Return the page in Markdown. ``sources`` is the digest of the measured sources."""
+    parts = [
+        _INTRODUCTION,
+        f"Measured on {written}: catalogue `{digest(mutants)}`, sources `{sources}`.\n",
+        *_summary(mutants, known),
+        "## Results\n",
+        _HEADINGS + "".join(_row(mutant, known) for mutant in mutants.values()),
+    ]
+    return "\n".join(parts)
+
+
+def compared(text: str, mutants: Mapping[str, Mutant], sources: str) -> str:
+    """Return the page with a sentence if it was measured with another catalogue or other
+    sources."""
+
+    def measured(match: re.Match[str]) -> str:
+        changes = [
+            *([_CATALOGUE_CHANGED] if match[2] != digest(mutants) else []),
+            *([_SOURCES_CHANGED] if match[3] != sources else []),
+        ]
+        return " ".join([match[1], *changes])
+
+    return _MEASURED.sub(measured, text, count=1)
+
+
+def missed(mutants: Sequence[Mutant], known: Known) -> list[Mutant]:
+    """Return the mutants that were examined with the present sources, and found by no method."""
+    return [
+        mutant
+        for mutant in mutants
+        if _in_vain(one for one in _results(mutant, known) if known.is_current(one, mutant))
+    ]
+
+
+def _results(mutant: Mutant, known: Known) -> list[Result]:
+    results = (known.result(mutant, method) for method in Method)
+    return [one for one in results if one is not None]
+
+
+def _in_vain(results: Iterable[Result]) -> bool:
+    """Return whether there are results, and none is a find."""
+    outcomes = {one.finding.outcome for one in results}
+    return bool(outcomes) and Outcome.FOUND not in outcomes
+
+
+# --- summary ----------------------------------------------------------------------------------
+
+
+def _summary(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
+    yield "| | simulator | campaigns |\n| --- | --- | --- |"
+    columns = {method: _figures(mutants, known, method) for method in Method}
+    for heading in columns[Method.SIMULATOR]:
+        cells = (columns[method][heading] for method in Method)
+        yield f"| {heading} | {' | '.join(cells)} |"
+    yield "\n| component | mutants | real faults of this broker | simulator | campaigns |"
+    yield "| --- | --- | --- | --- | --- |"
+    for component in COMPONENTS:
+        those = [mutant for mutant in mutants.values() if mutant.component == component]
+        real = sum(mutant.was_real for mutant in those)
+        cells = (_found_of(_of(those, known, method)) for method in Method)
+        yield f"| {component} | {len(those)} | {real} | {' | '.join(cells)} |"
+    yield ""
+    yield from _not_found(mutants, known)
+
+
+def _figures(mutants: Mapping[str, Mutant], known: Known, method: Method) -> Mapping[str, str]:
+    """Return the rows of the summary for one method."""
+    results = _of(mutants.values(), known, method)
+    real = [result for mutant, result in results if mutant.was_real]
+    seconds = sorted(
+        result.finding.seconds
+        for _, result in results
+        if result.finding.outcome is Outcome.FOUND and result.finding.seconds is not None
+    )
+    expected = sum(
+        result.finding.by == mutant.guarantee
+        for mutant, result in results
+        if result.finding.outcome is Outcome.FOUND
+    )
+    return {
+        "sound broker": _sound(known.result(None, method), known),
+        f"examined, of {len(mutants)} mutants": str(len(results)) if results else _NOT_RUN,
+        "found": _found_of(results),
+        "real faults of this broker found": _found_of([(None, one) for one in real]),
+        "expected guarantee reported": str(expected)
+        if method is Method.CAMPAIGN and results
+        else "",
+        "time to find: median, longest": f"{statistics.median(seconds):.0f} s, {seconds[-1]:.0f} s"
+        if seconds
+        else "",
+    }
+
+
+def _of(mutants: Iterable[Mutant], known: Known, method: Method) -> list[tuple[Mutant, Result]]:
+    pairs = ((mutant, known.result(mutant, method)) for mutant in mutants)
+    return [(mutant, result) for mutant, result in pairs if result is not None]
+
+
+def _found_of(results: Sequence[tuple[object, Result]]) -> str:
+    if not results:
+        return _NOT_RUN
+    found = sum(result.finding.outcome is Outcome.FOUND for _, result in results)
+    return f"{found} of {len(results)} ({100 * found // len(results)} %)"
+
+
+def _sound(result: Result | None, known: Known) -> str:
+    if result is None:
+        return _NOT_RUN
+    finding, mark = result.finding, "" if known.is_current(result, None) else STALE
+    match finding.outcome:
+        case Outcome.NOT_FOUND:
+            return f"held{mark}: {_joined(finding.examined, finding.in_seconds)}"
+        case Outcome.FOUND:
+            return f"**{finding.by} broken{mark}** ({_plain(finding.where)}): no find counts"
+        case Outcome.INCONCLUSIVE:
+            return f"**inconclusive{mark}** ({_plain(finding.why)}): no find counts"
+
+
+def _not_found(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
+    left = [one for one in mutants.values() if _in_vain(_results(one, known))]
+    expected = [f"`{one.name}`" for one in left if one.expected]
+    unexpected = [f"`{one.name}`" for one in left if not one.expected]
+    if expected:
+        yield f"Not found by any method: {', '.join(expected)}.\n"
+    if unexpected:
+        yield f"Not found, and not expected of the simulator: {', '.join(unexpected)}.\n"
+
+
+# --- table ------------------------------------------------------------------------------------
+
+
+def _row(mutant: Mutant, known: Known) -> str:
+    cells = [
+        f"`{mutant.name}`",
+        mutant.component,
+        f"{_plain(mutant.breaks)} Shows with: {_plain(mutant.needs)}.",
+        mutant.guarantee or f"none: {_plain(mutant.gap)}",
+        _plain(mutant.origin),
+        *(_cell(mutant, known.result(mutant, method), known) for method in Method),
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _cell(mutant: Mutant, result: Result | None, known: Known) -> str:
+    if result is None:
+        return _NOT_RUN
+    finding, mark = result.finding, "" if known.is_current(result, mutant) else STALE
+    match finding.outcome:
+        case Outcome.FOUND:
+            return f"**{finding.by}**{mark}, {_plain(_place(result.method, finding))}"
+        case Outcome.NOT_FOUND:
+            return f"not found{mark}: {_joined(finding.examined, finding.in_seconds)}"
+        case Outcome.INCONCLUSIVE:
+            return f"inconclusive{mark}: {_plain(finding.why)}"
+
+
+def _place(method: Method, finding: Finding) -> str:
+    examined = finding.examined if method is Method.SIMULATOR else ""
+    return _joined(finding.where, examined, finding.in_seconds)
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
+
+
+def _plain(text: str) -> str:
+    """Return the text as the content of a cell. Some texts come from the brokers."""
+    kept = "".join(c if c.isprintable() else " " for c in text)
+    short = kept if len(kept) <= _WHY_MAX else f"{kept[:_WHY_MAX]}..."
+    return short.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
