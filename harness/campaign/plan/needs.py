@@ -35,10 +35,12 @@ def commands_of(campaign: Campaign) -> Iterator[tuple[str, Commands]]:
 
 
 def faults_of(entry: Entry) -> tuple[str, ...]:
-    """The names of the faults that an entry stands for, each once."""
+    """Return the names of the faults that an entry stands for, each once; none for a story that
+    does not exist, which is a problem of its own."""
     if not isinstance(entry, StoryEntry):
         return (entry.fault,)
-    return tuple(dict.fromkeys(step.fault for step in catalogue()[entry.story].steps))
+    story = catalogue().get(entry.story)
+    return () if story is None else tuple(dict.fromkeys(step.fault for step in story.steps))
 
 
 def joining(faults: Iterable[Entry]) -> int:

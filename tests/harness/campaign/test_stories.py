@@ -153,6 +153,14 @@ def test_refused(campaign_file, document, field: str, reason: str) -> None:
     assert reason in result.stderr
 
 
+@pytest.mark.parametrize("system", ["bundled", "kafka:3.9.1", "kafka:0.10.2.2"])
+def test_unknown_story_is_refused_for_every_system(campaign_file, system: str) -> None:
+    file = campaign_file({"cluster": {"system": system}, "faults": [{"story": "the-end"}]})
+    result = CliRunner().invoke(cli, ["run", str(file), "--dry-run"])
+    assert result.exit_code == 2, result.output
+    assert "faults[0].story" in result.stderr
+
+
 def test_what_a_story_needs_of_the_backend_is_named(campaign: Campaign) -> None:
     told = telling(campaign, entry("last-replica-standing"))
     reasons = [str(problem) for problem in lacking_capabilities(told, frozenset())]
