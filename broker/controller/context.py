@@ -18,7 +18,8 @@ from ackproof.broker.controller.events import StateWrite
 from ackproof.broker.controller.intent import Intents
 from ackproof.broker.controller.phases.partition_state import PartitionPhase, PartitionPhases
 from ackproof.broker.controller.phases.replica_state import ReplicaPhases
-from ackproof.broker.types import BrokerId, ControllerEpoch, TopicPartition
+from ackproof.broker.invariants import require
+from ackproof.broker.types import NO_LEADER, BrokerId, ControllerEpoch, TopicPartition
 
 
 class TopicDeletion(enum.Enum):
@@ -85,6 +86,21 @@ class Context:
             if not set(brokers).isdisjoint(assignment.replicas)
             for tp in (TopicPartition(topic, number),)
         ]
+
+    def check(self) -> None:
+        """Assert what holds between two steps; raises BrokenInvariant.
+
+        Only live brokers stop in order. No ISR is empty, every leader is in its ISR, and what is
+        being written is of a partition that there is, or was when the write began.
+        """
+        me = f"controller of epoch {self.epoch}"
+        strangers = sorted(self.stopping - self.live.keys())
+        require(not strangers, f"{strangers} stop in order, and are not alive", of=me)
+        for tp, state in self.states.items():
+            led = state.leader == NO_LEADER or state.leader in state.isr
+            require(bool(state.isr) and led, f"{tp}: {state.leader} leads {state.isr}", of=me)
+        ahead = [tp for tp, write in self.writing.items() if write.controller_epoch != self.epoch]
+        require(not ahead, f"{ahead} are being written in another epoch", of=me)
 
     def settle_phase(self, tp: TopicPartition) -> None:
         """Make the partition Online or Offline according to its leader."""

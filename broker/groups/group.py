@@ -30,6 +30,7 @@ from ackproof.broker.groups.members import Member, Members
 from ackproof.broker.groups.offsets import Offsets
 from ackproof.broker.groups.pending import Pending, PendingEmptiness
 from ackproof.broker.groups.state import BEFORE, GroupState
+from ackproof.broker.invariants import require
 from ackproof.broker.types import Millis
 from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
@@ -100,6 +101,26 @@ class Group:
     def is_storing(self) -> bool:
         """Something is on its way."""
         return bool(self._storing)
+
+    def check(self) -> None:
+        """Assert what holds after every step; raises BrokenInvariant.
+
+        A member leads if there is any; no two have the same instance id. Without members the group
+        is empty, dead or about to be empty. Within a generation all know the chosen protocol.
+        """
+        me, members = f"group {self.group_id}", list(self.members)
+        leader = self.members.leader
+        leads = leader in self.members if members and leader is not None else leader is None
+        require(leads and bool(members) == (leader is not None), f"{leader} leads", of=me)
+        instances = [each.instance_id for each in members if each.is_static]
+        require(len(instances) == len(set(instances)), f"{instances} are not unique", of=me)
+        state = self.state
+        settled = state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+        gone = state in (GroupState.EMPTY, GroupState.DEAD)
+        require(not (gone and members), f"{state.value}, with {len(members)} members", of=me)
+        require(bool(members) or not settled, f"{state.value}, without members", of=me)
+        known = all(any(p.name == self.protocol for p in each.protocols) for each in members)
+        require(known or not settled, f"{self.protocol} is not every member's protocol", of=me)
 
     # --- states -----------------------------------------------------------------------------
 

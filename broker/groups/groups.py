@@ -58,6 +58,11 @@ class Groups:
         """Every group there is."""
         return MappingProxyType(self._groups)
 
+    def check(self) -> None:
+        """Assert what holds of each group after every step; raises BrokenInvariant."""
+        for group in self._groups.values():
+            group.check()
+
     def step(self, event: Event) -> tuple[Effect, ...]:
         """Takes in one event; its effects must be carried out in order."""
         if isinstance(event, Stored):

@@ -14,8 +14,10 @@ Not handled: compaction, transactions, message formats before v2, reads in paral
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
+from ackproof.broker.invariants import require
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.file_system import REAL, FileSystem
 from ackproof.broker.log.disk.files import Directory
@@ -149,6 +151,32 @@ class PartitionLog:
     def segment_base_offsets(self) -> tuple[Offset, ...]:
         """Where the segments begin, ascending."""
         return tuple(Offset(segment.base_offset) for segment in self._segments)
+
+    def check(self) -> None:
+        """Assert what holds after every operation; raises BrokenInvariant.
+
+        Segments follow each other without overlap; the log starts in the first one and ends with
+        the last; nothing above its end counts as durable, and no epoch begins there.
+        """
+        name, segments = self._directory.name, self._segments
+        overlaps = [b.base_offset for a, b in pairwise(segments) if a.next_offset > b.base_offset]
+        require(not overlaps, f"segments at {overlaps} begin below the end of the last", of=name)
+        first, last = segments[0].base_offset, segments[-1].next_offset
+        require(
+            first <= self._start <= self._end == last,
+            f"it is {self._start} to {self._end}, and its segments are {first} to {last}",
+            of=name,
+        )
+        require(
+            self.recovery_point <= self._end,
+            f"it ends at {self._end}, and {self.recovery_point} counts as durable",
+            of=name,
+        )
+        require(
+            all(begin <= self._end for _, begin in self.epochs.entries),
+            f"it ends at {self._end}, and its epochs are {self.epochs.entries}",
+            of=name,
+        )
 
     def append(
         self,

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
+from ackproof.broker.invariants import require
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.epochs import Entry
 from ackproof.broker.replication.events import (
@@ -265,6 +266,29 @@ class Replica:
     @property
     def _remotes(self) -> Mapping[BrokerId, RemoteReplica]:
         return self._leader.remotes if self._leader else {}
+
+    def check(self) -> None:
+        """Assert what holds after every step; raises BrokenInvariant.
+
+        The high watermark lies within the log. Epochs ascend, begin within the log, and a leader's
+        latest epoch is its own: it enters it before its first append (KIP-101).
+        """
+        log, me = self._log, f"replica on broker {self._broker}"
+        start, end = log.log_start_offset, log.log_end_offset
+        bounded = 0 <= start <= log.high_watermark <= end
+        require(bounded, f"{start} <= {log.high_watermark} <= {end} does not hold", of=me)
+        begins = [begin for _, begin in self.epochs]
+        require(
+            all(start <= begin <= end for begin in begins),
+            f"epochs {self.epochs} begin outside of the log, which is {start} to {end}",
+            of=me,
+        )
+        latest = log.epochs.latest
+        require(
+            self._leader is None or latest == self.leader_epoch,
+            f"it leads in epoch {self.leader_epoch}, and the latest one in its log is {latest}",
+            of=me,
+        )
 
     # --- questions that the server answers with this replica ---------------------------------
 

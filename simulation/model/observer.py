@@ -6,6 +6,7 @@ What does not hold ends the run (``fail``): an exception inside a broker would b
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from ackproof.broker.controller.cluster import PartitionState
@@ -16,6 +17,7 @@ from ackproof.broker.coordination.events import Event as CoordinatorEvent
 from ackproof.broker.coordination.events import Result, Written
 from ackproof.broker.groups.events import Effect as GroupEffect
 from ackproof.broker.groups.events import Event as GroupEvent
+from ackproof.broker.invariants import BrokenInvariant
 from ackproof.broker.replication.events import (
     Append,
     Effect,
@@ -413,13 +415,12 @@ class Observer:
     ) -> None:
         """Compare a replica with its log, and after a truncation the log with what is in it."""
         log, replica, where = hosted.log, hosted.replica, f"{hosted.tp}, broker {broker}"
+        check_itself(replica)
+        check_itself(log)
         there = (log.log_start_offset, log.log_end_offset)
         believed = (replica.log_start_offset, replica.log_end_offset)
         if there != believed:
             raise Violation("ViewIsLog", f"{where}: it believes in {believed}, the log is {there}")
-        if not there[0] <= replica.high_watermark <= there[1]:
-            what = f"{where}: the high watermark is {replica.high_watermark}, the log is {there}"
-            raise Violation("ValidHighWatermark", what)
         if not partition.checks_data:
             return
         storage.epochs_agree(where, log, replica)
@@ -456,6 +457,8 @@ class Observer:
         self, controller: Controller, effects: Sequence[ControllerEffect]
     ) -> None:
         """Judge a step of a controller; raises Violation."""
+        if controller.context is not None:
+            check_itself(controller.context)
         self._controllers.stepped(controller.context, effects)
 
     def coordinator_stepped(self, coordinator: Coordinator, event: CoordinatorEvent) -> None:
@@ -480,7 +483,26 @@ class Observer:
     ) -> None:
         """Judge a step of a coordinator of groups; raises Violation."""
         self.group_ends.update(deleted_groups(effects))
+        check_itself(shard.groups)
         self._groups.stepped(shard, event, effects)
+
+
+class Checked(Protocol):
+    """A state machine or log of the broker that can assert what must hold of it."""
+
+    def check(self) -> None:
+        """Raise BrokenInvariant unless it holds."""
+
+
+def check_itself(part: Checked) -> None:
+    """Have a part of the broker assert what must hold of it; raises Violation.
+
+    **ChecksHold**: the rules stand at each ``check`` in the broker.
+    """
+    try:
+        part.check()
+    except BrokenInvariant as broken:
+        raise Violation("ChecksHold", str(broken)) from broken
 
 
 def _min_isr(config: Mapping[str, str]) -> int:
