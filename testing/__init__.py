@@ -1,7 +1,9 @@
-"""A conformance kit for plug-ins: it proves on clusters in memory that a fault keeps its contract.
+"""A conformance kit for plug-ins: it proves that what they register keeps its contract.
 
-:func:`ackproof.testing.faults.check_fault` is the whole of it for a fault. The parts below it serve
-tests of one's own: :func:`ackproof.testing.memory.cluster.memory_cluster` makes a cluster, and
+:func:`ackproof.testing.faults.check_fault` is the whole of it for a fault, on clusters in memory,
+and :func:`ackproof.testing.systems.check_system` for a system, on a real cluster in namespaces of
+this machine. The parts below ``check_fault`` serve tests of one's own:
+:func:`ackproof.testing.memory.cluster.memory_cluster` makes a cluster, and
 :class:`ackproof.testing.nemesis.Nemesis` aims, injects, proves and heals on it. No test framework
 is needed: what does not conform raises an AssertionError.
 """

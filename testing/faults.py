@@ -11,13 +11,10 @@ from ackproof.nemesis.interface import Fault, Plan, Proof
 from ackproof.nemesis.registration import as_fault
 from ackproof.testing.memory.cluster import Memory, memory_cluster
 from ackproof.testing.nemesis import Nemesis
+from ackproof.testing.nonconformity import NotConforming as NotConforming
 
 _PLANS = 3
 """How many plans of one seed are compared: two may be equal by chance."""
-
-
-class NotConforming(AssertionError):
-    """A fault that does not keep its contract; the message says in what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
