@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -23,7 +22,6 @@ from rich.progress import (
 )
 
 from simulation.model.coverage import table
-from simulation.mutations.catalogue import MUTATIONS, mutated
 from simulation.plans.knots import KNOTS, OF_CONTROLLERS
 from simulation.plans.plan import Plan, from_json, to_json
 from simulation.plans.schedule import COORDINATION, draw
@@ -52,7 +50,6 @@ console = Console(highlight=False)
     show_default=True,
     help="Who says who leads.",
 )
-@click.option("--mutation", type=click.Choice(list(MUTATIONS)), help="Break the broker so.")
 @click.option("--shrink/--no-shrink", default=True, help="Look for the smallest failing plan.")
 @click.option(
     "--save",
@@ -83,7 +80,6 @@ def main(
     jobs: int,
     knot: str | None,
     coordination: str,
-    mutation: str | None,
     shrink: bool,
     save: Path,
     coverage: bool,
@@ -99,27 +95,26 @@ def main(
     if knot in OF_CONTROLLERS and coordination.startswith("leader"):
         raise click.UsageError(f"--knot {knot!r} says nothing where there is no controller")
     if replay is not None:
-        found = _run(from_json(replay.read_text()), mutation)
+        found = _run(from_json(replay.read_text()))
         shrink = False
     elif seed is not None:
-        found = _run(draw(seed, knot, coordination), mutation)
+        found = _run(draw(seed, knot, coordination))
     else:
         span = itertools.count(first) if seeds is None else range(first, first + seeds)
-        each = partial(run_seed, mutation=mutation, knot=knot, coordination=coordination)
+        each = partial(run_seed, knot=knot, coordination=coordination)
         found = _search(iter(span), jobs, seconds, each, failures, summary)
     _write(found, summary)
     for failure in found.failures:
-        _tell(failure, mutation, shrink, save)
+        _tell(failure, shrink, save)
     if coverage:
         console.print(table(found.coverage))
     _sum_up(found, time.monotonic() - began)
     sys.exit(1 if found.failures else 0)
 
 
-def _run(plan: Plan, mutation: str | None) -> Found:
+def _run(plan: Plan) -> Found:
     found = Found()
-    with mutated(mutation):
-        outcome = run(plan)
+    outcome = run(plan)
     found.take(outcome)
     if outcome.violation is None:
         console.print("\n".join(story(outcome)), markup=False)
@@ -176,21 +171,19 @@ def _write(found: Found, summary: Path | None) -> None:
         summary.write_text(json.dumps(_summary(found), indent=2) + "\n", encoding="utf-8")
 
 
-def _tell(failure: Outcome, mutation: str | None, shrink: bool, save: Path) -> None:
+def _tell(failure: Outcome, shrink: bool, save: Path) -> None:
     """The story of a failure, of its shrunk plan if that is wanted, and how to see it again."""
     assert failure.violation is not None
     console.print(
         f"\nseed {failure.plan.seed}: {failure.violation}", markup=False, style="bold red"
     )
-    with mutated(mutation):
-        plan = _shrunk(failure) if shrink else failure.plan
-        told = run(plan)
+    plan = _shrunk(failure) if shrink else failure.plan
+    told = run(plan)
     console.print("\n".join(story(told)), markup=False)
     save.mkdir(parents=True, exist_ok=True)
     path = save / f"seed-{plan.seed}.json"
     path.write_text(to_json(plan))
-    with_mutation = "" if mutation is None else f" --mutation {shlex.quote(mutation)}"
-    console.print(f"\nreplay: python -m simulation --replay {path}{with_mutation}", markup=False)
+    console.print(f"\nreplay: python -m simulation --replay {path}", markup=False)
 
 
 def _shrunk(failure: Outcome) -> Plan:

@@ -8,7 +8,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 
 from simulation.model.coverage import Coverage
-from simulation.mutations.catalogue import mutated
 from simulation.plans.schedule import draw
 from simulation.world.world import Outcome, run
 
@@ -34,13 +33,11 @@ class Found:
 
 def run_seed(
     seed: int,
-    mutation: str | None = None,
     knot: str | None = None,
     coordination: str = "controller",
 ) -> Outcome:
     """What a worker does. The notes stay where they are: who wants them runs the seed again."""
-    with mutated(mutation):
-        outcome = run(draw(seed, knot, coordination))
+    outcome = run(draw(seed, knot, coordination))
     outcome.notes = []
     return outcome
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from swap import Mutation, Swap
 
 from ackproof.broker.controller.deletion import Deletions
 from ackproof.broker.controller.reassignment import Reassignments
@@ -27,8 +28,6 @@ from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerZk, Tenure
 from ackproof.broker.types import NO_LEADER, TopicPartition
 from ackproof.broker.wire.messages.fetch import FetchRequest
-from simulation.mutations.catalogue import MUTATIONS, mutated
-from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import CommitALot
 from simulation.plans.knots import KNOTS
 from simulation.plans.plan import from_json, to_json
@@ -36,32 +35,6 @@ from simulation.plans.schedule import draw
 from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
-
-SEEDS = 40
-FOUND = {
-    "2: a deleted topic's producers are answered twice": ("doomed shrink", "StaysUp"),
-    "3: a cut inside a batch is kept from the replica": ("inside a batch", "ViewIsLog"),
-    "4: groups are written again by number, not by bytes": ("many commits", "OffsetsLogBounded"),
-    "5: groups hash by the partitions that are known": ("offsets half made", "CommitsKept"),
-    "6: log directories are anybody's": ("mixed disks", "LogKept"),
-    "7a: settings are written before their topic": ("twins", "SettingsAreAnnounced"),
-    "7b: an assignment overwrites partitions it does not know": (
-        "moved and extended",
-        "PartitionsStay",
-    ),
-    "10: every topic begins at the first broker": ("placed", "LeadersSpread"),
-    "neither fence against the past": ("former controller", "NewestConnectionIsObeyed"),
-    "requests of other epochs are served": ("left behind", "WeakIsr"),
-    "answers of earlier epochs are taken": ("late answer", "WeakIsr"),
-    "epoch start ignored when joining": ("short watermark", "JoinersHaveAll"),
-    "ISR change in flight ignored": ("joining in flight", "StrongIsr"),
-    "an ISR change of unknown outcome is given up": ("unheard of", "StrongIsr"),
-    "one round of truncation": ("to and fro", "LogsMeet"),
-    "neither fence against earlier rounds": ("to and fro", "StrongIsr"),
-    "the ISR is too small by the time of the answer": ("too few left", "EnoughInSync"),
-    "nobody is dropped from the ISR": ("too few left", "LaggardsWouldLeave"),
-    "followers name topics by name": ("made again", "WeakIsr"),
-}
 
 
 @pytest.mark.parametrize("knot", KNOTS)
@@ -91,34 +64,6 @@ def test_a_leader_whose_zookeeper_server_is_behind_writes_its_isr_in_the_end() -
     outcome = run(draw(4, "moved and extended"))
     assert outcome.plan.zookeeper_lag_ms > 0
     assert outcome.violation is None
-
-
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", FOUND)
-def test_what_was_mended_is_found_when_it_is_put_back(
-    name: str, record_property: Callable[[str, object], None]
-) -> None:
-    knot, invariant = FOUND[name]
-    steps = 0
-    for seed in range(SEEDS):
-        with mutated(name):
-            outcome = run(draw(seed, knot))
-        steps += outcome.steps
-        if outcome.violation is not None:
-            break
-    record_property("steps", steps)
-    record_property("violation", str(outcome.violation))
-    assert outcome.violation is not None, "the simulation has a hole"
-    assert outcome.violation.invariant == invariant
-
-
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_taken_back(name: str) -> None:
-    swaps = MUTATIONS[name].swaps
-    right = [swap.current for swap in swaps]
-    with MUTATIONS[name].active():
-        assert [swap.current for swap in swaps] == [swap.wrong for swap in swaps]
-    assert [swap.current for swap in swaps] == right
 
 
 # --- faults that nobody put back ------------------------------------------------------------------

@@ -15,7 +15,6 @@ from simulation.__main__ import main
 from simulation.model.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
 from simulation.model.observer import Observer
 from simulation.model.zookeeper import LedTree
-from simulation.mutations.catalogue import mutated
 from simulation.plans.actions import (
     BreakDisk,
     Consume,
@@ -37,20 +36,6 @@ pytestmark = pytest.mark.simulation
 
 WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "24")) // 2
 BLOCKS = 3
-SEEDS = 40
-FOUND = {
-    "a claim by the first reading, over any ISR": ("slow claimant", 0, "OneLeaderPerEpoch"),
-    "a claim in the same epoch": (None, 0, "OneLeaderPerEpoch"),
-    "a former leader writes its ISR": (None, 6, "LeaderInIsr"),
-    "a close is carried out whenever it comes, whoever has joined": (
-        "away and back",
-        0,
-        "HostedIsNotClosed",
-    ),
-    "who stopped uncleanly stays in the ISR": (None, 0, "SuspectsLeave"),
-    "whoever has caught up is in sync after the wait": (None, 0, "CaughtUpIsNotInSync"),
-}
-"""Of coordination: by which knot, from which seed on, as what. docs/simulation.md has them all."""
 LED_KNOTS = sorted(KNOTS.keys() - OF_CONTROLLERS - {"many commits"})
 TP = TopicPartition("t", 0)
 HOME = "/brokers/topics/t/0"
@@ -70,17 +55,6 @@ def test_every_invariant_holds(block: int) -> None:
 def test_a_knot_is_no_fault(knot: str) -> None:
     outcome = run(draw(1, knot, "leader-fenced"))
     assert outcome.violation is None, f"{outcome.violation}"
-
-
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", FOUND)
-def test_a_fault_in_coordination_is_found(name: str) -> None:
-    knot, first, invariant = FOUND[name]
-    with mutated(name):
-        worlds = (run(draw(first + n, knot, "leader-fenced")) for n in range(SEEDS))
-        found = next((world.violation for world in worlds if world.violation is not None), None)
-    assert found is not None, "the simulation has a hole"
-    assert found.invariant == invariant
 
 
 @pytest.mark.long

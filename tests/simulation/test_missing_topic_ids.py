@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from simulated_cluster import CLIENT, PAUSE_S, Cluster
+from swap import Mutation, Swap
 
 from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
 from ackproof.broker.server.coordination.nodes import decode_topic_id
@@ -20,7 +21,6 @@ from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerZk
 from ackproof.broker.types import BrokerId, TopicPartition
-from simulation.mutations.swap import Mutation, Swap
 from simulation.zookeeper.shell import ZkShell
 
 pytestmark = pytest.mark.simulation

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from swap import Mutation, Swap
 
 from ackproof.broker.server.network.acceptor import ConnectionQuotas
 from ackproof.broker.server.network.connections import _Connection
@@ -12,7 +13,6 @@ from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.server.zk.session import ZkSession
 from ackproof.broker.wire.framing import FrameBuffer
 from simulation.clients.pipeline import in_pieces
-from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.schedule import draw
 from simulation.world.world import run
 

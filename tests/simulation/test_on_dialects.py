@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from swap import Mutation, Swap
 
 from ackproof.broker.groups.events import Join
 from ackproof.broker.groups.group import Group
@@ -20,7 +21,6 @@ from ackproof.broker.server.requests import join_group, list_groups
 from ackproof.broker.server.requests.table import APIS, Api
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages.list_groups import ListGroupsRequest
-from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.schedule import draw
 from simulation.world.world import run
 

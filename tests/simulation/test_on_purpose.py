@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kazoo.client import TransactionRequest
 from kio.schema.errors import ErrorCode
+from swap import Mutation, Swap
 
 from ackproof.broker.config import TopicConfig
 from ackproof.broker.controller.cluster import LiveBroker
@@ -60,7 +61,6 @@ from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.producer_ids import ProducerIds
 from ackproof.broker.types import BrokerId, Offset, ProducerId, TopicPartition
 from ackproof.broker.wire.records import records
-from simulation.mutations.swap import Mutation, Swap
 from simulation.plans.actions import Consume, CreateTopic, Produce, Timed
 from simulation.plans.plan import LIMITS_OF_GROUPS, Plan
 from simulation.plans.schedule import without_controller

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from simulated_cluster import Cluster
+from swap import Mutation, Swap
 
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.replica import Role
@@ -14,7 +15,6 @@ from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Killed, Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import PORT, mortal
-from simulation.mutations.swap import Mutation, Swap
 
 pytestmark = pytest.mark.simulation
 

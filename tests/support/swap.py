@@ -1,4 +1,8 @@
-"""Something of the broker's, swapped for something wrong for a while."""
+"""Faults of a running broker for tests: functions that are swapped for wrong ones for a while.
+
+The catalogue of ``tools/mutation`` has faults as patches. A test that runs in this process cannot
+use a patch.
+"""
 
 from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
@@ -8,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """``wrong`` takes the place of ``owner.name``, or of ``owner[name]`` in a mapping."""
+    """One replacement: ``wrong`` for ``owner.name``, or for ``owner[name]`` in a mapping."""
 
     owner: Any
     name: Any
@@ -16,12 +20,12 @@ class Swap:
 
     @property
     def current(self) -> Any:
-        """What stands there now."""
+        """Return the present value."""
         there = self.owner if isinstance(self.owner, MutableMapping) else vars(self.owner)
         return there[self.name]
 
     def put(self, undo: ExitStack) -> None:
-        """Until ``undo`` is closed."""
+        """Replace the value until ``undo`` is closed."""
         undo.callback(self._set, self.current)
         self._set(self.wrong)
 
@@ -33,14 +37,14 @@ class Swap:
 
 
 class Mutation:
-    """Swaps that make one fault; some faults hide behind a fence in another place."""
+    """The replacements that make one fault. Some faults hide behind a fence in another place."""
 
     def __init__(self, *swaps: Swap) -> None:
         self.swaps = swaps
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Within, the broker is broken."""
+        """Break the broker within this context."""
         with ExitStack() as undo:
             for swap in self.swaps:
                 swap.put(undo)
