@@ -25,9 +25,9 @@ _INTRODUCTION = f"""\
 
 A test harness that finds nothing and a system without faults look the same. So the bundled broker \
 is broken on purpose: each patch of the catalogue (`tools/mutation/catalogue/*.patch`) is applied \
-to a copy of the sources. Then the copy must fail, in the simulator (`python -m simulation`, 120 s \
-of processor time each) or in a campaign (`ackproof run`). The sound broker is examined first: a \
-fault that is found there, too, counts for nothing.
+to a copy of the sources. Then the copy must fail, in the simulator (`python -m simulation`, at \
+most 120 s of processor time each) or in a campaign (`ackproof run`). The sound broker is examined \
+first: a fault that is found there, too, counts for nothing.
 
 `make mutation` writes this page. Its results are kept below `results/mutation`, and only missing \
 ones are measured. A find of the simulator is in the same seed on every machine. {STALE} marks a \
