@@ -50,8 +50,8 @@ class Probe:
             now_ms: the monotonic time of the append.
         """
 
-    def log_truncated(self, log: "PartitionLog") -> None:
-        """Report that the log lost its end, or that everything was thrown away."""
+    def log_begun_anew(self, log: "PartitionLog") -> None:
+        """Report that everything was thrown away; the log is empty, and begins at its new start."""
 
     def flushes_started(self, logs: "LogManager", now_ms: int) -> None:
         """Report that every log in which a record has waited for ``flush.ms`` is being flushed."""

@@ -282,7 +282,6 @@ class PartitionLog:
         self._end_at(self._segments[-1].truncate_to(offset))
         self._start = min(self._start, self._end)
         self._load_producers()
-        self._probe.log_truncated(self)
 
     @last_if_it_fails
     def truncate_fully(self, offset: int) -> None:
@@ -296,7 +295,7 @@ class PartitionLog:
         self._start = self._end = Offset(offset)
         self.flushing.begin_anew(offset)
         self.epochs.clear()
-        self._probe.log_truncated(self)
+        self._probe.log_begun_anew(self)
 
     def advance_log_start(self, offset: int) -> None:
         """Gives up the records below ``offset`` (DeleteRecords). Never moves back.

@@ -107,8 +107,8 @@ class BrokerProbe(Probe):
         self._judge(storage.taken_is_whole, log, batches)
         self._judge(self._observer.flushes.appended, log, begin, now_ms)
 
-    def log_truncated(self, log: PartitionLog) -> None:
-        """Judge a truncation."""
+    def log_begun_anew(self, log: PartitionLog) -> None:
+        """Judge a log that was thrown away."""
         self._judge(storage.begun_anew_stays, self._disk, log)
 
     def flushes_started(self, logs: LogManager, now_ms: int) -> None:

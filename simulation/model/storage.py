@@ -189,9 +189,9 @@ def taken_is_whole(log: PartitionLog, batches: Sequence[RecordBatch]) -> None:
 
 
 def begun_anew_stays(disk: MemoryDisk, log: PartitionLog) -> None:
-    """Judge an empty log after a truncation; raises Violation."""
+    """Judge a log that was thrown away just now; raises Violation."""
     name = f"{log.log_end_offset:020d}{LOG_SUFFIX}"
-    if log.log_start_offset == log.log_end_offset and not disk.must_stay(log.directory / name):
+    if not disk.must_stay(log.directory / name):
         what = f"{log.directory.name} begins anew at {log.log_end_offset}, and after a power"
         raise Violation("BegunAnewStays", f"{what} failure it may have no {name}")
 
