@@ -37,7 +37,7 @@ _STATUSES = "".join(
 
 _COMMANDS = {
     "campaigns": ("campaigns", "demo"),
-    "catalogues": ("checkers", "faults", "systems", "workloads"),
+    "catalogues": ("checkers", "clients", "faults", "systems", "workloads"),
     "check": ("check", "report"),
     "clean": ("clean",),
     "cluster": ("cluster",),

@@ -5,7 +5,8 @@ name are views of it, one line each, below. Further properties of the topic and 
 into the same map, as ``topic.<name>`` and ``producer.<name>``: both know a ``compression.type``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -103,19 +104,29 @@ def _isolation(value: object) -> str:
 
 LIBRDKAFKA = "librdkafka"
 LIBRARIES = (LIBRDKAFKA, "java", "aiokafka", "franz-go")
-"""The client libraries that there are programs for."""
+"""The client libraries that Ackproof has programs for. Plug-ins have others."""
+
+
+_CLIENT = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def is_program(client: str) -> bool:
-    """Whether it is a program of the user's own, by its path, and none of :data:`LIBRARIES`."""
+    """Whether it is a program of the user's own, by its path, and no name of a library."""
     return "/" in client
 
 
 def _client(value: object) -> str:
-    if not isinstance(value, str) or not (value in LIBRARIES or is_program(value)):
-        known = ", ".join(LIBRARIES)
-        raise ValueError(f"{known}, or the path of a program (with a slash), not {value!r}")
+    """A history is read without the plug-ins of its run: which names there are, the harness says
+    when it reads a campaign."""
+    if not isinstance(value, str) or not (_CLIENT.fullmatch(value) or is_program(value)):
+        raise ValueError(unknown_client(value, LIBRARIES))
     return value
+
+
+def unknown_client(value: object, known: Iterable[str]) -> str:
+    """Return that a value names no client, and what would."""
+    names = ", ".join(known)
+    return f"{names}, or the path of a program (with a slash), not {value!r}"
 
 
 SYNC = "sync"
@@ -134,7 +145,6 @@ _WRITTEN: Mapping[Callable[[object], Value], Mapping[str, object]] = {
     _flag: {"type": "boolean"},
     _isolation: {"enum": list(ISOLATION_LEVELS)},
     _producer_type: {"enum": [SYNC, ASYNC]},
-    _client: {"anyOf": [{"enum": list(LIBRARIES)}, {"type": "string", "pattern": "/"}]},
 }
 
 _IN_FLIGHT_IDEMPOTENT = 5
@@ -142,7 +152,7 @@ _IN_FLIGHT: Mapping[str, int] = {LIBRDKAFKA: 1_000_000, "java": 5, "aiokafka": 1
 """Each library's default without idempotence: librdkafka's CONFIGURATION.md, Java's ProducerConfig,
 franz-go's MaxProduceRequestsInflightPerBroker. aiokafka knows no other."""
 _IN_FLIGHT_OF_OTHERS = 5
-"""What a program of the user's own is told where nothing is said: Kafka's default."""
+"""What other programs are told where nothing is said: Kafka's default."""
 
 
 def _in_flight(cell: "Cell") -> int:
@@ -239,8 +249,9 @@ class Cell:
         parse=_client,
         scope=Scope.PROGRAM,
         default=lambda _: LIBRDKAFKA,
-        meaning="The client library of the producers: librdkafka, java, aiokafka or franz-go; or "
-        "the path of a program of your own, which needs --program (docs/client-protocol.md).",
+        meaning="The client library of the producers: librdkafka, java, aiokafka, franz-go or a "
+        "plug-in's (docs/extend.md); or the path of a program of your own, which needs --program "
+        "(docs/client-protocol.md).",
     )
 
     isolation = Setting(

@@ -12,7 +12,7 @@ from ackproof.checkers.promises.terms import clean, strike
 from ackproof.checkers.timeline.cuts import Cut
 from ackproof.checkers.timeline.known import Timeline
 from ackproof.checkers.timeline.words import Word
-from ackproof.history.cell import Cell, as_text, is_program
+from ackproof.history.cell import LIBRARIES, Cell, as_text
 from ackproof.history.storage import AnyPath
 
 _UNKNOWN = -1
@@ -64,7 +64,7 @@ def scene(told: Told) -> Scene:
 
 def _sender(cell: Cell) -> Sender:
     said = as_text(cell.settings.get("producer.retry.backoff.ms", _BACKOFF_MS))
-    backoff_ms = int(said) if said.isdecimal() and not is_program(cell.client) else 0
+    backoff_ms = int(said) if said.isdecimal() and cell.client in LIBRARIES else 0
     return Sender(
         client=cell.client,
         idempotent=cell.enable_idempotence,

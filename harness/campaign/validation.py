@@ -18,7 +18,7 @@ from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.clusters import COMPARED
 from ackproof.harness.campaign.problems import sizes
-from ackproof.harness.campaign.problems.cells import cell_problems
+from ackproof.harness.campaign.problems.cells import cell_problems, own_client_problems
 from ackproof.harness.campaign.problems.consumers import consumer_problems, own_consumer_problems
 from ackproof.harness.campaign.problems.coordinators import coordinator_problems
 from ackproof.harness.campaign.problems.draft import Draft, draft
@@ -150,6 +150,7 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
             yield Problem(field=f"{section}.{key}", reason=unknown(what, name, known))
     yield from own_system_problems(content)
     yield from own_external_problems(content)
+    yield from own_client_problems(content)
     yield from property_problems(content)
     yield from own_consumer_problems(content)
     yield from own_transaction_problems(content)

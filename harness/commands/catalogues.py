@@ -1,4 +1,4 @@
-"""``ackproof faults | systems | workloads | checkers``: what there is."""
+"""``ackproof faults | systems | clients | workloads | checkers``: what there is."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -16,6 +16,7 @@ from ackproof.harness.campaign import offers
 from ackproof.harness.campaign.plan.faults import as_written
 from ackproof.harness.campaign.plan.stories import Story, catalogue
 from ackproof.harness.console import console
+from ackproof.infra.client_programs import CLIENTS, Client
 from ackproof.infra.systems import SYSTEMS
 from ackproof.infra.systems.product import Product
 from ackproof.infra.wording import unknown
@@ -23,6 +24,7 @@ from ackproof.nemesis.examples import EXAMPLES, ORDERS
 from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions
 from ackproof.plugins import Registration
+from ackproof.workloads.foreign.properties import LACKING
 
 
 @click.command(
@@ -105,6 +107,36 @@ def _tell_unusable(registrations: Iterable[Registration]) -> None:
     for one in registrations:
         if one.problem is not None:
             click.echo(str(one), err=True)
+
+
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+def clients(names: tuple[str, ...]) -> None:
+    """List the client libraries that the producers of cells can use (cells.client). With NAMEs:
+    these alone.
+
+    `ackproof doctor` says which of them can be started on this machine. A program of your own needs
+    no plug-in: docs/client-protocol.md.
+    """
+    for name in names:
+        if (reason := CLIENTS.refusal(name)) is not None:
+            raise click.BadParameter(reason, param_hint="NAME")
+    for name in _known(names, "client", CLIENTS) or CLIENTS:
+        console().print(client_entry(CLIENTS[name]))
+    if not names:
+        _tell_unusable(CLIENTS.registrations)
+
+
+def client_entry(client: Client) -> Group:
+    """Return a client library with what it can do."""
+    plugin = CLIENTS.plugin(client.name)
+    facts = [] if plugin is None else [("plug-in", str(plugin))]
+    able = {"idempotence": client.idempotence, "transactions": client.transactions}
+    facts += [(what, "yes" if can else "no") for what, can in able.items()]
+    lacks = {**LACKING.get(client.name, {}), **client.lacks}
+    facts += [(name, f"cannot be set: {why}") for name, why in lacks.items()]
+    summary = Padding(Text(client.summary), (0, 0, 0, 2))
+    return Group(Text(client.name, style="bold"), summary, _two_columns(facts), Text())
 
 
 @click.command()

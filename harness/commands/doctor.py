@@ -13,8 +13,8 @@ from rich.table import Table
 
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
 from ackproof.infra import client_programs
+from ackproof.infra.client_programs import CLIENTS
 from ackproof.infra.docker.engine import unavailable
 from ackproof.infra.interface import Capability, InfraError
 from ackproof.infra.java import JAVA_VERSION_MIN, find_java
@@ -26,7 +26,7 @@ from ackproof.infra.systems import SYSTEMS
 from ackproof.nemesis import FAULTS
 from ackproof.plugins import misplaced
 
-_PLUGGABLE = (FAULTS, SYSTEMS)
+_PLUGGABLE = (FAULTS, SYSTEMS, CLIENTS)
 """The tables that plug-ins add to."""
 _GIB = 1024**3
 _MEMORY_MIN_GIB = 3.0
@@ -202,12 +202,11 @@ def _disk(directory: Path) -> Finding:
 
 
 def _clients() -> Finding:
-    libraries = [one for one in LIBRARIES if one != LIBRDKAFKA]
-    lacking = {one: why for one in libraries if (why := client_programs.missing(one)) is not None}
+    lacking = {one: why for one in CLIENTS if (why := client_programs.missing(one)) is not None}
     return Finding(
         what="client libraries",
         works=not lacking,
-        seen=", ".join(one for one in LIBRARIES if one not in lacking),
+        seen=", ".join(one for one in CLIENTS if one not in lacking),
         cost=f"cells with the client {', '.join(lacking)}",
         remedy="\n".join(lacking.values()),
         needed=False,

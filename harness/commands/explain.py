@@ -11,9 +11,10 @@ from ackproof.checkers.judging.guarantees import PROMISES
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness import shipped
-from ackproof.harness.commands.catalogues import fault_entry, system_entry
+from ackproof.harness.commands.catalogues import client_entry, fault_entry, system_entry
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.infra.client_programs import CLIENTS
 from ackproof.infra.systems import SYSTEMS
 from ackproof.infra.wording import unknown
 from ackproof.nemesis import FAULTS
@@ -44,10 +45,10 @@ Examples:
 @click.argument("word")
 def explain(word: str) -> None:
     """Explain a word of a report: an anomaly, a guarantee, a verdict, an exit status, a fault, a
-    system, or a measure that a campaign sets thresholds on."""
+    system, a client library, or a measure that a campaign sets thresholds on."""
     meanings = list(_meanings(word))
     if not meanings:
-        refused = FAULTS.refusal(word) or SYSTEMS.refusal(word)
+        refused = FAULTS.refusal(word) or SYSTEMS.refusal(word) or CLIENTS.refusal(word)
         reason = refused or unknown("word", word, _known())
         raise click.BadParameter(reason, param_hint="WORD")
     for meaning in meanings:
@@ -56,7 +57,7 @@ def explain(word: str) -> None:
 
 def _known() -> list[str]:
     statuses = [str(status.value) for status in ExitStatus]
-    words = (*CATALOGUE, *PROMISES, *MEASURES, *Verdict, *FAULTS, *SYSTEMS)
+    words = (*CATALOGUE, *PROMISES, *MEASURES, *Verdict, *FAULTS, *SYSTEMS, *CLIENTS)
     return [*words, *shipped.shipped(), *statuses]
 
 
@@ -78,6 +79,8 @@ def _meanings(word: str) -> Iterator[Callable[[], None]]:
         yield lambda: console().print(fault_entry(FAULTS[word]))
     if word in SYSTEMS:
         yield lambda: console().print(system_entry(SYSTEMS[word]))
+    if word in CLIENTS:
+        yield lambda: console().print(client_entry(CLIENTS[word]))
     if word in shipped.shipped():
         summary = shipped.summary(shipped.shipped()[word])
         yield lambda: _print(f"{word}: an installed campaign", summary)

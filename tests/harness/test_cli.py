@@ -19,7 +19,7 @@ COMMANDS = (
     *("init", "validate", "schema"),
     *("doctor", "run", "check", "report", "cluster", "clean"),
 )
-CATALOGUES = ("faults", "systems", "workloads", "checkers")
+CATALOGUES = ("clients", "faults", "systems", "workloads", "checkers")
 
 
 def invoke(*arguments: str):

@@ -29,7 +29,7 @@ def test_dry_run_shows_no_value_of_python(campaign: Path) -> None:
     assert not PYTHON.findall(shown(campaign))
 
 
-@pytest.mark.parametrize("command", ["faults", "systems", "workloads", "checkers"])
+@pytest.mark.parametrize("command", ["clients", "faults", "systems", "workloads", "checkers"])
 def test_catalogue_shows_no_value_of_python(command: str) -> None:
     assert not PYTHON.findall(CliRunner().invoke(cli, [command]).output)
 

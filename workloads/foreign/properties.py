@@ -7,13 +7,13 @@ says nothing, it is what librdkafka is told (:data:`workloads.configuration.PROD
 that a sweep over ``client`` compares libraries and not defaults. The limit of requests under way, a
 setting of the cell, is the library's own where nothing is said.
 
-A program of the user's own is told whatever the campaign sets, and judges for itself what it does
-not know.
+A program of the user's own, or of a plug-in, is told whatever the campaign sets, and judges for
+itself what it does not know.
 """
 
 from collections.abc import Callable, Mapping
 
-from ackproof.history.cell import Value, as_text, is_program
+from ackproof.history.cell import LIBRARIES, Value, as_text
 from ackproof.workloads.configuration import PRODUCER_DEFAULTS, RESERVED
 
 DELIVERY_TIMEOUT = "delivery.timeout.ms"
@@ -99,7 +99,7 @@ def refused(client: str, name: str, value: Value) -> str | None:
         return f"may not be set: {reserved}"
     if name not in KNOWN:
         known = ", ".join(KNOWN)
-        return None if is_program(client) else f"of {client}'s, these may be set: {known}"
+        return f"of {client}'s, these may be set: {known}" if client in LIBRARIES else None
     if (lacking := LACKING.get(client, {}).get(name)) is not None:
         return f"{client} has no such property: {lacking}"
     text = as_text(value)

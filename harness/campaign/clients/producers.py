@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 from ackproof.harness.campaign.clients.refusals import meant, refusal
 from ackproof.history.cell import LIBRDKAFKA, Cell
 from ackproof.history.payload import bytes_min
+from ackproof.infra.client_programs import client_of
 from ackproof.workloads.configuration import (
     RESERVED,
     canonical,
@@ -80,7 +81,9 @@ def refused(name: str, value: str | float, client: str = LIBRDKAFKA) -> str | No
     """Why no producer of that client may have this property, whatever else it has; None where it
     may."""
     if client != LIBRDKAFKA:
-        return foreign.refused(client, name, value)
+        lacking = client_of(client).lacks.get(name)
+        reason = foreign.refused(client, name, value)
+        return reason if lacking is None else f"{client} has no such property: {lacking}"
     if canonical(name) in RESERVED:
         return f"may not be set: {RESERVED[canonical(name)]}"
     told = refusal(Producer, {name: value})
@@ -98,6 +101,8 @@ def try_out(cell: Cell, record_bytes: int) -> None:
         limit, most = "message.max.bytes", _try_out_librdkafka(cell)
     else:
         config = producer_config(cell)
+        if cell.enable_idempotence and not client_of(cell.client).idempotence:
+            raise SpecificationError(f"{cell.client} has no idempotent producer")
         if reason := foreign.contradiction(cell.client, cell.acks, config):
             raise SpecificationError(reason)
         limit, most = "largest request", foreign.record_bytes_max(cell.client, config)

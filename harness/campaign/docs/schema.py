@@ -20,6 +20,7 @@ from ackproof.harness.campaign.model.values.sweep import one_or_several
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.history.cell import SETTINGS
 from ackproof.infra import systems
+from ackproof.infra.client_programs import CLIENTS
 from ackproof.infra.schemas import Schema
 from ackproof.infra.systems import names, properties
 from ackproof.nemesis import FAULTS
@@ -48,6 +49,8 @@ def schema() -> Schema:
     fields = {name: one["properties"] for name, one in sections.items() if "properties" in one}
     fields["ClusterSweep"]["backend"]["enum"] = list(BACKENDS)
     fields["ClusterSweep"]["system"]["pattern"] = systems.pattern()
+    named = {"anyOf": [{"enum": list(CLIENTS)}, {"type": "string", "pattern": "/"}]}
+    fields["Cells"]["client"] |= one_or_several(named)
     fields["WorkloadSpec"]["kind"]["enum"] = list(WORKLOADS)
     for one in fields["Campaign"].values():  # pydantic leaves out what only says the same again
         if "$ref" in one:

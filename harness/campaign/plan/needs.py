@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
 from ackproof.harness.campaign.plan.faults import parameters_of
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.infra import systems
+from ackproof.infra.client_programs import CLIENTS
 from ackproof.infra.interface import Capability
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.added import ADD_BROKER, BrokersAdded
@@ -68,10 +70,11 @@ def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: s
 
 
 def plugins_of(campaign: Campaign) -> Mapping[str, str]:
-    """Return the plug-ins whose objects it uses, each with its version: faults that strike, and
-    the system."""
+    """Return the plug-ins whose objects it uses, each with its version: faults that strike, the
+    system, and clients."""
     found = {FAULTS.plugin(name) for _, name in struck(campaign)}
     found.add(systems.plugin(campaign.cluster.system))
+    found.update(CLIENTS.plugin(client) for client in clients_of(campaign.cells))
     return {plugin.name: plugin.version for plugin in sorted(filter(None, found))}
 
 

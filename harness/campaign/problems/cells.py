@@ -2,17 +2,19 @@
 librdkafka would not make, names that no topic can have or that would not differ."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ackproof.harness.campaign.clients import producers
 from ackproof.harness.campaign.model import expectations
 from ackproof.harness.campaign.model.cells import combinations, expand
 from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.names import CellName, entry_for, filled_in, settings_in
+from ackproof.harness.campaign.model.values.sweep import several
 from ackproof.harness.campaign.model.values.where import where_problems
 from ackproof.harness.campaign.problems.draft import Draft
-from ackproof.history.cell import Cell, as_text
+from ackproof.history.cell import Cell, as_text, is_program, unknown_client
 from ackproof.infra import systems
+from ackproof.infra.client_programs import CLIENTS
 from ackproof.infra.documents import Problem
 from ackproof.infra.systems import properties
 from ackproof.infra.wording import unknown
@@ -56,6 +58,17 @@ def _replica_problems(cells: Sequence[Cell], fewest: int) -> Iterator[Problem]:
         if factor > fewest:
             reason = f"{factor} replicas need as many brokers; there are {fewest}"
             yield Problem(field="cells.replication.factor", reason=reason)
+
+
+def own_client_problems(content: Mapping[str, object]) -> Iterator[Problem]:
+    """Yield a problem for each client that has a name and that no library or plug-in has."""
+    cells = content.get("cells")
+    written = cells.get("client") if isinstance(cells, dict) else None
+    for client in () if written is None else several(written):
+        if not isinstance(client, str) or client in CLIENTS or is_program(client):
+            continue  # what is no text is for the model to refuse
+        reason = CLIENTS.refusal(client) or unknown_client(client, CLIENTS)
+        yield Problem(field="cells.client", reason=reason)
 
 
 def _unclean_problems(cells: Sequence[Cell], clusters: ClusterSweep) -> Iterator[Problem]:

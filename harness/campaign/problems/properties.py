@@ -12,8 +12,9 @@ from ackproof.harness.campaign.clients import producers
 from ackproof.harness.campaign.model.values.sweep import several
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.sizes import bytes_of_draft, longest_run_ms
-from ackproof.history.cell import LIBRARIES, LIBRDKAFKA, SETTINGS, Value, is_program
+from ackproof.history.cell import LIBRDKAFKA, SETTINGS, Value, is_program
 from ackproof.infra import systems
+from ackproof.infra.client_programs import CLIENTS
 from ackproof.infra.documents import Problem, as_field
 from ackproof.infra.sensitive import Steps, secrets_in
 from ackproof.infra.systems import properties
@@ -140,7 +141,7 @@ def _clients(cells: Section) -> Sequence[str]:
     """Those of which the file has cells; what is none is for the model to refuse."""
     written = several(cells.get("client", LIBRDKAFKA))
     named = [one for one in written if isinstance(one, str)]
-    return [one for one in named if one in LIBRARIES or is_program(one)]
+    return [one for one in named if one in CLIENTS or is_program(one)]
 
 
 def _producer_problems(given: Section, clients: Sequence[str]) -> Iterator[Problem]:

@@ -8,8 +8,9 @@ from ackproof.harness.campaign.model.schedule import FaultEntry
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
-from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, is_program
+from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell
 from ackproof.infra import systems
+from ackproof.infra.client_programs import CLIENTS, client_of
 from ackproof.infra.documents import Problem
 from ackproof.infra.systems.names import BUNDLED
 from ackproof.workloads import WORKLOADS
@@ -19,8 +20,6 @@ from ackproof.workloads.spec import SpecificationError
 
 _SYSTEM = "cluster.system"
 _OFFERS = "kafka:4.1.1 does"
-_WITH_TRANSACTIONS = ("java",)
-"""The libraries whose programs are told of transactions (``workloads.transactions.program``)."""
 
 
 def own_transaction_problems(content: Mapping[str, object]) -> Iterator[Problem]:
@@ -107,9 +106,10 @@ def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
         reason = "a transaction's records are sent to stated partitions: leave it out"
         return {f"cells.producer.{PARTITIONER}": reason}
     if cell.client != LIBRDKAFKA:
-        if not (cell.client in _WITH_TRANSACTIONS or is_program(cell.client)):
+        if not client_of(cell.client).transactions:
+            able = [name for name, client in CLIENTS.items() if client.transactions]
             reason = f"the program of {cell.client} knows no transactions, those of "
-            reason += f"{LIBRDKAFKA} and {', '.join(_WITH_TRANSACTIONS)} do"
+            reason += f"{' and '.join(able)} do"
             return {"cells.client": reason}
         if load.transactions.transformers:
             reason = f"transformers are {LIBRDKAFKA}'s alone, which reads for them: say 0"
