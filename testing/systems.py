@@ -240,7 +240,12 @@ class _Deployed:
 
 def _read(bootstrap_servers: str, within_s: float) -> Sequence[bytes]:
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": "conformance", "log_level": 0}
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "conformance",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
     )
     try:
         place = TopicPartition(*_PARTITION, OFFSET_BEGINNING)

@@ -69,8 +69,13 @@ def test_faults_lists_the_fault_of_a_plugin_with_its_parameters(call: Call) -> N
     assert everything.stderr.count("\n") == 1
 
 
-def test_schema_has_the_fault_of_a_plugin_with_its_parameters(call: Call) -> None:
-    entry = json.loads(call(*ACKPROOF, "schema").stdout)["$defs"]["FaultEntry"]
+def test_schema_has_what_a_plugin_registers(call: Call) -> None:
+    sections = json.loads(call(*ACKPROOF, "schema").stdout)["$defs"]
+    system = sections["ClusterSweep"]["properties"]["system"]
+    assert system["pattern"] == "^(bundled|external|kafka:.+|brisk|brisk:.+)$"
+    client = sections["Cells"]["properties"]["client"]
+    assert "confluent" in client["anyOf"][0]["anyOf"][0]["enum"]
+    entry = sections["FaultEntry"]
     assert "abort" in entry["properties"]["fault"]["enum"]
     assert "sleepy" not in entry["properties"]["fault"]["enum"]
     cases = {one["if"]["properties"]["fault"]["const"]: one["then"] for one in entry["allOf"]}
@@ -98,9 +103,6 @@ def test_system_of_a_plugin_is_listed_planned_and_named_in_the_manifest(call: Ca
     assert shown.returncode == 0, shown.stderr
     assert PLUGIN in shown.stdout
     assert "brisk:SECONDS" in shown.stdout
-    assert "session timeout" in call(*ACKPROOF, "explain", "brisk").stdout
-    cluster = json.loads(call(*ACKPROOF, "schema").stdout)["$defs"]["ClusterSweep"]["properties"]
-    assert cluster["system"]["pattern"] == "^(bundled|external|kafka:.+|brisk|brisk:.+)$"
     planned = call(*ACKPROOF, "run", "brisk.yaml", "--dry-run", "--seed", "1")
     assert planned.returncode == 0, planned.stderr
     manifest = json.loads(call("-P", "-c", MANIFEST, "brisk.yaml").stdout)
@@ -109,6 +111,24 @@ def test_system_of_a_plugin_is_listed_planned_and_named_in_the_manifest(call: Ca
     assert run["plugins"] == {"ackproof-example": "0.1.0"}
     assert run["session_timeout_ms"] == 3000
     assert run["zookeeper"] is True
+
+
+def test_client_of_a_plugin_is_listed_planned_and_named_in_the_manifest(
+    call: Call, tmp_path: Path
+) -> None:
+    shown = call(*ACKPROOF, "clients", "confluent")
+    assert shown.returncode == 0, shown.stderr
+    assert PLUGIN in shown.stdout
+    quick = (PROJECT / "campaigns" / "quick.yaml").read_text(encoding="utf-8")
+    named = tmp_path / "named.yaml"
+    named.write_text(quick.replace("cells:\n", "cells:\n  client: confluent\n"), encoding="utf-8")
+    (run,) = json.loads(call("-P", "-c", MANIFEST, named).stdout)["runs"]
+    assert run["plugins"] == {"ackproof-example": "0.1.0"}
+    named.write_text(quick.replace("cells:\n", "cells:\n  client: confluemt\n"), encoding="utf-8")
+    refused = call(*ACKPROOF, "validate", named)
+    assert refused.returncode == 2
+    told = "cells.client: librdkafka, java, aiokafka, franz-go, confluent, or the path of a program"
+    assert told in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -167,10 +187,11 @@ def test_doctor_lists_plugins_with_their_versions(call: Call) -> None:
     assert found.returncode == 0, found.stderr
     assert f"fault abort ({PLUGIN})" in found.stdout
     assert f"system brisk ({PLUGIN})" in found.stdout
+    assert f"client confluent ({PLUGIN})" in found.stdout
     assert BROKEN in found.stdout
 
 
 def test_example_passes_its_own_conformance_tests(call: Call) -> None:
     done = call("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "11 passed" in done.stdout
+    assert "12 passed" in done.stdout

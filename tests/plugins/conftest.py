@@ -6,6 +6,7 @@ import pytest
 from installed_plugins import Install, write_plugin
 
 from ackproof.infra import systems
+from ackproof.infra.client_programs import CLIENTS
 from ackproof.plugins import SWITCH
 
 
@@ -30,6 +31,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 def _look_again() -> None:
     """Forget the plug-ins that the tables of this process have found."""
-    vars(systems.SYSTEMS).pop("_entry_points", None)
-    systems.SYSTEMS._loaded.clear()
+    for table in (systems.SYSTEMS, CLIENTS):
+        vars(table).pop("_entry_points", None)
+        table._loaded.clear()
     systems.known.cache_clear()

@@ -1,1 +1,1 @@
-"""A plug-in of Ackproof with a fault and a system."""
+"""A plug-in of Ackproof with a fault, a system and a client library."""
