@@ -21,7 +21,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from simulation.model.coverage import table
+from simulation.plans.coverage import table
 from simulation.plans.knots import KNOTS, OF_CONTROLLERS
 from simulation.plans.plan import Plan, from_json, to_json
 from simulation.plans.schedule import COORDINATION, draw

@@ -59,10 +59,9 @@ class ControllersModel:
     def __init__(self) -> None:
         self._by_context: WeakKeyDictionary[Context, ControllerModel] = WeakKeyDictionary()
 
-    def stepped(self, context: Context | None, effects: Sequence[Effect]) -> None:
+    def stepped(self, context: Context, effects: Sequence[Effect]) -> None:
         """Judge a step of a controller that knows ``context`` then; raises Violation."""
-        if context is not None:
-            self._by_context.setdefault(context, ControllerModel()).stepped(context, effects)
+        self._by_context.setdefault(context, ControllerModel()).stepped(context, effects)
 
 
 class ControllerModel:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.types import TopicPartition
-from simulation.model.coverage import CLIENT, Coverage
 from simulation.plans.actions import Order
+from simulation.plans.coverage import CLIENT, Coverage
 
 
 @dataclass(slots=True)

@@ -10,13 +10,9 @@ from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from ackproof.broker.controller.cluster import PartitionState
-from ackproof.broker.controller.controller import Controller
-from ackproof.broker.controller.events import Effect as ControllerEffect
 from ackproof.broker.coordination.coordinator import Coordinator
 from ackproof.broker.coordination.events import Event as CoordinatorEvent
 from ackproof.broker.coordination.events import Result, Written
-from ackproof.broker.groups.events import Effect as GroupEffect
-from ackproof.broker.groups.events import Event as GroupEvent
 from ackproof.broker.invariants import BrokenInvariant
 from ackproof.broker.replication.events import (
     Append,
@@ -30,22 +26,20 @@ from ackproof.broker.replication.events import (
     TruncateFully,
 )
 from ackproof.broker.replication.replica import Role
-from ackproof.broker.server.groups.shard import GroupShard
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import BEGINNING_WALL_MS
-from simulation.model import isr, producers, retention, storage
+from simulation.model import isr, producers, storage
 from simulation.model.controller import ControllersModel
-from simulation.model.coverage import Coverage
-from simulation.model.groups import GroupsModel, StoredCommits, deleted_groups
+from simulation.model.groups import GroupsModel, StoredCommits
 from simulation.model.log import ModelLog, read_log
-from simulation.model.metadata import BrokerSettings, ClusterShown, Led
+from simulation.model.metadata import BrokerSettings, Led
 from simulation.model.partition import PartitionModel, Topic
-from simulation.model.producers import ProducerIdBlocks
 from simulation.model.replica import Lag
+from simulation.plans.coverage import Coverage
 from simulation.violation import Violation
 
 NOT_STEPPED = (Role.OFFLINE, -1)
@@ -81,8 +75,6 @@ class Observer:
         self.settings = BrokerSettings()
         self.ever_led: set[Led] = set()
         """Every leader and epoch, also of topics that are gone."""
-        self.cluster = ClusterShown(self.ever_led)
-        self.producer_ids = ProducerIdBlocks()
         self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)
         """By partition of ``__consumer_offsets``."""
         self.controller: int | None = None
@@ -96,8 +88,8 @@ class Observer:
         self.ahead_ms = 0  # of all clocks
         self.unclean: set[str] = set()  # topics that allow elections outside the ISR
         self.flushes = storage.FlushTracker()
-        self._controllers = ControllersModel()
-        self._groups = GroupsModel()
+        self.controllers = ControllersModel()
+        self.groups = GroupsModel()
         self._now = now
         self.fail = fail
         self._checks_data = checks_data
@@ -306,7 +298,7 @@ class Observer:
         config = self.configs.get(tp.topic, {})
         if partition.checks_data and read is not None:
             model, now = partition.replica(broker), self._wall_ms()
-            retention.found(hosted, partition, model, read.start, config, wall_ms=now)
+            storage.retention_found(hosted, partition, model, read.start, config, wall_ms=now)
         partition.hosted(broker, read, hosted.replica.high_watermark)
         if partition.checks_data and read is not None:
             where = f"{tp}, broker {broker}"
@@ -403,7 +395,9 @@ class Observer:
         model, config = partition.replica(broker), self.configs.get(hosted.tp.topic, {})
         if partition.checks_data and model.readable:
             committed, now = model.high_watermark, self._wall_ms()
-            retention.taken(hosted, model, event.offset, config, committed=committed, wall_ms=now)
+            storage.retention_taken(
+                hosted, model, event.offset, config, committed=committed, wall_ms=now
+            )
 
     def _log_agrees(
         self,
@@ -451,15 +445,7 @@ class Observer:
             return None
         return topic.partitions.get(hosted.tp.partition)
 
-    # --- decisions and groups ---------------------------------------------------------------
-
-    def controller_stepped(
-        self, controller: Controller, effects: Sequence[ControllerEffect]
-    ) -> None:
-        """Judge a step of a controller; raises Violation."""
-        if controller.context is not None:
-            check_itself(controller.context)
-        self._controllers.stepped(controller.context, effects)
+    # --- coordinators -----------------------------------------------------------------------
 
     def coordinator_stepped(self, coordinator: Coordinator, event: CoordinatorEvent) -> None:
         """Judge a step of a broker without a controller; raises Violation.
@@ -473,18 +459,6 @@ class Observer:
         if isinstance(event, Written) and event.result is not Result.DONE and trusted:
             what = f"{trusted[0]} is no longer suspect, and the outcome of the write is"
             raise Violation("SuspicionStays", f"{what} {event.result.name}")
-
-    def groups_loaded(self, broker: int, shard: GroupShard, now: float) -> None:
-        """Judge what a coordinator of groups begins with; raises Violation."""
-        self._groups.loaded(broker, shard, now)
-
-    def groups_stepped(
-        self, shard: GroupShard, event: GroupEvent, effects: Sequence[GroupEffect]
-    ) -> None:
-        """Judge a step of a coordinator of groups; raises Violation."""
-        self.group_ends.update(deleted_groups(effects))
-        check_itself(shard.groups)
-        self._groups.stepped(shard, event, effects)
 
 
 class Checked(Protocol):

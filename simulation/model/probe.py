@@ -22,11 +22,16 @@ from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import RecordBatch
 from ackproof.broker.wire.message import Request, Response
+from ackproof.broker.wire.messages.metadata import MetadataResponse
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Node
 from simulation.model import producers, storage
-from simulation.model.coverage import (
+from simulation.model.groups import deleted_groups
+from simulation.model.metadata import leaders
+from simulation.model.observer import Observer, check_itself
+from simulation.model.storage import CleanEnds
+from simulation.plans.coverage import (
     CONTROLLER_EFFECT,
     CONTROLLER_EVENT,
     COORDINATION_EFFECT,
@@ -36,8 +41,6 @@ from simulation.model.coverage import (
     REPLICA_EFFECT,
     REPLICA_EVENT,
 )
-from simulation.model.observer import Observer
-from simulation.model.storage import CleanEnds
 from simulation.violation import Violation
 
 
@@ -54,7 +57,6 @@ class Probes:
         assert isinstance(disk, MemoryDisk), "the model looks at what a power failure would leave"
         ends = self._ends.setdefault(node.id, CleanEnds(node, disk))
         self._observer.settings.properties[node.id] = node.config
-        self._observer.cluster.begun(node.id, node.config)
         return BrokerProbe(self._observer, node, process, disk, ends)
 
 
@@ -170,7 +172,9 @@ class BrokerProbe(Probe):
     ) -> None:
         """Judge a step of the controller."""
         self._count((CONTROLLER_EVENT, CONTROLLER_EFFECT), event, effects)
-        self._judge(self._observer.controller_stepped, controller, effects)
+        if controller.context is not None:
+            self._judge(check_itself, controller.context)
+            self._judge(self._observer.controllers.stepped, controller.context, effects)
 
     def coordinator_stepped(
         self,
@@ -185,15 +189,18 @@ class BrokerProbe(Probe):
     def groups_loaded(self, shard: GroupShard) -> None:
         """Judge what a coordinator of groups begins with."""
         now = self._node.clock.now()
-        self._judge(self._observer.groups_loaded, self._node.id, shard, now)
+        self._judge(self._observer.groups.loaded, self._node.id, shard, now)
 
     def groups_stepped(
         self, shard: GroupShard, event: GroupEvent, effects: Sequence[GroupEffect]
     ) -> None:
         """Judge a step of a coordinator of groups."""
         self._count((GROUP_EVENT, GROUP_EFFECT), event, effects)
-        self._judge(self._observer.groups_stepped, shard, event, effects)
+        self._observer.group_ends.update(deleted_groups(effects))
+        self._judge(check_itself, shard.groups)
+        self._judge(self._observer.groups.stepped, shard, event, effects)
 
-    def request_answered(self, request: Request[Any], response: Response | None) -> None:
-        """Judge what a client is told of the cluster."""
-        self._judge(self._observer.cluster.answered, request, response)
+    def request_answered(self, _request: Request[Any], response: Response | None) -> None:
+        """Judge what a client is told of leaders."""
+        if isinstance(response, MetadataResponse):
+            self._judge(leaders, response, self._observer.ever_led)

@@ -1,15 +1,12 @@
-"""Idempotent producers: what logs remember of them, and the ids that they get.
+"""Idempotent producers: what logs remember of them.
 
 **ProducersAreLog**: a log remembers, in memory and in snapshots, what its batches say: the last
 five of each producer, with sequence numbers, offsets and times (KIP-98). A truncated batch that is
 still remembered would be acknowledged when it is sent again; one that is not remembered would be
 appended twice.
-
-**IdsAreNew**: every block of producer ids begins where the last one ended.
 """
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -29,7 +26,6 @@ from simulation.violation import Violation
 LOGS: Final = "ProducersAreLog"
 NO_PRODUCER: Final = -1
 REMEMBERED: Final = 5
-BLOCKS: Final = "/latest_producer_id_block"
 
 
 def check(where: str, log: PartitionLog, read: ModelLog) -> None:
@@ -126,20 +122,3 @@ def _sent(extents: Iterable[Extent], start: int) -> Iterator[tuple[ProducerId, E
     for extent in extents:
         if extent.producer != NO_PRODUCER and extent.base >= start:
             yield ProducerId(extent.producer), extent
-
-
-class ProducerIdBlocks:
-    """The blocks of producer ids that ZooKeeper has given out."""
-
-    def __init__(self) -> None:
-        self._end = 0
-
-    def written(self, path: str, data: bytes | None) -> None:
-        """Judge a write to a node of ZooKeeper; raises Violation."""
-        if path != BLOCKS or not data:
-            return
-        said = json.loads(data)
-        block = range(int(said["block_start"]), int(said["block_end"]) + 1)
-        if block.start != self._end or len(block) == 0:
-            raise Violation("IdsAreNew", f"{block} is taken, and {self._end} is the next id")
-        self._end = block.stop

@@ -13,12 +13,16 @@
 * **BegunAnewStays**: a log that was thrown away begins at the same offset after a power failure.
 * **MadeOfNothing**: a new log knows nothing of a former topic of the same name, and no checkpoint
   does: a stale log start would have it throw away its records after a kill.
+* **RetentionKept**: retention deletes nothing that is not committed, nothing younger than
+  ``retention.ms``, and nothing while the rest is smaller than ``retention.bytes`` (Kafka's
+  documentation of both). Plans set one of them.
 * **GoodEndIsTrue**: a log directory is marked as closed in order only if it was, the mark is gone
   for good once a start has found it, and what the checkpoints say then is what the broker knew.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -35,14 +39,18 @@ from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.log.segment import LOG_SUFFIX
 from ackproof.broker.replication.replica import Replica
+from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batch, parse_batches
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Node
-from simulation.model.log import ModelLog, certain_batches
+from simulation.model.log import Extent, ModelLog, certain_batches
+from simulation.model.partition import PartitionModel
+from simulation.model.replica import ReplicaModel
 from simulation.violation import Violation
 
 NO_TIMESTAMP: Final = -1
+UNLIMITED: Final = -1
 
 
 # --- flushes ------------------------------------------------------------------------------------
@@ -279,3 +287,57 @@ class CleanEnds:
 
     def _life(self, incarnation: int) -> _Life:
         return _Life(incarnation, self._disk.failures)
+
+
+# --- retention ------------------------------------------------------------------------------------
+
+
+def retention_taken(
+    hosted: Partition, model: ReplicaModel, start: int, config: Mapping[str, str],
+    *, committed: int, wall_ms: int,
+) -> None:  # fmt: skip
+    """Judge what a replica has deleted below ``start`` by itself; raises Violation."""
+    check_retention(
+        hosted.tp,
+        model.log.between(model.log.start, start),
+        config,
+        high_watermark=committed,
+        bytes_left=hosted.log.size,
+        wall_ms=wall_ms,
+    )
+
+
+def retention_found(
+    hosted: Partition, partition: PartitionModel, model: ReplicaModel, start: int,
+    config: Mapping[str, str], *, wall_ms: int,
+) -> None:  # fmt: skip
+    """Excuse a log that begins at ``start`` in a new life, if retention may have deleted the rest:
+    the life before was killed right after that, before its replica knew of it."""
+    if model.readable and partition.given_up < start <= model.log.end:
+        committed = partition.committed_end
+        with suppress(Violation):
+            retention_taken(hosted, model, start, config, committed=committed, wall_ms=wall_ms)
+            partition.given_up = start
+
+
+def check_retention(
+    tp: TopicPartition,
+    deleted: Iterable[Extent],
+    config: Mapping[str, str],
+    *,
+    high_watermark: int,
+    bytes_left: int,
+    wall_ms: int,
+) -> None:
+    """Judge deleted batches; raises Violation."""
+    keeps_ms = int(config.get("retention.ms", UNLIMITED))
+    keeps_bytes = int(config.get("retention.bytes", UNLIMITED))
+    for extent in deleted:
+        what = f"{tp}: retention deletes {extent}"
+        if extent.next > high_watermark:
+            raise Violation("RetentionKept", f"{what}, the high watermark is {high_watermark}")
+        too_old = keeps_ms >= 0 and wall_ms - extent.timestamp > keeps_ms
+        too_much = keeps_bytes >= 0 and bytes_left >= keeps_bytes
+        if not too_old and not too_much:
+            age = f"{wall_ms - extent.timestamp} ms old"
+            raise Violation("RetentionKept", f"{what}, {age}, and leaves {bytes_left} bytes")

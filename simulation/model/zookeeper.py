@@ -56,11 +56,8 @@ def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: "LedTree | None
 
     def after(changes: Iterable[tuple[int, str]], txn: Txn) -> None:
         seen: list[Change] = [(path, *tree.peek(path)) for _, path in changes]
-        with observer.failing():
-            for path, data, _ in seen:
-                observer.producer_ids.written(path, data)
-                observer.settings.written(path, data)
-                observer.cluster.written(path, data)
+        for path, data, _ in seen:
+            observer.settings.written(path, data)
         if led is not None:
             led.changed(seen, txn.zxid)
             return

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from simulation.model.coverage import Coverage
+from simulation.plans.coverage import Coverage
 from simulation.plans.schedule import draw
 from simulation.world.world import Outcome, run
 

@@ -8,9 +8,9 @@ from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import NOBODY
 from simulation.machines.disk import PLENTY
 from simulation.machines.node import Ending, Node
-from simulation.model.coverage import FAULT, ORDER
 from simulation.network.network import Network
 from simulation.plans import actions as act
+from simulation.plans.coverage import FAULT, ORDER
 from simulation.verdict.settling import Cluster
 from simulation.world.bad_links import CUT_WAYS, BadLinks, both_ways, ways
 from simulation.world.mid_step import MidStep

@@ -25,7 +25,6 @@ from simulation.loop.silence import quiet
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Node, Surroundings
 from simulation.model.clients import Consumed, Generations
-from simulation.model.coverage import ENDING, Coverage
 from simulation.model.history import History
 from simulation.model.observer import Observer
 from simulation.model.probe import Probes
@@ -43,6 +42,7 @@ from simulation.plans.actions import (
     Produce,
     WriteNonsense,
 )
+from simulation.plans.coverage import ENDING, Coverage
 from simulation.plans.plan import Plan, stream
 from simulation.verdict import on_purpose, orders
 from simulation.verdict.settling import settle

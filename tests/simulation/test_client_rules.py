@@ -1,6 +1,5 @@
 """What clients are told, judged: by hand, each invariant broken once and kept once."""
 
-from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -8,33 +7,25 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.config import BrokerConfig
 from ackproof.broker.controller.cluster import PartitionState, TopicAssignment
 from ackproof.broker.server.groups.offsets_topic import partition_for
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import (
     NO_EPOCH,
-    NO_LEADER,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
     TopicPartition,
     ZkVersion,
 )
-from ackproof.broker.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from ackproof.broker.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from simulation.clients.window import Window
-from simulation.model import retention
 from simulation.model.clients import Consumed, Generations
 from simulation.model.history import Sent
 from simulation.model.log import Extent
-from simulation.model.metadata import ClusterShown, leaders
+from simulation.model.metadata import leaders
 from simulation.model.observer import Observer
 from simulation.model.partition import Topic
+from simulation.model.storage import check_retention
 from simulation.verdict import numbered
 from simulation.violation import Violation
 
@@ -50,28 +41,6 @@ STATE = PartitionState(
     controller_epoch=ControllerEpoch(1),
 )
 BOTH = frozenset({"one", "other"})
-
-
-BROKERS = {
-    number: BrokerConfig.model_validate(
-        {
-            "broker.id": str(number),
-            "listeners": f"PLAINTEXT://host-{number}:9092",
-            "broker.rack": f"rack-{number}",
-            "zookeeper.connect": "zookeeper:2181",
-            "log.dirs": "/nowhere",
-        }
-    )
-    for number in (1, 2)
-}
-
-
-def known_cluster() -> ClusterShown:
-    """Of both brokers."""
-    known = ClusterShown(())
-    for number, config in BROKERS.items():
-        known.begun(number, config)
-    return known
 
 
 def sent(crc: int, sequence: int, producer: int = 7) -> Sent:
@@ -198,7 +167,7 @@ def test_retention_takes_what_is_old_or_too_much_and_committed(
     config: dict[str, str], watermark: int, left: int, kept: bool
 ) -> None:
     def look() -> None:
-        retention.check(
+        check_retention(
             TP, log(10, 20), config, high_watermark=watermark, bytes_left=left, wall_ms=100
         )
 
@@ -340,75 +309,3 @@ def test_leader_is_told_in_an_epoch_in_which_it_never_led() -> None:
     leaders(metadata(1, epoch=NO_EPOCH), LED)
     with pytest.raises(Violation, match=r"LeadersHaveLed: .* 1 is said to lead in epoch 4"):
         leaders(metadata(1, epoch=4), LED)
-
-
-# --- the cluster ----------------------------------------------------------------------------------
-
-
-def shown(number: int, **changed: Any) -> MetadataResponseBroker:
-    """As it is."""
-    broker = MetadataResponseBroker(
-        node_id=BrokerId(number), host=f"host-{number}", port=9092, rack=f"rack-{number}"
-    )
-    return replace(broker, **changed)
-
-
-def cluster(*brokers: MetadataResponseBroker, **changed: Any) -> MetadataResponse:
-    """As it is."""
-    answer = MetadataResponse(brokers=brokers, cluster_id="c", controller_id=BrokerId(1), topics=())
-    return replace(answer, **changed)
-
-
-@pytest.mark.parametrize(
-    ("answer", "strange"),
-    [
-        (cluster(shown(1), shown(2)), None),
-        (cluster(controller_id=NO_LEADER), None),
-        (cluster(controller_id=BrokerId(2)), "controller 2"),
-        (cluster(cluster_id="d"), "cluster d"),
-        (cluster(shown(1), shown(1)), "brokers"),
-        (cluster(shown(1, host="host-2")), "broker 1 at"),
-        (cluster(shown(2, port=9093)), "broker 2 at"),
-        (cluster(shown(2, rack=None)), "rack-2"),
-        (cluster(shown(1, node_id=BrokerId(3))), "broker 3 at"),
-    ],
-)
-def test_the_cluster_is_shown_as_it_is(answer: MetadataResponse, strange: str | None) -> None:
-    known = known_cluster()
-    known.written("/cluster/id", b'{"version":"1","id":"c"}')
-    known.written("/controller", b'{"version":1,"brokerid":1}')
-    known.written("/controller", None)
-    with pytest.raises(Violation, match=strange) if strange else nullcontext():
-        known.answered(None, answer)
-
-
-@pytest.mark.parametrize(
-    ("error", "host", "strange"),
-    [
-        (ErrorCode.none, "host-1", False),
-        (ErrorCode.none, "host-2", True),
-        (ErrorCode.coordinator_not_available, "", False),
-    ],
-)
-def test_a_coordinator_is_where_it_is_said_to_be(
-    error: ErrorCode, host: str, *, strange: bool
-) -> None:
-    found = Coordinator(
-        key="g", node_id=BrokerId(1), host=host, port=9092, error_code=error, error_message=None
-    )
-    with pytest.raises(Violation, match="ClusterIsShown") if strange else nullcontext():
-        known_cluster().coordinator(found)
-
-
-def test_coordinator_is_told_in_either_form() -> None:
-    known = known_cluster()
-    right = {"node_id": BrokerId(1), "host": "host-1", "port": 9092}
-    request = FindCoordinatorRequest(version=3, key="g")
-    known.answered(request, FindCoordinatorResponse(**right))
-    with pytest.raises(Violation, match="ClusterIsShown"):
-        known.answered(request, FindCoordinatorResponse(**right | {"host": "elsewhere"}))
-    several = FindCoordinatorRequest(version=4, coordinator_keys=("g",))
-    there = Coordinator(key="g", error_code=ErrorCode.none, error_message=None, **right)
-    known.answered(several, FindCoordinatorResponse(coordinators=(there,)))
-    with pytest.raises(Violation, match="ClusterIsShown"):
-        known.answered(several, FindCoordinatorResponse(coordinators=(replace(there, port=1),)))

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from ackproof.broker.server.coordination import nodes
 from ackproof.broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from simulation.__main__ import main
-from simulation.model.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
 from simulation.model.observer import Observer
 from simulation.model.zookeeper import LedTree
 from simulation.plans.actions import (
@@ -24,6 +23,7 @@ from simulation.plans.actions import (
     Timed,
     Who,
 )
+from simulation.plans.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
 from simulation.plans.knots import KNOTS, OF_CONTROLLERS
 from simulation.plans.knots.strands import TOPIC as KNOTTED
 from simulation.plans.plan import Plan

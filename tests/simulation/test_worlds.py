@@ -18,7 +18,6 @@ from swap import Mutation, Swap
 from ackproof.broker.coordination.hosting.reassignment import FencedReassignment
 from ackproof.broker.replication.pending import PendingProduces
 from simulation.__main__ import main
-from simulation.model.coverage import Coverage
 from simulation.plans.actions import (
     CreateTopic,
     LosePower,
@@ -27,6 +26,7 @@ from simulation.plans.actions import (
     Timed,
     Who,
 )
+from simulation.plans.coverage import Coverage
 from simulation.plans.plan import Plan, from_json, to_json
 from simulation.plans.schedule import draw
 from simulation.search.shrink import Shrinker

@@ -6,10 +6,8 @@ import pytest
 from kazoo.protocol.serialization import CheckVersion, Create, SetData, Transaction
 
 from ackproof.broker.controller.cluster import PartitionState, ReplicaAssignment, TopicAssignment
-from ackproof.broker.server.zk.znodes import encode_producer_ids
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from simulation.model.partition import PartitionModel, Topic
-from simulation.model.producers import BLOCKS, ProducerIdBlocks
 from simulation.model.zookeeper import (
     Order,
     check_announced,
@@ -180,12 +178,3 @@ def test_partition_disappears_from_its_topic() -> None:
     partition = PartitionModel("t-1", checks_data=True, note=lambda _: None)
     with pytest.raises(Violation, match=r"PartitionsStay: t has lost its partitions \[1\]"):
         Topic(None, topic(1, 2), {1: partition}).assigned("t", topic(1, 2))
-
-
-def test_block_of_producer_ids_begins_where_the_last_one_ended() -> None:
-    ids = ProducerIdBlocks()
-    for start in (0, 1_000):
-        ids.written(BLOCKS, encode_producer_ids(BrokerId(1), range(start, start + 1_000)))
-    ids.written("/brokers/ids/1", b"")
-    with pytest.raises(Violation, match="IdsAreNew"):
-        ids.written(BLOCKS, encode_producer_ids(BrokerId(1), range(1_999, 2_999)))
