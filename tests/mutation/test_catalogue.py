@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from simulation.plans.knots import KNOTS, OF_CONTROLLERS
 from tools.mutation.mutants import (
     CATALOGUE,
     COMPONENTS,
@@ -94,6 +95,13 @@ def test_only_real_faults_may_break_no_guarantee() -> None:
     """Others without a guarantee would measure the simulator alone."""
     without = [mutant for mutant in ALL.values() if mutant.guarantee is None]
     assert all(mutant.was_real and mutant.gap for mutant in without)
+
+
+def test_scenarios_of_mutants_exist_in_the_simulator() -> None:
+    for mutant in ALL.values():
+        if mutant.scenario:
+            assert mutant.scenario in KNOTS
+            assert not (mutant.without_controller and mutant.scenario in OF_CONTROLLERS)
 
 
 def test_mutants_are_selected_by_name_and_component() -> None:

@@ -169,15 +169,23 @@ def scripted_simulation(root: Path, fails_from: int = 10_000, dies: str = "") ->
 def test_sound_broker_is_searched_until_there_are_enough_steps(tmp_path: Path) -> None:
     root = scripted_simulation(tmp_path)
     finding = simulator(root, 1, sound_steps=3000).examine(None, root, tmp_path / "place")
-    assert (finding.outcome, finding.steps) == (Outcome.NOT_FOUND, 4000)
-    assert finding.examined == "40 seeds, 4,000 steps"
-    assert finding.seconds == 1.0
+    assert (finding.outcome, finding.steps) == (Outcome.NOT_FOUND, 3000)
+    assert finding.examined == "30 seeds, 3,000 steps"
+    assert finding.seconds == 1.5
 
 
 def test_fault_of_the_sound_broker_ends_its_search(tmp_path: Path) -> None:
     root = scripted_simulation(tmp_path, fails_from=20)
     finding = simulator(root, 1, sound_steps=100_000).examine(None, root, tmp_path / "place")
     assert (finding.outcome, finding.where) == (Outcome.FOUND, "seed 20")
+
+
+def test_search_has_the_scenario_and_cluster_of_the_mutant(tmp_path: Path) -> None:
+    root = scripted_simulation(tmp_path, dies="print(*sys.argv)")
+    mutant = ALL["claim-by-an-old-reading"]
+    simulator(root, 1).examine(mutant, root, tmp_path / "place")
+    output = (tmp_path / "place" / "output").read_text()
+    assert "--coordination leader-fenced --knot slow claimant --seconds 1" in output
 
 
 def test_search_that_dies_is_inconclusive(tmp_path: Path) -> None:

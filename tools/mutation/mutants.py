@@ -12,7 +12,9 @@ The header says what a reader must know to judge whether the fault should be fou
 ``guarantee`` is the guarantee (``checkers.judging.guarantees.PROMISES``) that a campaign must
 report as broken, or ``none`` with the reason why no campaign can. ``origin`` says where the fault
 comes from: an issue or proposal of Kafka's, ``found in this broker`` with the place, or
-``invented``. ``simulator`` says whether the simulator is expected to find it.
+``invented``. ``simulator`` says whether the simulator is expected to find it. A line ``scenario``
+may come before it: the scenario of the simulator in which the fault shows, for faults that random
+plans hardly ever reach. All its searches then have that scenario.
 """
 
 import hashlib
@@ -45,7 +47,8 @@ FOUND_HERE = "found in this broker"
 WITHOUT_CONTROLLER = "leader coordination"
 """How ``shows with`` begins where the fault needs a cluster without a controller."""
 
-_HEADINGS = ("breaks", "component", "guarantee", "origin", "shows with", "simulator")
+_HEADINGS = ("breaks", "component", "guarantee", "origin", "shows with", "scenario", "simulator")
+_OPTIONAL = "scenario"
 _NONE = "none, "
 
 
@@ -62,6 +65,7 @@ class Mutant:
         guarantee: The guarantee that a campaign must report as broken, or None.
         gap: Why there is no such guarantee; empty if there is one.
         needs: The settings and faults with which it shows.
+        scenario: The scenario of the simulator in which it shows; empty for random plans.
         expected: Whether the simulator is expected to find it.
         text: The content of the patch file.
     """
@@ -73,6 +77,7 @@ class Mutant:
     gap: str
     origin: str
     needs: str
+    scenario: str
     expected: bool
     text: str
 
@@ -117,7 +122,7 @@ def read(path: Path) -> Mutant:
 
 
 def _mutant(name: str, stated: Mapping[str, str], text: str) -> Mutant:
-    if tuple(stated) != _HEADINGS:
+    if (*stated,) not in (_HEADINGS, tuple(h for h in _HEADINGS if h != _OPTIONAL)):
         raise ValueError(f"the header has {', '.join(stated)}, expected {', '.join(_HEADINGS)}")
     _check("component", stated["component"], COMPONENTS)
     _check("simulator", stated["simulator"], ("yes", "no"))
@@ -133,6 +138,7 @@ def _mutant(name: str, stated: Mapping[str, str], text: str) -> Mutant:
         gap=guarantee.removeprefix(_NONE) if without else "",
         origin=stated["origin"],
         needs=stated["shows with"],
+        scenario=stated.get("scenario", ""),
         expected=stated["simulator"] == "yes",
         text=text,
     )

@@ -22,7 +22,7 @@ from tools.mutation.sources import SIMULATION, environment
 _SEED_MAX_S = 120
 """The processor time that the last seed of a search may take beyond the limit."""
 
-_SOUND_SEEDS = 20
+_SOUND_SEEDS = 10
 """The seeds of one search of the sound broker."""
 
 _UNIT = " s"
@@ -63,12 +63,12 @@ class Simulator:
         """Search from seed 0 on, for a mutant until the time is over."""
         if mutant is None:
             return self._examine_sound(sources, place)
-        return self._search(sources, place, *_coordination(mutant), "--seconds", str(self._seconds))
+        return self._search(sources, place, *_plans(mutant), "--seconds", str(self._seconds))
 
     def confirm(self, mutant: Mutant, finding: Finding, place: Path) -> Finding:
         """Run the seed once more, with the sound broker."""
         seed = finding.where.removeprefix("seed ")
-        run = (*_coordination(mutant), "--seeds", "1", "--first", seed)
+        run = (*_plans(mutant), "--seeds", "1", "--first", seed)
         if run in self._held:
             return finding
         sound = self._search(self._sound, place / SIMULATION, *run)
@@ -137,9 +137,12 @@ class Simulator:
         ]
 
 
-def _coordination(mutant: Mutant) -> tuple[str, ...]:
-    """Return the option that selects the kind of cluster which has the fault."""
-    return ("--coordination", "leader-fenced") if mutant.without_controller else ()
+def _plans(mutant: Mutant) -> tuple[str, ...]:
+    """Return the options that select the clusters and plans in which the fault shows."""
+    return (
+        *(("--coordination", "leader-fenced") if mutant.without_controller else ()),
+        *(("--knot", mutant.scenario) if mutant.scenario else ()),
+    )
 
 
 def _amount(seeds: int, steps: int) -> str:
