@@ -16,13 +16,14 @@ from pyspark.sql import SparkSession
 from ackproof.checkers.autopsy.rows import AUTOPSIES
 from ackproof.checkers.evidence.run import RunEvidence, gather
 from ackproof.checkers.judging.judge import campaign_result
+from ackproof.checkers.plugin_checks.cells import examine_cells
 from ackproof.checkers.reconciling.items import work_items
 from ackproof.checkers.reconciling.partition_totals import Totals
 from ackproof.checkers.reconciling.task import carry_out_here
 from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.checkers.spark.jobs import anomalies, autopsies, reconcile_all
 from ackproof.checkers.spark.session import session
-from ackproof.checkers.transactions.looking import CellTransactions, look_at_all
+from ackproof.checkers.transactions.looking import look_at_all
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult
 from ackproof.history import manifest
 from ackproof.history.aside import whole
@@ -41,6 +42,7 @@ def check(
     spark: SparkSession | None = None,
     master: str | None = None,
     progress: Callable[[str], None] | None = None,
+    in_process: bool = False,
 ) -> CampaignResult:
     """Check every run of a campaign and write ``anomalies.parquet`` and ``autopsies.parquet``.
 
@@ -52,6 +54,8 @@ def check(
         master: Spark's URL of the cluster to start it on (:func:`checkers.spark.session.session`).
             Its workers must reach the directory by the same name.
         progress: Is told, in a line each, what is being done.
+        in_process: Whether to reconcile in this process, all partitions at once and without Spark:
+            for small histories.
 
     Raises:
         NotADirectoryError: There is no such directory.
@@ -67,15 +71,20 @@ def check(
     scratch = directory / SCRATCH
     _remove(scratch)
     try:
-        totals = _reconcile(spark, master, items, scratch)
+        totals = _reconcile(spark, master, items, scratch, in_process=in_process)
         transactions = look_at_all(runs, tell)
-        _write_anomalies(directory, totals.rows, transactions.values())
+        cells = examine_cells(runs, tell)
+        of_cells = [
+            *(one.rows for one in transactions.values()),
+            *(one.rows for cell in cells.values() for one in cell.values()),
+        ]
+        _write_anomalies(directory, totals.rows, of_cells)
         _write_autopsies(directory, totals.rows)
     finally:
         _remove(scratch)
     tell("judging")
     findings = tuple(_unplanned_runs(directory, runs)) if runs and only is None else ()
-    return campaign_result(runs, totals, transactions, gaps=gaps, findings=findings)
+    return campaign_result(runs, totals, transactions, cells, gaps=gaps, findings=findings)
 
 
 def evidence(
@@ -119,12 +128,18 @@ def _unplanned_runs(directory: AnyPath, runs: Sequence[RunEvidence]) -> Iterator
 
 
 def _reconcile(
-    spark: SparkSession | None, master: str | None, items: Sequence[WorkItem], scratch: AnyPath
+    spark: SparkSession | None,
+    master: str | None,
+    items: Sequence[WorkItem],
+    scratch: AnyPath,
+    *,
+    in_process: bool,
 ) -> Totals:
     if not items:
         return Totals()
-    if spark is None and not any(item.recorded for item in items):
-        return carry_out_here(items, scratch / "rows")  # no session is worth it
+    # Without any file no session is worth it.
+    if in_process or (spark is None and not any(item.recorded for item in items)):
+        return carry_out_here(items, scratch / "rows")
     with ExitStack() as stack:
         spark = spark or stack.enter_context(session(_here(scratch, stack), master=master))
         return reconcile_all(spark, items, scratch / "rows")
@@ -147,10 +162,10 @@ def _remove(scratch: AnyPath) -> None:
 
 
 def _write_anomalies(
-    directory: AnyPath, rows: Iterable[AnyPath], transactions: Iterable[CellTransactions]
+    directory: AnyPath, rows: Iterable[AnyPath], of_cells: Iterable[pa.Table]
 ) -> None:
     """Write the anomalies among ``rows``, in their order, batch by batch, then those of
-    ``transactions``, aside and renamed."""
+    whole cells, aside and renamed."""
     with (
         whole(directory / "anomalies.parquet") as file,
         pq.ParquetWriter(file, ANOMALIES, compression="zstd") as writer,
@@ -158,8 +173,8 @@ def _write_anomalies(
         for some in rows:
             for batch in anomalies(some, ANOMALIES.names):
                 writer.write_batch(pa.record_batch(batch.columns, schema=ANOMALIES))
-        for cell in transactions:
-            writer.write_table(cell.rows)
+        for found in of_cells:
+            writer.write_table(found)
 
 
 def _write_autopsies(directory: AnyPath, rows: Iterable[AnyPath]) -> None:

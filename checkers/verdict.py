@@ -65,6 +65,7 @@ class Guarantee:
         checked: Whether nothing was left out that could have shown that it was broken. What was not
             checked neither held nor was broken.
         anomaly: Whose rows of ``anomalies.parquet`` break it; None where there are none.
+        plugin: The plug-in whose checker looks after it, with its version; None of a built-in one.
         reason: Why it is (not) promised, and what was seen.
     """
 
@@ -75,6 +76,7 @@ class Guarantee:
     broken: int = 0
     checked: bool = True
     anomaly: str | None = None
+    plugin: str | None = None
     reason: str
 
     @property

@@ -88,8 +88,11 @@ def checkers_page() -> str:
     """The page with the table as it is now."""
     before, begin, rest = (ROOT / "docs/checkers.md").read_text("utf-8").partition(_CATALOGUE[0])
     _, end, after = rest.partition(_CATALOGUE[1])
-    lines = ["| anomaly | what it is |", "| --- | --- |"]
-    lines += [f"| `{name}` | {summary} |" for name, summary in CATALOGUE.items()]
+    lines = ["| anomaly | what it is | guarantee |", "| --- | --- | --- |"]
+    lines += [
+        f"| `{name}` | {one.summary} | {one.breaks or 'none'} |"
+        for name, one in CATALOGUE.built_in.items()
+    ]
     return f"{before}{begin}\n" + "\n".join(lines) + f"\n\n{end}{after}"
 
 

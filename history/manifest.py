@@ -65,7 +65,8 @@ class PlannedCell(_Planned):
     ``expect``: the verdicts that the campaign expects, each of them right; none for one that
     holds. A manifest of former days has one verdict, or null. ``thresholds``: what the campaign
     expects of its figures. ``groups``: that read it. ``transactional``: whether it is written in
-    transactions alone."""
+    transactions alone. ``checkers``: those of plug-ins that concern it, each with its plug-in and
+    version."""
 
     cell: Cell
     groups: tuple[PlannedGroup, ...] = ()
@@ -73,6 +74,7 @@ class PlannedCell(_Planned):
     acked_min: int = 1
     expect: tuple[str, ...] = ()
     thresholds: tuple[PlannedThreshold, ...] = ()
+    checkers: Mapping[str, str] = {}
 
     @field_validator("expect", mode="before")
     @classmethod

@@ -10,6 +10,7 @@ not name it. Source: *Entry points specification*, packaging.python.org.
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -33,6 +34,10 @@ class Plugin:
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
+
+
+ON_TRIAL = Plugin(name="on-trial", version="0")
+"""The plug-in of an object that a conformance kit tries (:meth:`Table.on_trial`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +80,23 @@ class Table(Mapping[str, T]):
         self._check = check
         self._loaded: dict[str, T | str] = {}
         """The objects of plug-ins that were looked up, or why one cannot be used."""
+        self._tried: dict[str, T] | None = None
+        """The object on trial, which stands in for all that plug-ins register; None: none is."""
 
     def __getitem__(self, name: str) -> T:
         """Return the object of that name. Raises KeyError for a name that is not registered and
         for an object that cannot be used."""
         if name in self.built_in:
             return self.built_in[name]
+        if self._tried is not None:
+            return self._tried[name]
         if name not in self._entry_points or self._problem(name) is not None:
             raise KeyError(name)
         return self._loaded[name]  # type: ignore[return-value]  # no problem: an object
 
     def __iter__(self) -> Iterator[str]:
         yield from self.built_in
+        yield from self._tried or ()
         for name in sorted(self._entry_points.keys() - self.built_in.keys()):
             if self._problem(name) is None:
                 yield name
@@ -97,6 +107,8 @@ class Table(Mapping[str, T]):
     def plugin(self, name: str) -> Plugin | None:
         """Return the plug-in that an object in use comes from; None for a built-in one and for a
         name that is not registered."""
+        if self._tried is not None and name in self._tried:
+            return ON_TRIAL
         points = self._entry_points.get(name)
         return None if name in self.built_in or points is None else _plugin(points[0])
 
@@ -106,13 +118,35 @@ class Table(Mapping[str, T]):
             return None
         return next((str(one) for one in self._registered(name) if one.problem), None)
 
+    def absence(self, name: str) -> str:
+        """Return why the table has no object of that name, in words."""
+        if os.environ.get(SWITCH) == "off":
+            return f"plug-ins are left out ({SWITCH}=off)"
+        return self.refusal(name) or f"no installed plug-in registers the {self.kind} {name}"
+
     @property
     def registrations(self) -> Sequence[Registration]:
         """What plug-ins register in this table, usable or not. Imports all of them."""
         return [one for name in sorted(self._entry_points) for one in self._registered(name)]
 
-    @cached_property
+    @contextmanager
+    def on_trial(self, found: object, name: str) -> Iterator[T]:
+        """Have an object in the table in place of all that plug-ins register, while the context
+        lasts: for conformance kits. Raises ValueError that says what is wrong with it."""
+        if name in self.built_in:
+            raise ValueError(f"the name {name} is a built-in one's")
+        before, self._tried = self._tried, {name: self._check(found, name)}
+        try:
+            yield self._tried[name]
+        finally:
+            self._tried = before
+
+    @property
     def _entry_points(self) -> Mapping[str, Sequence[EntryPoint]]:
+        return self._registered_points if self._tried is None else {}
+
+    @cached_property
+    def _registered_points(self) -> Mapping[str, Sequence[EntryPoint]]:
         found: dict[str, list[EntryPoint]] = defaultdict(list)
         for point in _installed(self.group):
             found[point.name].append(point)

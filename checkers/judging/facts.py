@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ackproof.checkers.judging.liveness import Living
+from ackproof.checkers.judging.plugin_checks import PluginCheck
 from ackproof.checkers.promises.standing import Standing, examined, name
 from ackproof.history.cell import Cell
 
@@ -35,6 +36,7 @@ class Facts:
         gaps: What the evidence lacks, one sentence each.
         recovers, groups_recover, stays_up: What became of the liveness guarantees.
         readers: Who was to read it.
+        plugin_checks: What the checkers of plug-ins found, one each.
         baseline: Whether nothing was to be broken.
     """
 
@@ -53,6 +55,7 @@ class Facts:
     groups_recover: Living = field(default_factory=Living)
     stays_up: Living = field(default_factory=Living)
     readers: Readers = Readers()
+    plugin_checks: tuple[PluginCheck, ...] = ()
     baseline: bool = False
 
     def examined(self, checker: str) -> int:

@@ -8,8 +8,10 @@ one whose leader changed is promised what was acked later. Here these are counte
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ackproof.checkers.interface import Promised
 from ackproof.checkers.judging.facts import Facts
 from ackproof.checkers.judging.liveness import Living
+from ackproof.checkers.judging.plugin_checks import PluginCheck
 from ackproof.checkers.promises.standing import (
     BY_THE_DEPOSED,
     COMPARED,
@@ -319,3 +321,36 @@ def living(of: Callable[[Facts], Living]) -> Callable[[Facts], Finding]:
         )
 
     return judge
+
+
+def of_plugin(check: PluginCheck) -> Callable[[Facts], Finding]:
+    """Judge what a plug-in's checker found. Where it lacks evidence, or examined nothing, its
+    guarantee is not checked."""
+
+    def judge(facts: Facts) -> Finding:
+        totals, is_promised = check.totals, check.not_promised is None
+        promised, whys = _promised_by(check.promised, facts)
+        nothing = () if totals.examined or totals.lacking else ("nothing was examined",)
+        why = "; ".join(whys) or "promised by every configuration"
+        return Finding(
+            broken=totals.found[Standing.PROMISED] if is_promised else 0,
+            doubtful=totals.found[Standing.UNKNOWN] if is_promised else 0,
+            seen=totals.found.total(),
+            promised=is_promised and promised,
+            why=check.not_promised or why,
+            examined=totals.examined,
+            untold=(*totals.lacking, *nothing),
+            what=check.checker,
+        )
+
+    return judge
+
+
+def _promised_by(promised: Promised, facts: Facts) -> tuple[bool, tuple[str, ...]]:
+    """Return whether all of a cell is promised a guarantee, and what is said of that."""
+    if promised is Promised.WHILE_ACKS_ARE_KEPT:
+        unpromised = facts.count("acked", Standing.UNPROMISED)
+        return facts.cell.acks != "0" and not unpromised, (_terms(facts, unpromised),)
+    if promised is Promised.WHILE_READS_STAY:
+        return not facts.count(READABLE, Standing.UNPROMISED), facts.withdrawn
+    return True, ()

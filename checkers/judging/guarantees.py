@@ -8,10 +8,11 @@ A promise that is broken fails its cell however thin the evidence; it takes all 
 pass; and a loss of which nobody knows whether it was promised is neither.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.catalogue import CATALOGUE, plugin_checkers
+from ackproof.checkers.interface import guarantee_of
 from ackproof.checkers.judging.facts import Facts
 from ackproof.checkers.judging.findings import (
     Finding,
@@ -24,6 +25,7 @@ from ackproof.checkers.judging.findings import (
     kept,
     living,
     min_isr,
+    of_plugin,
     of_producer,
     one_leader,
     recognises_retries,
@@ -31,6 +33,7 @@ from ackproof.checkers.judging.findings import (
     told_by_all_in_sync,
     transacted,
 )
+from ackproof.checkers.judging.plugin_checks import PluginCheck
 from ackproof.checkers.reads.anomalies import (
     COMMIT_LOST,
     COMMIT_REGRESSED,
@@ -58,12 +61,14 @@ from ackproof.checkers.verdict import Guarantee, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Promise:
-    """``concerns``: whether it is about a cell at all."""
+    """``concerns``: whether it is about a cell at all; ``plugin``: the plug-in whose checker looks
+    after it, None of a built-in one."""
 
     name: str
     words: str
     judge: Callable[[Facts], Finding]
     concerns: Callable[[Facts], bool] = lambda _: True
+    plugin: str | None = None
 
 
 NO_LOSS = "no-acked-record-lost"
@@ -286,13 +291,29 @@ _PROMISES = (
 )
 
 PROMISES = {one.name: one.words for one in _PROMISES}
-"""Each guarantee in words, by its name."""
+"""Each built-in guarantee in words, by its name."""
+
+
+def _of_plugin(check: PluginCheck) -> _Promise:
+    return _Promise(
+        name=guarantee_of(check.checker),
+        words=check.guarantee,
+        judge=of_plugin(check),
+        plugin=check.plugin,
+    )
+
+
+def guarantees() -> Mapping[str, str]:
+    """Return every guarantee in words, by its name: the built-in ones, then those of plug-ins."""
+    plugged = {guarantee_of(name): one.guarantee for name, one in plugin_checkers().items()}
+    return {**PROMISES, **plugged}
 
 
 def judged(facts: Facts) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
     """What was promised of a cell and what became of it, promised or not; and what its offences
     leave open, a sentence each."""
     concerned = [promise for promise in _PROMISES if promise.concerns(facts)]
+    concerned += map(_of_plugin, facts.plugin_checks)
     findings = [(promise, promise.judge(facts)) for promise in concerned]
     guarantees = tuple(_guarantee(promise, found, facts) for promise, found in findings)
     return guarantees, tuple(
@@ -304,13 +325,13 @@ def verdict(
     facts: Facts, guarantees: Iterable[Guarantee], doubtful: Iterable[str]
 ) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict of a cell and the reasons for it, the decisive ones first."""
-    by_name = {guarantee.name: guarantee for guarantee in guarantees}
+    found = list(guarantees)
     # That a server crashed may be why of everything else.
-    in_order = sorted(by_name.values(), key=lambda one: one.name != STAYS_UP)
+    in_order = sorted(found, key=lambda one: one.name != STAYS_UP)
     broken = [f"{g.name}: {g.reason}" for g in in_order if g.broken]
     crashed = [f"the checker {name} failed" for name in sorted(facts.crashed)]
     lacking = [*facts.gaps, *doubtful, *crashed]
-    no_loss = by_name[NO_LOSS]
+    no_loss = next(one for one in found if one.name == NO_LOSS)
     conclusion, reasons = _conclusion(broken, lacking, no_loss)
     if facts.baseline and conclusion is Verdict.PASS:
         reasons = [*reasons, "a baseline: nothing was broken"]
@@ -366,7 +387,8 @@ def _guarantee(promise: _Promise, found: Finding, facts: Facts) -> Guarantee:
         held=held,
         broken=found.broken,
         checked=held is not None or _checked(found, facts),
-        anomaly=found.what if found.what in CATALOGUE else None,
+        anomaly=found.what if promise.plugin or found.what in CATALOGUE else None,
+        plugin=promise.plugin,
         reason=f"{found.why}: {seen[held]}{'' if held is False else excused}",
     )
 

@@ -5,7 +5,7 @@ decided in ``checkers.judging.guarantees`` alone.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +27,10 @@ from ackproof.checkers.judging.consumption import consumption
 from ackproof.checkers.judging.facts import Facts, Readers
 from ackproof.checkers.judging.groups import groups_recover
 from ackproof.checkers.judging.guarantees import campaign_verdict, judged, verdict
+from ackproof.checkers.judging.plugin_checks import PluginCheck, plugin_checks
 from ackproof.checkers.measures import latency, outages
 from ackproof.checkers.partition.sequences import RANGE, missing
+from ackproof.checkers.plugin_checks.cells import CellExaminations
 from ackproof.checkers.promises.standing import Standing, name
 from ackproof.checkers.reads.planned import AT_LEAST_ONCE, clients_of, consumers_of
 from ackproof.checkers.reconciling.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
@@ -44,6 +46,7 @@ def campaign_result(
     runs: Sequence[RunEvidence],
     totals: Totals,
     transactions: Mapping[tuple[int, str], CellTransactions] | None = None,
+    plugged: CellExaminations | None = None,
     *,
     gaps: tuple[str, ...],
     findings: tuple[str, ...] = (),
@@ -54,32 +57,53 @@ def campaign_result(
         runs: The evidence of each run of the manifest.
         totals: What reconciling found.
         transactions: What was found of those of cells that have any, by run and cell.
+        plugged: What plug-ins' checkers of whole cells found, by run and cell.
         gaps: What the campaign as a whole lacks, one sentence each.
         findings: What else is to be told of the campaign as a whole.
     """
     of_cells = transactions or {}
-    cells = tuple(
-        _cell(run, planned, totals, of_cells.get((run.number, planned.cell.name)))
-        for run in runs
-        for planned in run.planned.cells
-    )
+    cells: list[CellResult] = []
+    checks: list[PluginCheck] = []
+    for run in runs:
+        for planned in run.planned.cells:
+            key = (run.number, planned.cell.name)
+            keys = [(run.number, partition) for partition in planned.cell.topic_partitions]
+            found = [totals.partitions.get(one) for one in keys]
+            mine = tuple(plugin_checks(run, planned, found, (plugged or {}).get(key, {})))
+            cells.append(_cell(run, planned, totals, of_cells.get(key), mine))
+            checks += mine
     counted: Counter[str] = Counter()
-    for found in totals.partitions.values():
-        counted.update(found.counts)
+    for partition in totals.partitions.values():
+        counted.update(partition.counts)
     for told in of_cells.values():
         counted.update(told.counts)
+    by_plugins: Counter[str] = Counter()
+    for check in checks:
+        by_plugins[check.checker] += check.totals.found.total()
     return CampaignResult(
         verdict=campaign_verdict((cell.counts_as for cell in cells), gaps),
-        cells=cells,
-        anomalies={name: counted[name] for name in CATALOGUE},
-        findings=tuple(map(printable, (*gaps, *findings, *_findings(runs, totals)))),
+        cells=tuple(cells),
+        anomalies={**{name: counted[name] for name in CATALOGUE.built_in}, **by_plugins},
+        findings=tuple(map(printable, (*gaps, *findings, *_unusable(), *_findings(runs, totals)))),
         baseline=bool(runs) and all(run.baseline for run in runs),
         skipped=tuple(dict.fromkeys(one for run in runs for one in run.planned.skipped)),
-        plugins={name: version for run in runs for name, version in run.planned.plugins.items()},
+        plugins=_plugins(runs, checks),
         runs=tuple(_runs(runs)),
         consumption=consumption(runs, totals),
         causes=tuple(in_order(c for one in totals.partitions.values() for c in one.causes)),
     )
+
+
+def _unusable() -> Iterator[str]:
+    """Yield which checkers of plug-ins are installed and cannot be used."""
+    return (str(one) for one in CATALOGUE.registrations if one.problem is not None)
+
+
+def _plugins(runs: Sequence[RunEvidence], checks: Iterable[PluginCheck]) -> Mapping[str, str]:
+    """Return the plug-ins whose objects the runs used, or this check, each with its version."""
+    used = filter(None, (CATALOGUE.plugin(one.checker) for one in checks))
+    planned = {name: version for run in runs for name, version in run.planned.plugins.items()}
+    return {**planned, **{one.name: one.version for one in used}}
 
 
 def _runs(runs: Sequence[RunEvidence]) -> Iterator[RunResult]:
@@ -117,6 +141,7 @@ def _cell(
     planned: PlannedCell,
     totals: Totals,
     transactions: CellTransactions | None,
+    checks: tuple[PluginCheck, ...] = (),
 ) -> CellResult:
     cell = planned.cell
     told = transactions or CellTransactions()
@@ -141,6 +166,7 @@ def _cell(
         recovers=_recovers(run, cell, _by_partition(cell, found)),
         groups_recover=groups_recover(run, planned, found),
         stays_up=_stays_up(run, cell),
+        plugin_checks=checks,
         baseline=run.baseline,
     )
     guarantees, doubtful = judged(facts)

@@ -13,6 +13,7 @@ from ackproof.checkers.evidence.promised import (
 )
 from ackproof.checkers.evidence.run import RunEvidence
 from ackproof.checkers.partition.sequences import RANGE
+from ackproof.checkers.plugin_checks.work import work_of
 from ackproof.checkers.reads.planned import consumers_of, group_of
 from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.checkers.replicas.collected import copies
@@ -98,6 +99,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         committed=_committed(run, planned, partition),
         expected=run.expected("sends", partition, cell.name),
         sequence_range=RANGE * cell.partitions,
+        plugin_work=work_of(run, planned, partition),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ackproof.checkers.autopsy.causes import TOLD_MAX, told
 from ackproof.checkers.partition.sequences import ByProducer, all_together
+from ackproof.checkers.plugin_checks.totals import PluginTotals
 from ackproof.checkers.reads.consumers import Counted
 from ackproof.checkers.reconciling.doubts import Doubt
 from ackproof.checkers.reconciling.work_item import Key
@@ -29,6 +30,7 @@ class PartitionTotals:
         consumption: What was counted of its consumers; None where that was not done.
         causes: Why anomalies came about, as far as they have autopsies.
         sequences: The sequence numbers of its sends, by producer.
+        plugin_checks: What the checkers of plug-ins found, by their names.
     """
 
     counts: Counter[str]
@@ -36,6 +38,7 @@ class PartitionTotals:
     consumption: tuple[Counted, ...] | None = None
     causes: tuple[Cause, ...] = ()
     sequences: ByProducer = field(default_factory=dict)
+    plugin_checks: Mapping[str, PluginTotals] = field(default_factory=dict)
 
     def and_(self, other: "PartitionTotals") -> "PartitionTotals":
         """Of one partition, together with what another task found in it."""
@@ -47,6 +50,7 @@ class PartitionTotals:
             consumption=(*(self.consumption or ()), *(other.consumption or ())),
             causes=tuple(few([*self.causes, *other.causes])),
             sequences=all_together([self.sequences, other.sequences]),
+            plugin_checks={**self.plugin_checks, **other.plugin_checks},
         )
 
 

@@ -24,6 +24,8 @@ from ackproof.checkers.catalogue import CHECKERS
 from ackproof.checkers.measures import latency, outages
 from ackproof.checkers.partition.indexes import PartitionHistory
 from ackproof.checkers.partition.sequences import sequences_of
+from ackproof.checkers.plugin_checks.examination import examined
+from ackproof.checkers.plugin_checks.totals import PluginTotals
 from ackproof.checkers.promises import standing
 from ackproof.checkers.raw_logs.segments import OtherFormat
 from ackproof.checkers.raw_logs.sessions import UNTOLD, Written, written
@@ -98,8 +100,16 @@ def _steps(loaded: Loaded, told: list[PartitionTotals]) -> Iterator[Iterable[pa.
     for name in CHECKERS:
         yield ruled(name, item, history, counts, causes, doubts)
     yield divergent(item, counts, causes, doubts)
+    plugin_checks: dict[str, PluginTotals] = {}
+    yield by_plugins(item, plugin_checks)
     totals = metrics(item, counts, doubts, looked.counted if looked else [], causes)
-    told.append(replace(totals, sequences=sequences_of(history, item.sequence_range)))
+    told.append(
+        replace(
+            totals,
+            sequences=sequences_of(history, item.sequence_range),
+            plugin_checks=plugin_checks,
+        )
+    )
 
 
 def _counts(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> Counter[str] | None:
@@ -272,6 +282,14 @@ def divergent(
     counts[standing.examined(DIVERGENT)] += copies.compared
     counts[standing.COMPARED] += int(bool(item.brokers) and not copies.untold)
     doubts.extend(Doubt(checker=REPLICAS, message=words) for words in copies.untold)
+
+
+def by_plugins(item: WorkItem, totals: dict[str, PluginTotals]) -> Iterator[pa.Table]:
+    """The rows of plug-ins' checkers; what each counts goes into ``totals``."""
+    for work in item.plugin_work:
+        examination = examined(work)
+        totals[work.checker] = examination.totals
+        yield padded(item, examination.rows)
 
 
 def padded(item: WorkItem, rows: pa.Table) -> pa.Table:

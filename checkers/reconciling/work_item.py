@@ -8,6 +8,7 @@ from ackproof.checkers.cluster.observed import Span
 from ackproof.checkers.evidence.final_read import FinalRead
 from ackproof.checkers.evidence.times import ANY, Expected
 from ackproof.checkers.partition.sequences import RANGE
+from ackproof.checkers.plugin_checks.work import PluginWork
 from ackproof.checkers.promises.terms import Terms
 from ackproof.checkers.reads.anomalies import Promises
 from ackproof.checkers.reads.consumers import Consumer, Group
@@ -32,7 +33,8 @@ class WorkItem:
     ``scene``: what is known around its losses; ``transactional``: whether it was written in
     transactions; ``committed``: files of what of it is committed, None where its consumers do not
     ask; ``expected``: what its sends must say; ``sequence_range``: so many sequence numbers are
-    counted together (:mod:`checkers.partition.sequences`)."""
+    counted together (:mod:`checkers.partition.sequences`); ``plugin_work``: plug-ins' checkers
+    that look at it."""
 
     run: int
     cell: str
@@ -70,6 +72,7 @@ class WorkItem:
     expected: Expected = ANY
     sequence_range: int = RANGE
     unknown_in: list[tuple[int, int]] = field(default_factory=list)
+    plugin_work: list[PluginWork] = field(default_factory=list)
 
     @property
     def key(self) -> Key:

@@ -5,7 +5,7 @@ import zipfile
 from importlib.resources import files
 from pathlib import Path
 
-ROOMS = ("checkers", "history")
+ROOMS = ("checkers", "history", "plugins")
 
 
 def packed(path: Path) -> Path:

@@ -52,8 +52,9 @@ def giants(run: Run, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS) ->
 
 def _at_once(item: WorkItem) -> bool:
     """Whether it takes the whole log to judge it: what consumers were shown, what was written in
-    transactions, what was deleted by order."""
-    return bool(item.consumers) or item.transactional or item.deleted_before > 0
+    transactions, what was deleted by order, what a plug-in's checker looks at."""
+    needs_all = bool(item.consumers) or bool(item.plugin_work)
+    return needs_all or item.transactional or item.deleted_before > 0
 
 
 def reconcile_giant(

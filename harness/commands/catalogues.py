@@ -151,10 +151,21 @@ def workloads() -> None:
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 def checkers(names: tuple[str, ...]) -> None:
-    """List the checkers: the anomalies they find in the recorded history. With NAMEs: these
-    alone."""
+    """List the checkers: the anomalies they find in the recorded history, and the guarantees that
+    these break. With NAMEs: these alone."""
+    for name in names:
+        if (reason := CATALOGUE.refusal(name)) is not None:
+            raise click.BadParameter(reason, param_hint="NAME")
     chosen = _known(names, "checker", CATALOGUE) or tuple(CATALOGUE)
-    _print(("checker", "what it finds"), [(name, CATALOGUE[name]) for name in chosen])
+    rows = [(name, CATALOGUE[name].summary, CATALOGUE[name].breaks or "none") for name in chosen]
+    _print(("checker", "what it finds", "guarantee"), rows)
+    for name in chosen:
+        if (plugin := CATALOGUE.plugin(name)) is not None:
+            click.echo(f"{name} is of the plug-in {plugin}")
+    if not names:
+        for one in CATALOGUE.registrations:
+            if one.problem is not None:
+                click.echo(str(one), err=True)
 
 
 def _known(names: tuple[str, ...], kind: str, known: Collection[str]) -> tuple[str, ...]:

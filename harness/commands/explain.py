@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ackproof.checkers.catalogue import CATALOGUE
-from ackproof.checkers.judging.guarantees import PROMISES
+from ackproof.checkers.judging.guarantees import guarantees
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness import shipped
@@ -48,8 +48,8 @@ def explain(word: str) -> None:
     system, a client library, or a measure that a campaign sets thresholds on."""
     meanings = list(_meanings(word))
     if not meanings:
-        refused = FAULTS.refusal(word) or SYSTEMS.refusal(word) or CLIENTS.refusal(word)
-        reason = refused or unknown("word", word, _known())
+        refusals = (table.refusal(word) for table in (FAULTS, SYSTEMS, CLIENTS, CATALOGUE))
+        reason = next(filter(None, refusals), None) or unknown("word", word, _known())
         raise click.BadParameter(reason, param_hint="WORD")
     for meaning in meanings:
         meaning()
@@ -57,18 +57,19 @@ def explain(word: str) -> None:
 
 def _known() -> list[str]:
     statuses = [str(status.value) for status in ExitStatus]
-    words = (*CATALOGUE, *PROMISES, *MEASURES, *Verdict, *FAULTS, *SYSTEMS, *CLIENTS)
+    words = (*CATALOGUE, *guarantees(), *MEASURES, *Verdict, *FAULTS, *SYSTEMS, *CLIENTS)
     return [*words, *shipped.shipped(), *statuses]
 
 
 def _meanings(word: str) -> Iterator[Callable[[], None]]:
     """Yield what prints each meaning of a word."""
+    promises = guarantees()
     if word in CATALOGUE:
         rows = f"Each one is a row of anomalies.parquet, with the name {word}."
-        yield lambda: _print(f"{word}: an anomaly", CATALOGUE[word], rows)
-    if word in PROMISES:
+        yield lambda: _print(f"{word}: an anomaly", CATALOGUE[word].summary, *_facts(word), rows)
+    if word in promises:
         where = "docs/guarantees.md has the sources, and which settings promise it."
-        yield lambda: _print(f"{word}: a guarantee", PROMISES[word], where)
+        yield lambda: _print(f"{word}: a guarantee", promises[word], where)
     if word in MEASURES:
         measure = MEASURES[word]
         where = f"Unit: {measure.unit.value}. A campaign sets thresholds on it under expect."
@@ -86,6 +87,15 @@ def _meanings(word: str) -> Iterator[Callable[[], None]]:
         yield lambda: _print(f"{word}: an installed campaign", summary)
     if word.isascii() and word.isdecimal() and int(word) in list(ExitStatus):
         yield lambda: _print(f"{word}: an exit status", ExitStatus(int(word)).meaning)
+
+
+def _facts(anomaly: str) -> Iterator[str]:
+    """Yield which guarantee an anomaly breaks, and whose checker finds it."""
+    breaks, plugin = CATALOGUE[anomaly].breaks, CATALOGUE.plugin(anomaly)
+    if breaks is not None:
+        yield f"Guarantee: {breaks}."
+    if plugin is not None:
+        yield f"Plug-in: {plugin}."
 
 
 def _print(heading: str, *paragraphs: str) -> None:

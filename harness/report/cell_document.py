@@ -29,6 +29,8 @@ class Guarantee(Part):
     neither held nor was broken."""
     anomaly: str | None = None
     """The anomaly that breaks it, as in `anomalies`; null where nothing of its kind is counted."""
+    plugin: str | None = None
+    """The plug-in whose checker looks after it, with its version; null of a built-in one."""
     reason: str
     """Why it is (not) promised, and what was seen."""
 

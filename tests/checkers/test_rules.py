@@ -229,4 +229,4 @@ def test_contradictions_are_counted() -> None:
 
 def test_the_catalogue_has_one_line_each() -> None:
     assert CATALOGUE.keys() == {*CHECKERS, *CONSUMPTION, *SUMMARIES, DIVERGENT}
-    assert all(summary and "\n" not in summary for summary in CATALOGUE.values())
+    assert all(one.summary and "\n" not in one.summary for one in CATALOGUE.values())

@@ -7,6 +7,8 @@ before anything is started.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.plugin_checks.work import concerned
 from ackproof.harness.backends import client_nodes
 from ackproof.harness.campaign.model import failover
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -150,7 +152,7 @@ def _run(
 
 def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
     timings = CampaignTimings(run.cluster)
-    return PlannedRun(
+    planned = PlannedRun(
         number=run.number,
         seed=run.seed,
         cluster=run.swept,
@@ -168,6 +170,19 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         plugins=plugins_of(campaign),
         writers=tuple(_writers(campaign, run)),
     )
+    return _with_checkers(planned)
+
+
+def _with_checkers(planned: PlannedRun) -> PlannedRun:
+    """Return the run with the checkers of plug-ins that concern its cells: a check without one of
+    them must say so."""
+    cells, plugins = [], dict(planned.plugins)
+    for cell in planned.cells:
+        found = {name: CATALOGUE.plugin(name) for name in concerned(planned, cell)}
+        plugins |= {one.name: one.version for one in found.values() if one is not None}
+        named = {name: str(plugin) for name, plugin in found.items()}
+        cells.append(cell.model_copy(update={"checkers": named}))
+    return planned.model_copy(update={"cells": tuple(cells), "plugins": plugins})
 
 
 def _fault(planned: ScheduledFault) -> PlannedFault:

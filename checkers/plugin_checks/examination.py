@@ -1,0 +1,223 @@
+"""The examination of a partition, or of a cell, by a plug-in's checker.
+
+Whatever the checker raises or returns harms no other check: what cannot be used becomes a sentence
+in ``lacking``, and its guarantee is not checked.
+"""
+
+import operator
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.cluster.faults import FOREVER
+from ackproof.checkers.interface import Anomaly, Examined, PluginChecker, RecordedRows
+from ackproof.checkers.partition import columns
+from ackproof.checkers.plugin_checks.totals import PluginTotals
+from ackproof.checkers.plugin_checks.work import PluginWork
+from ackproof.checkers.promises.standing import Standing, standings
+from ackproof.checkers.verdict import ANOMALIES
+from ackproof.history import reader
+from ackproof.history.names import PARTITIONED
+from ackproof.history.printable import printable
+from ackproof.history.schema import TABLES
+
+_REASON_LENGTH_MAX = 300
+_PLACE = ("topic", "partition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What came of one: the anomalies, as ANOMALIES, and the counts."""
+
+    rows: pa.Table
+    totals: PluginTotals
+
+
+def examined(work: PluginWork) -> Examination:
+    """Have a checker look at what it must look at. Raises nothing because of the checker, or of
+    what the files hold."""
+    try:
+        checker = _installed(work)
+        missing = list(work.missing)
+        recorded = None if missing else _recorded(work, checker, missing)
+        if recorded is None or missing:
+            lacking = tuple(printable(one) for one in missing)
+            return Examination(rows=ANOMALIES.empty_table(), totals=PluginTotals(lacking=lacking))
+        return _examined(work, _sound(work, _asked(checker, recorded)))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - one checker never takes down another
+        lacking = (_failure(work, error),)
+        return Examination(rows=ANOMALIES.empty_table(), totals=PluginTotals(lacking=lacking))
+
+
+def _failure(work: PluginWork, error: BaseException) -> str:
+    if isinstance(error, NotInstalled):
+        return str(error)
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:_REASON_LENGTH_MAX]
+    place = work.cell.topic if work.partition is None else f"{work.cell.topic}-{work.partition}"
+    words = f"the checker {work.checker} of the plug-in {work.plugin} failed on {place}: {reason}"
+    return printable(words)
+
+
+class NotInstalled(Exception):
+    """The plug-in is not there where the task runs."""
+
+
+def _installed(work: PluginWork) -> PluginChecker:
+    checker, plugin = CATALOGUE.get(work.checker), CATALOGUE.plugin(work.checker)
+    if isinstance(checker, PluginChecker) and str(plugin) == work.plugin:
+        return checker
+    there = CATALOGUE.absence(work.checker) if checker is None else f"there it is {plugin}"
+    raise NotInstalled(
+        f"the checker {work.checker} cannot be used on {socket.gethostname()}, where Spark ran "
+        f"its task: {there}. Install {work.plugin} on every worker"
+    )
+
+
+def _asked(checker: PluginChecker, recorded: RecordedRows) -> object:
+    checker.concerns(recorded.cell)  # what it raises is told here
+    return checker.examine(recorded)
+
+
+def _recorded(work: PluginWork, checker: PluginChecker, problems: list[str]) -> RecordedRows:
+    """Return the rows for a checker; what cannot be read of them goes into ``problems``."""
+    tables = {}
+    for table, wanted in checker.reads.items():
+        names = list(dict.fromkeys(wanted))
+        own = [place for place in _PLACE if place in TABLES[table].names]
+        read = list(dict.fromkeys([*names, *own]))
+        parts = [reader.decoded_schema(table).empty_table().select(read)]
+        for one in work.tables:
+            if one.table == table:
+                found, _ = columns.sound(
+                    one.files,
+                    lambda file, table=table, read=read: reader.read_files(table, [file], read),
+                    problems,
+                    replace(one.expected, cell=None) if "cell" not in read else one.expected,
+                )
+                parts += found
+        rows = pa.concat_tables(parts)
+        if table == "log" and len(rows) != work.log_records:
+            got = f"the final read got {work.log_records} records, its files hold {len(rows)}"
+            problems.append(got)
+        if table not in PARTITIONED and own:
+            rows = _of_place(rows, work)
+        tables[table] = rows.select(names)
+    return RecordedRows(
+        run=work.run,
+        cell=work.cell,
+        partition=work.partition,
+        tables=tables,
+        crashed=work.crashed,
+        clock_bound_ns=work.clock_bound_ns,
+        read_began=work.read_began,
+    )
+
+
+def _of_place(rows: pa.Table, work: PluginWork) -> pa.Table:
+    """Return the rows that name no other topic, or partition, than that of the work."""
+    wanted = {"topic": work.cell.topic, "partition": work.partition}
+    for name, value in wanted.items():
+        if value is not None and name in rows.column_names:
+            rows = rows.filter(pc.fill_null(pc.equal(rows[name], value), True))
+    return rows
+
+
+def _sound(work: PluginWork, returned: object) -> Examined:
+    """Return what a checker returned, with Python's own numbers. Raises TypeError or ValueError for
+    what no checker may return."""
+    if not isinstance(returned, Examined):
+        raise TypeError(f"it returned {type(returned).__name__}, and must return Examined")
+    count = _number("examined", returned.examined)
+    anomalies = [_sound_anomaly(work, one) for one in returned.anomalies]
+    if len(anomalies) and not count:
+        raise ValueError(f"it found {len(anomalies)} anomalies, and says that it examined nothing")
+    lacking = tuple(returned.lacking)
+    if isinstance(returned.lacking, str) or not all(isinstance(one, str) for one in lacking):
+        raise TypeError("lacking must be a list of sentences")
+    return Examined(anomalies=anomalies, examined=count or 0, lacking=lacking)
+
+
+def _sound_anomaly(work: PluginWork, anomaly: object) -> Anomaly:
+    if not isinstance(anomaly, Anomaly):
+        raise TypeError(f"an anomaly is of the type {type(anomaly).__name__}, and must be Anomaly")
+    if not isinstance(anomaly.detail, str):
+        raise TypeError(f"the detail of an anomaly must be text, not {anomaly.detail!r}")
+    partition = _number("partition", anomaly.partition)
+    if work.partition is not None and partition not in (None, work.partition):
+        raise ValueError(f"an anomaly names partition {partition}, it was shown {work.partition}")
+    if partition is not None and partition >= work.cell.partitions:
+        raise ValueError(f"an anomaly names partition {partition}, which the cell does not have")
+    return Anomaly(
+        detail=printable(anomaly.detail),
+        time=_number("time", anomaly.time),
+        partition=partition if work.partition is None else work.partition,
+        offset=_number("offset", anomaly.offset),
+        producer=_number("producer", anomaly.producer, most=2**31 - 1),
+        sequence=_number("sequence", anomaly.sequence),
+    )
+
+
+def _number(name: str, value: object, most: int = FOREVER) -> int | None:
+    """Return a whole number as Python's own. Raises TypeError or ValueError for another value."""
+    if value is None and name != "examined":
+        return None
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    number = operator.index(value)
+    if not 0 <= number <= most:
+        raise ValueError(f"{name} is {number}, which is not from 0 to {most}")
+    return number
+
+
+def _examined(work: PluginWork, looked: Examined) -> Examination:
+    found: Counter[Standing] = Counter()
+    for anomaly in looked.anomalies:
+        found[_standing(work, anomaly)] += 1
+    totals = PluginTotals(
+        found=found,
+        examined=looked.examined,
+        lacking=tuple(printable(" ".join(one.split())) for one in looked.lacking),
+    )
+    return Examination(rows=_rows(work, looked.anomalies), totals=totals)
+
+
+def _standing(work: PluginWork, anomaly: Anomaly) -> Standing:
+    """Return whether the guarantee was promised of an anomaly. One without a time is of the
+    earliest, of which the least is promised."""
+    times = np.array([anomaly.time or 0], dtype=np.int64)
+    unpromised, unknown = standings(times, work.terms[anomaly.partition])
+    if unpromised[0]:
+        return Standing.UNPROMISED
+    return Standing.UNKNOWN if unknown[0] else Standing.PROMISED
+
+
+def _rows(work: PluginWork, anomalies: Sequence[Anomaly]) -> pa.Table:
+    times = np.array([NONE if a.time is None else a.time for a in anomalies], dtype=np.int64)
+    faults = work.faults.at(times).to_pylist()
+    return pa.Table.from_pylist(
+        [
+            {
+                "run": work.run,
+                "cell": work.cell.name,
+                "anomaly": work.checker,
+                "topic": work.cell.topic,
+                "partition": NONE if one.partition is None else one.partition,
+                "offset": one.offset,
+                "producer": one.producer,
+                "sequence": one.sequence,
+                "time": one.time,
+                "fault": None if one.time is None else fault,
+                "detail": one.detail,
+                "seen": None,
+            }
+            for one, fault in zip(anomalies, faults, strict=True)
+        ],
+        schema=ANOMALIES,
+    )
