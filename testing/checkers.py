@@ -1,0 +1,186 @@
+"""Conformance of a checker: that it finds what is planted, and nothing else."""
+
+import copy
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.check import check
+from ackproof.checkers.interface import PluginChecker
+from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
+from ackproof.history.names import parse
+from ackproof.testing.histories import History, sound_history
+
+Plant = Callable[[History], None]
+"""Plants an anomaly, by changing the rows of a history."""
+
+
+class CheckerNotConforming(AssertionError):
+    """A checker that does not keep its contract; the message says in what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What came of a history.
+
+    Attributes:
+        result: The result of the check.
+        guarantee: The guarantee of the checker; None where the cell does not concern it.
+        details: What its anomalies say, in order.
+    """
+
+    result: CampaignResult
+    guarantee: Guarantee | None
+    details: Sequence[str]
+
+
+def checked(checker: PluginChecker, history: History) -> Checked:
+    """Check a history with one plug-in's checker, beside the built-in ones and in this process."""
+    with _on_trial(checker), tempfile.TemporaryDirectory(prefix="ackproof-") as directory:
+        results = Path(directory) / "made"
+        history.write(results)
+        return _checked(checker, results)
+
+
+def check_checker(
+    checker: PluginChecker,
+    planted: Sequence[Plant],
+    *,
+    sound: Callable[[], History] = sound_history,
+) -> None:
+    """Prove that a checker keeps its contract.
+
+    1. It is what the table of checkers accepts.
+    2. In a sound history its guarantee holds: it finds nothing, and examines something.
+    3. It finds each planted anomaly, which breaks its guarantee. A second look finds the same.
+    4. Where a file that it reads is missing or damaged, it finds nothing, and its guarantee does
+       not hold: it was not checked.
+    5. Nor does its guarantee hold in a history without any record.
+
+    Args:
+        planted: What plants an anomaly each, in a history of ``sound``.
+        sound: Makes a history in which nothing is wrong, for each proof a new one.
+
+    Raises CheckerNotConforming.
+    """
+    if not planted:
+        raise ValueError("give at least one anomaly to plant: planted=[...]")
+    with _on_trial(checker):
+        _check_sound(checker, checked(checker, sound()))
+        for number, plant in enumerate(planted):
+            _check_planted(checker, sound, plant, f"planted[{number}]")
+        for words, result in _incomplete(checker, sound()):
+            _require_not_held(checker, result, words)
+        _require_not_held(checker, checked(checker, _without_records(sound())), "without records")
+
+
+@contextmanager
+def _on_trial(checker: PluginChecker) -> Iterator[None]:
+    name = getattr(checker, "name", "the checker")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(CATALOGUE.on_trial(checker, name))
+        except ValueError as reason:
+            raise CheckerNotConforming(f"{name}: {reason}") from None
+        yield
+
+
+def _checked(checker: PluginChecker, results: Path) -> Checked:
+    result = check(results, in_process=True)
+    guarantees = (one for cell in result.cells for one in cell.guarantees)
+    rows = pq.read_table(results / "anomalies.parquet", columns=["anomaly", "detail"]).to_pylist()
+    return Checked(
+        result=result,
+        guarantee=next((one for one in guarantees if one.name == checker.breaks), None),
+        details=[row["detail"] for row in rows if row["anomaly"] == checker.name],
+    )
+
+
+def _check_sound(checker: PluginChecker, found: Checked) -> None:
+    guarantee = found.guarantee
+    if guarantee is None:
+        raise CheckerNotConforming(
+            f"{checker.name}: it does not concern the sound history, or reads a table that is not "
+            f"recorded there ({', '.join(checker.reads)}); give another history: sound=..."
+        )
+    first = next(iter(found.details), None)
+    _require(checker, first is None, f"in the sound history it finds: {first}")
+    _require(
+        checker,
+        guarantee.held is True,
+        f"it does not hold in the sound history: {guarantee.reason}",
+    )
+    _require(
+        checker,
+        found.result.verdict in (Verdict.PASS, Verdict.NOT_GUARANTEED),
+        f"the sound history is {found.result.verdict.value}: {_reasons(found.result)}",
+    )
+
+
+def _check_planted(
+    checker: PluginChecker, sound: Callable[[], History], plant: Plant, words: str
+) -> None:
+    history = sound()
+    before = copy.deepcopy(history)
+    plant(history)
+    _require(checker, history != before, f"{words} changes nothing in the history")
+    found, again = checked(checker, history), checked(checker, history)
+    guarantee = found.guarantee
+    _require(checker, guarantee is not None, f"it does not concern the history with {words}")
+    assert guarantee is not None
+    _require(checker, bool(found.details), f"it does not find {words}: {guarantee.reason}")
+    _require(checker, guarantee.held is False, f"{words} does not break it: {guarantee.reason}")
+    same = found.details == again.details
+    _require(checker, same, f"it finds something else in {words} when it looks a second time")
+
+
+def _incomplete(checker: PluginChecker, history: History) -> Iterator[tuple[str, Checked]]:
+    """Yield what comes of the history when one of the files that the checker reads is missing, and
+    when it is damaged."""
+    with tempfile.TemporaryDirectory(prefix="ackproof-") as directory:
+        results = Path(directory) / "made"
+        files = [path for path in sorted(history.write(results).iterdir()) if _reads(checker, path)]
+        for path in files:
+            content = path.read_bytes()
+            path.unlink()
+            yield f"without {path.name}", _checked(checker, results)
+            path.write_bytes(content[: len(content) // 2])
+            yield f"with half of {path.name}", _checked(checker, results)
+            path.write_bytes(content)
+
+
+def _reads(checker: PluginChecker, path: Path) -> bool:
+    try:
+        return parse(path.name)[0].table in checker.reads
+    except ValueError:
+        return False
+
+
+def _without_records(history: History) -> History:
+    for table in ("sends", "log", "polls", "committed", "commits"):
+        for row in history.rows(table):
+            history.remove(row)
+    return history
+
+
+def _require_not_held(checker: PluginChecker, found: Checked, words: str) -> None:
+    guarantee = found.guarantee
+    held = guarantee is not None and guarantee.held is True
+    _require(checker, not held, f"its guarantee holds {words}")
+    first = next(iter(found.details), None)
+    _require(checker, first is None, f"{words} it finds: {first}")
+
+
+def _require(checker: PluginChecker, holds: bool, problem: str) -> None:
+    if not holds:
+        raise CheckerNotConforming(f"{checker.name}: {problem}")
+
+
+def _reasons(result: CampaignResult) -> str:
+    found: Iterable[str] = (reason for cell in result.cells for reason in cell.reasons)
+    return "; ".join((*found, *result.findings))

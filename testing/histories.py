@@ -1,0 +1,279 @@
+"""Small recorded histories for tests of checkers: sound ones, whose rows a test may change.
+
+A :class:`History` is one run of a campaign without faults. A producer sends to each partition in
+turn, and every record is acknowledged and stands in the final log. A tail reader and a member of a
+group are shown every record. Rows are dictionaries by the columns of :mod:`history.schema`, so that
+a test plants an anomaly by changing them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ackproof.history.cell import Cell, Value
+from ackproof.history.manifest import (
+    Manifest,
+    PlannedCell,
+    PlannedGroup,
+    PlannedRun,
+    PlannedWriter,
+    identity_of,
+)
+from ackproof.history.names import PARTITIONED
+from ackproof.history.schema import TABLES
+from ackproof.history.writer import PartitionedWriter, TableWriter
+
+CELL, TOPIC, PRODUCER, READER, MEMBER, GROUP = "c", "t", "producer-1", "reader-1", "member-1", "g"
+SETTINGS: Mapping[str, Value] = {
+    "acks": "all",
+    "min.insync.replicas": 2,
+    "replication.factor": 3,
+    "enable.idempotence": True,
+}
+BEGIN_NS = 1_800_000_000_000_000_000
+"""When the workload began, in nanoseconds of the Unix epoch."""
+
+_MS = 1_000_000
+_SECOND = 1_000_000_000
+_NODE = "client-1"
+_CLIENTS: Mapping[str, Sequence[str]] = {
+    PRODUCER: ("sends",),
+    READER: ("polls", "assignments"),
+    MEMBER: ("polls", "assignments", "commits"),
+}
+_HARNESS_TABLES = ("faults", "phases", "cluster", "servers", "clients", "recovery", "clocks")
+_STEPS = ("deploy", "ready", "workload", "faults", "heal", "recover", "flush", "final-read")
+
+Row = dict[str, Any]
+
+
+@dataclass(kw_only=True)
+class History:
+    """One run of one cell, as rows that may be changed before they are written.
+
+    Attributes:
+        settings: The settings of the cell.
+        partitions: How many partitions its topic has.
+        tables: The rows of each writer: by table, then by writer, each in the order written.
+    """
+
+    settings: Mapping[str, Value]
+    partitions: int
+    tables: dict[tuple[str, str], list[Row]] = field(default_factory=dict)
+
+    @property
+    def cell(self) -> Cell:
+        """The cell."""
+        settings = {**self.settings, "partitions": self.partitions}
+        return Cell(name=CELL, topic=TOPIC, settings=settings)
+
+    def rows(
+        self, table: str, partition: int | None = None, writer: str | None = None
+    ) -> list[Row]:
+        """Return the rows of a table, in the order written; each may be changed.
+
+        Args:
+            partition: The number of a partition, whose rows alone are wanted.
+            writer: The client whose rows alone are wanted, for example ``reader-1``.
+        """
+        return [
+            row
+            for (name, by), rows in self.tables.items()
+            if name == table and writer in (None, by)
+            for row in rows
+            if partition in (None, row.get("partition"))
+        ]
+
+    def remove(self, row: Row) -> None:
+        """Remove a row, as if it had never been written."""
+        for rows in self.tables.values():
+            rows[:] = [one for one in rows if one is not row]
+
+    def write(self, directory: Path) -> Path:
+        """Write the results of a campaign with this run. Returns the directory of its tables."""
+        run = PlannedRun(
+            number=1,
+            seed=1,
+            session_timeout_ms=3_000,
+            replica_lag_ms=4_000,
+            recovery_ms=60_000,
+            cells=(
+                PlannedCell(
+                    cell=self.cell, groups=(PlannedGroup(name=GROUP, delivery="at-least-once"),)
+                ),
+            ),
+            faults=(),
+            writers=tuple(self._writers()),
+        )
+        directory.mkdir(parents=True, exist_ok=True)
+        text = f"name: {directory.name}\nseed: 1\n"
+        (directory / "campaign.yaml").write_text(text, encoding="utf-8")
+        Manifest(campaign="made", seed=1, baseline=True, runs=(run,)).write(directory)
+        history = directory / "runs" / "1" / "history"
+        history.mkdir(parents=True)
+        for writer in run.writers:
+            self._write(history, writer)
+        return history
+
+    def _writers(self) -> Iterator[PlannedWriter]:
+        places = self.cell.topic_partitions
+        for client, tables in _CLIENTS.items():
+            for table in tables:
+                yield PlannedWriter(
+                    table=table,
+                    writer=client,
+                    node=_NODE,
+                    cell=CELL if table == "sends" else None,
+                    client=client,
+                    partitions=places if table in PARTITIONED else (),
+                )
+        yield PlannedWriter(table="log", writer="final-read", node=_NODE, partitions=places)
+        yield PlannedWriter(table="reads", writer="final-read", node=_NODE)
+        for table in _HARNESS_TABLES:
+            yield PlannedWriter(table=table, writer="harness", node="harness")
+
+    def _write(self, history: Path, writer: PlannedWriter) -> None:
+        rows = self.tables.get((writer.table, writer.writer), [])
+        names = TABLES[writer.table].names
+        if writer.table == "reads":
+            rows = [self._read(number) for number in range(self.partitions)]
+        if writer.table not in PARTITIONED:
+            table = TableWriter(history, writer.table, writer.writer)
+            for row in rows:
+                table.append(tuple(row.get(name) for name in names))
+            table.flush()
+            table.close()
+            return
+        places = self.cell.topic_partitions
+        partitioned = PartitionedWriter(history, writer.table, writer.writer, places)
+        for row in rows:
+            values = tuple(row.get(name) for name in names)
+            partitioned.partition(TOPIC, row["partition"]).append(values)
+        partitioned.flush_due(0.0)
+        partitioned.close()
+
+    def _read(self, partition: int) -> Row:
+        log = self.rows("log", partition)
+        end = max((row["offset"] for row in log), default=-1) + 1
+        return {
+            "topic": TOPIC,
+            "partition": partition,
+            "log_start_offset": 0,
+            "log_end_offset": end,
+            "read_end_offset": end,
+            "records": len(log),
+            "complete": True,
+        }
+
+
+def sound_history(
+    settings: Mapping[str, Value] = SETTINGS, *, partitions: int = 2, records: int = 24
+) -> History:
+    """Return a history in which nothing is wrong.
+
+    Args:
+        settings: The settings of the cell.
+        records: How many records are sent, to all partitions together, one every 100 ms.
+    """
+    made = History(settings=dict(settings), partitions=partitions)
+    for (table, writer), rows in _harness_rows(partitions).items():
+        made.tables[table, writer] = rows
+    for sequence in range(records):
+        _add_record(made, sequence)
+    for client in (READER, MEMBER):
+        made.tables["assignments", client] = [
+            _assigned(client, number) for number in range(partitions)
+        ]
+    made.tables["commits", MEMBER] = [
+        row for number in range(partitions) for row in _commit(made, number)
+    ]
+    return made
+
+
+def _add_record(made: History, sequence: int) -> None:
+    """Append one record: sent, acknowledged 5 ms later, and shown 10 ms after that."""
+    partition, offset = sequence % made.partitions, sequence // made.partitions
+    sent = BEGIN_NS + sequence * 100 * _MS
+    record = {
+        "cell": CELL,
+        "topic": TOPIC,
+        "partition": partition,
+        "producer": 1,
+        "sequence": sequence,
+        "offset": offset,
+    }
+    made.tables.setdefault(("sends", PRODUCER), []).extend(
+        [
+            {**record, "type": "invoke", "time": sent, "offset": None},
+            {**record, "type": "ok", "time": sent + 5 * _MS},
+        ]
+    )
+    entry = {**record, "leader_epoch": 0, "timestamp": sent // _MS}
+    made.tables.setdefault(("log", "final-read"), []).append(entry)
+    for client in (READER, MEMBER):
+        shown = {**record, "client": client, "leader_epoch": 0, "poll": sequence + 1}
+        rows = made.tables.setdefault(("polls", client), [])
+        rows.append({**shown, "time": sent + 15 * _MS})
+
+
+def _assigned(client: str, partition: int) -> Row:
+    return {
+        "time": BEGIN_NS - _SECOND,
+        "client": client,
+        "group": GROUP if client == MEMBER else None,
+        "event": "assigned",
+        "topic": TOPIC,
+        "partition": partition,
+        "offset": 0,
+        "poll": 0,
+    }
+
+
+def _commit(made: History, partition: int) -> Sequence[Row]:
+    """Return the commit of all that the member was shown of a partition, as asked and answered."""
+    shown = made.rows("polls", partition, MEMBER)
+    if not shown:
+        return ()
+    row = {
+        "client": MEMBER,
+        "group": GROUP,
+        "commit": partition + 1,
+        "topic": TOPIC,
+        "partition": partition,
+        "offset": shown[-1]["offset"] + 1,
+        "poll": shown[-1]["poll"],
+    }
+    asked = shown[-1]["time"] + _SECOND
+    return (
+        {**row, "type": "invoke", "time": asked},
+        {**row, "type": "ok", "time": asked + 5 * _MS},
+    )
+
+
+def _harness_rows(partitions: int) -> dict[tuple[str, str], list[Row]]:
+    places = [{"topic": TOPIC, "partition": number} for number in range(partitions)]
+    whole = {"leader": 1, "isr": [1, 2, 3]}
+    steps = [
+        {"phase": phase, "event": event, "time": BEGIN_NS + place * 60 * _SECOND}
+        for phase in (*_STEPS, "collect", "teardown")
+        for place in (phase in ("flush", "final-read", "collect", "teardown"),)
+        for event in ("start", "end")
+    ]
+    steps[0]["detail"] = identity_of(1, 1)
+    clock = {"node": _NODE, "time": BEGIN_NS, "offset_ns": 0, "bound_ns": _MS}
+    led = {"kind": "partition", "leader_epoch": 0, "controller_epoch": 1, "version": 0}
+    servers = ("broker-1", "broker-2", "broker-3", "zookeeper-1")
+    found: dict[str, list[Row]] = {
+        "phases": steps,
+        "cluster": [{**place, **whole, **led, "time": BEGIN_NS - 5 * _SECOND} for place in places],
+        "servers": [
+            {"time": BEGIN_NS - 9 * _SECOND, "server": server, "event": "started"}
+            for server in servers
+        ],
+        "recovery": [
+            {**place, **whole, "whole": True, "time": BEGIN_NS + 30 * _SECOND} for place in places
+        ],
+        "clocks": [{**clock, "moment": moment} for moment in ("start", "end")],
+    }
+    return {(table, "harness"): rows for table, rows in found.items()}
