@@ -331,7 +331,8 @@ def of_plugin(check: PluginCheck) -> Callable[[Facts], Finding]:
         totals, is_promised = check.totals, check.not_promised is None
         promised, whys = _promised_by(check.promised, facts)
         nothing = () if totals.examined or totals.lacking else ("nothing was examined",)
-        why = "; ".join(whys) or "promised by every configuration"
+        untold = (*totals.lacking, *nothing)
+        why = "; ".join(untold or whys) or "promised by every configuration"
         return Finding(
             broken=totals.found[Standing.PROMISED] if is_promised else 0,
             doubtful=totals.found[Standing.UNKNOWN] if is_promised else 0,
@@ -339,7 +340,7 @@ def of_plugin(check: PluginCheck) -> Callable[[Facts], Finding]:
             promised=is_promised and promised,
             why=check.not_promised or why,
             examined=totals.examined,
-            untold=(*totals.lacking, *nothing),
+            untold=untold,
             what=check.checker,
         )
 

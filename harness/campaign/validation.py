@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.harness.backends import BACKENDS
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -42,6 +43,7 @@ from ackproof.harness.campaign.problems.workload import idle_nodes, workload_pro
 from ackproof.infra import documents, systems
 from ackproof.infra.documents import Document, DocumentRefused, Problem, problems_of
 from ackproof.infra.wording import unknown
+from ackproof.plugins import SWITCH
 from ackproof.workloads import WORKLOADS
 
 _NAMES: Sequence[tuple[str, str, str, Sequence[str]]] = (
@@ -110,9 +112,19 @@ def judged(document: Document, *, meant: bool = False) -> CampaignFile:
         problems = [*secrets, *without([*problems, *_by_itself(document.content)], secrets)]
         wrong = {_section(problem) for problem in (*document.problems, *problems)}
         problems += _between(draft(document.content, wrong), meant)
+    problems += _unusable_checkers()
     if campaign is None or problems or document.problems:
         raise CampaignRefused(document.path, document.refused(problems))
     return CampaignFile(document=document, campaign=campaign)
+
+
+def _unusable_checkers() -> Iterator[Problem]:
+    """Yield the checkers of plug-ins that cannot be used. Every campaign uses all checkers, and one
+    that is left out would look as if it had found nothing."""
+    for one in CATALOGUE.registrations:
+        if one.problem is not None:
+            reason = f"{one}; mend or uninstall the plug-in, or leave all out ({SWITCH}=off)"
+            yield Problem(field="checkers", reason=reason)
 
 
 def _of_cluster(document: Document, given: Mapping[str, str]) -> Document:

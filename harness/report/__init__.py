@@ -90,6 +90,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
             losses_by_fault=counted,
             order=losses.order(directory),
             opportunities=trials,
+            first_rows=first_rows,
         )
         write_text(directory / PAGE, printable(html))
 

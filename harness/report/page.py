@@ -13,7 +13,14 @@ from markupsafe import Markup
 
 from ackproof.checkers.measures.outages import OUTAGE_MIN_NS
 from ackproof.checkers.verdict import CampaignResult, Verdict
-from ackproof.harness.report import consumption, figures, losses, thresholds, transactions
+from ackproof.harness.report import (
+    consumption,
+    figures,
+    losses,
+    plugin_checks,
+    thresholds,
+    transactions,
+)
 from ackproof.harness.report.about import About, lasted, moment
 from ackproof.harness.report.causes import WHAT, by_fault_and_cell, causes
 from ackproof.harness.report.comparison import compare, label, seconds
@@ -85,6 +92,7 @@ def render(
     losses_by_fault: Sequence[Mapping[str, Any]] = (),
     order: OutOfOrder | None = None,
     opportunities: Sequence[Opportunity] | None = None,
+    first_rows: Mapping[tuple[int, str, str], losses.Row] | None = None,
 ) -> str:
     """The page.
 
@@ -99,6 +107,7 @@ def render(
         losses_by_fault: What was lost, duplicated and vanished, by partition and fault.
         order: The sends that were acked out of order; None where they were not looked at.
         opportunities: The faults that could have lost records, by cell; None where unknown.
+        first_rows: The earliest anomaly of each kind, by run, cell and anomaly.
     """
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
     made = about or About()
@@ -125,6 +134,7 @@ def render(
         comparison=compare(result, cells),
         consumption=consumption.tables(result),
         meanings=consumption.MEANINGS,
+        plugin_checks=list(plugin_checks.lines(cells, first_rows or {})),
         transactions=transactions.table(result),
         of_transactions=transactions.MEANINGS,
         unknown=UNKNOWN,

@@ -1,0 +1,37 @@
+"""The place of plug-ins' checkers in the report: what became of each of their guarantees."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ackproof.checkers.verdict import Guarantee
+from ackproof.harness.report.losses import Row
+from ackproof.harness.report.rows import CellRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginLine:
+    """A guarantee of one cell, and the first anomaly that was found; empty where none was."""
+
+    cell: str
+    guarantee: Guarantee
+    first: str
+
+
+def lines(
+    cells: Sequence[CellRow], first_rows: Mapping[tuple[int, str, str], Row]
+) -> Iterator[PluginLine]:
+    """Yield what became of the guarantees that plug-ins' checkers look after, cell by cell."""
+    for cell in cells:
+        for one in cell.guarantees:
+            if one.plugin is not None:
+                row = first_rows.get((cell.run, cell.cell, one.anomaly or ""))
+                yield PluginLine(
+                    cell=cell.name, guarantee=one, first="" if row is None else _words(row)
+                )
+
+
+def _words(row: Row) -> str:
+    where = row["topic"] if row["partition"] < 0 else f"{row['topic']}-{row['partition']}"
+    offset = "" if row["offset"] is None else f", offset {row['offset']}"
+    fault = "no fault was on" if row["fault"] is None else row["fault"]
+    return f"{where}{offset} ({fault}): {row['detail'] or ''}"
