@@ -42,7 +42,7 @@ def giants(run: Run, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS) ->
     large = [
         place
         for place, (item, held) in enumerate(zip(items, bytes_of(items), strict=True))
-        if held > WHOLE_SLICES * slice_rows and not _at_once(item)
+        if held > WHOLE_SLICES * slice_rows and not is_whole(item)
     ]
     if not large:
         return {}
@@ -50,9 +50,9 @@ def giants(run: Run, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS) ->
     return {place: split for place, split in zip(large, splits, strict=True) if split is not None}
 
 
-def _at_once(item: WorkItem) -> bool:
-    """Whether it takes the whole log to judge it: what consumers were shown, what was written in
-    transactions, what was deleted by order, what a plug-in's checker looks at."""
+def is_whole(item: WorkItem) -> bool:
+    """Return whether it takes the whole log to judge it: what consumers were shown, what was
+    written in transactions, what was deleted by order, what a plug-in's checker looks at."""
     needs_all = bool(item.consumers) or bool(item.plugin_work)
     return needs_all or item.transactional or item.deleted_before > 0
 

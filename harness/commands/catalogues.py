@@ -163,9 +163,7 @@ def checkers(names: tuple[str, ...]) -> None:
         if (plugin := CATALOGUE.plugin(name)) is not None:
             click.echo(f"{name} is of the plug-in {plugin}")
     if not names:
-        for one in CATALOGUE.registrations:
-            if one.problem is not None:
-                click.echo(str(one), err=True)
+        _tell_unusable(CATALOGUE.registrations)
 
 
 def _known(names: tuple[str, ...], kind: str, known: Collection[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import psutil
 from rich import box
 from rich.table import Table
 
+from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.infra import client_programs
@@ -26,7 +27,7 @@ from ackproof.infra.systems import SYSTEMS
 from ackproof.nemesis import FAULTS
 from ackproof.plugins import misplaced
 
-_PLUGGABLE = (FAULTS, SYSTEMS, CLIENTS)
+_PLUGGABLE = (FAULTS, SYSTEMS, CLIENTS, CATALOGUE)
 """The tables that plug-ins add to."""
 _GIB = 1024**3
 _MEMORY_MIN_GIB = 3.0

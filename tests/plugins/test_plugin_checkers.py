@@ -1,6 +1,7 @@
 """A plug-in's checker is judged like a built-in one, and never holds without evidence."""
 
 import json
+import pickle
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from installed_plugins import Install
 
 from ackproof.checkers.catalogue import BREAKS, CATALOGUE, CHECKERS
-from ackproof.checkers.check import check
+from ackproof.checkers.check import check, evidence
 from ackproof.checkers.interface import (
     Anomaly,
     Examined,
@@ -21,8 +22,13 @@ from ackproof.checkers.interface import (
     RecordedRows,
 )
 from ackproof.checkers.judging.guarantees import PROMISES, guarantees
+from ackproof.checkers.plugin_checks.examination import examined
+from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.splitting.giants import is_whole
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 from ackproof.harness import report
+from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.cli import cli
 from ackproof.history import manifest
 from ackproof.history.cell import Cell
@@ -31,6 +37,7 @@ from ackproof.testing.checkers import CheckerNotConforming, check_checker, check
 from ackproof.testing.histories import SETTINGS, History, sound_history
 
 LATE_MS = 1_000
+QUICK = Path(__file__).parents[2] / "campaigns" / "quick.yaml"
 
 
 def late_acks(recorded: RecordedRows) -> Examined:
@@ -101,7 +108,6 @@ def leaving(_: RecordedRows) -> Examined:
     raise SystemExit(7)
 
 
-@pytest.mark.parametrize("extent", list(Extent))
 @pytest.mark.parametrize(
     ("examine", "reason"),
     [
@@ -126,9 +132,9 @@ def leaving(_: RecordedRows) -> Examined:
     ],
 )
 def test_checker_that_fails_or_lacks_evidence_is_not_checked_and_harms_no_other(
-    extent: Extent, examine: object, reason: str
+    examine: object, reason: str
 ) -> None:
-    checker = replace(LATE, extent=extent, examine=examine)  # type: ignore[arg-type]
+    checker = replace(LATE_CELL, examine=examine)  # type: ignore[arg-type]
     result, guarantee = found_in(checker, sound_history())
     assert (guarantee.held, guarantee.checked, guarantee.broken) == (None, False, 0)
     assert result.verdict is Verdict.INCONCLUSIVE
@@ -338,6 +344,39 @@ def test_commands_refuse_a_checker_that_cannot_be_used(install: Install) -> None
     everything = CliRunner().invoke(cli, ["checkers"])
     assert everything.exit_code == 0
     assert "cannot be used" in everything.output
+
+
+def test_campaign_is_planned_with_the_checkers_that_concern_its_cells(install: Install) -> None:
+    installed(install)
+    campaign = validation.check(QUICK).campaign.resolved(seed=1)
+    (run,) = manifest_of(campaign, runs_of(campaign)).runs
+    assert {name for cell in run.cells for name in cell.checkers.items()} == {
+        ("own-check", "checks 1.0")
+    }
+    assert run.plugins == {"checks": "1.0"}
+
+
+def test_campaign_is_refused_while_a_checker_cannot_be_used(install: Install) -> None:
+    installed(install, own_check="NO_SUCH")
+    with pytest.raises(validation.CampaignRefused) as refusal:
+        validation.check(QUICK)
+    assert "the checker own-check of the plug-in checks 1.0 cannot be used" in str(refusal.value)
+    assert "ACKPROOF_PLUGINS=off" in str(refusal.value)
+
+
+def test_worker_without_the_plugin_says_so(install: Install, tmp_path: Path) -> None:
+    """As on a cluster of Spark's whose workers have another version of it, or none."""
+    installed(install)
+    (run,), _ = evidence(planned_with(tmp_path / "made"))
+    item, *_ = work_items(run)
+    (work,) = item.plugin_work
+    assert examined(work).totals.lacking == ()
+    assert pickle.loads(pickle.dumps(item)).plugin_work == [work]
+    for other in (replace(work, plugin="checks 2.0"), replace(work, checker="none", plugin="n 1")):
+        (lacking,) = examined(other).totals.lacking
+        assert f"Install {other.plugin} on every worker" in lacking
+    assert is_whole(item)
+    assert not is_whole(replace(item, plugin_work=[], consumers=[]))
 
 
 # What is registered.
