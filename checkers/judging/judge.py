@@ -5,7 +5,7 @@ decided in ``checkers.judging.guarantees`` alone.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,12 @@ from ackproof.checkers.judging.consumption import consumption
 from ackproof.checkers.judging.facts import Facts, Readers
 from ackproof.checkers.judging.groups import groups_recover
 from ackproof.checkers.judging.guarantees import campaign_verdict, judged, verdict
-from ackproof.checkers.judging.plugin_checks import PluginCheck, plugin_checks
+from ackproof.checkers.judging.plugin_checks import (
+    PluginCheck,
+    plugin_checks,
+    plugins_of,
+    unusable,
+)
 from ackproof.checkers.measures import latency, outages
 from ackproof.checkers.partition.sequences import RANGE, missing
 from ackproof.checkers.plugin_checks.cells import CellExaminations
@@ -84,26 +89,14 @@ def campaign_result(
         verdict=campaign_verdict((cell.counts_as for cell in cells), gaps),
         cells=tuple(cells),
         anomalies={**{name: counted[name] for name in CATALOGUE.built_in}, **by_plugins},
-        findings=tuple(map(printable, (*gaps, *findings, *_unusable(), *_findings(runs, totals)))),
+        findings=tuple(map(printable, (*gaps, *findings, *unusable(), *_findings(runs, totals)))),
         baseline=bool(runs) and all(run.baseline for run in runs),
         skipped=tuple(dict.fromkeys(one for run in runs for one in run.planned.skipped)),
-        plugins=_plugins(runs, checks),
+        plugins=plugins_of(runs, checks),
         runs=tuple(_runs(runs)),
         consumption=consumption(runs, totals),
         causes=tuple(in_order(c for one in totals.partitions.values() for c in one.causes)),
     )
-
-
-def _unusable() -> Iterator[str]:
-    """Yield which checkers of plug-ins are installed and cannot be used."""
-    return (str(one) for one in CATALOGUE.registrations if one.problem is not None)
-
-
-def _plugins(runs: Sequence[RunEvidence], checks: Iterable[PluginCheck]) -> Mapping[str, str]:
-    """Return the plug-ins whose objects the runs used, or this check, each with its version."""
-    used = filter(None, (CATALOGUE.plugin(one.checker) for one in checks))
-    planned = {name: version for run in runs for name, version in run.planned.plugins.items()}
-    return {**planned, **{one.name: one.version for one in used}}
 
 
 def _runs(runs: Sequence[RunEvidence]) -> Iterator[RunResult]:

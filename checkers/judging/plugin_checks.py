@@ -1,6 +1,6 @@
 """What the checkers of plug-ins found in a cell, and which of them could not look at it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ackproof.checkers.catalogue import CATALOGUE
@@ -104,3 +104,15 @@ def _absent(name: str, plugin: str) -> str:
     if name in CATALOGUE:
         return f"the run was planned with {plugin}, and {CATALOGUE.plugin(name)} is installed now"
     return f"the run was planned with {plugin}, and {CATALOGUE.absence(name)}"
+
+
+def unusable() -> Iterator[str]:
+    """Yield which checkers of plug-ins are installed and cannot be used."""
+    return (str(one) for one in CATALOGUE.registrations if one.problem is not None)
+
+
+def plugins_of(runs: Sequence[RunEvidence], checks: Iterable[PluginCheck]) -> Mapping[str, str]:
+    """Return the plug-ins whose objects the runs used, or this check, each with its version."""
+    used = filter(None, (CATALOGUE.plugin(one.checker) for one in checks))
+    planned = {name: version for run in runs for name, version in run.planned.plugins.items()}
+    return {**planned, **{one.name: one.version for one in used}}

@@ -260,7 +260,7 @@ class VerdictDocument(Part):
     """What the campaign would have broken besides and the place refused, and why
     (`--skip-refused`): of that the verdict says nothing."""
     plugins: dict[str, str] = {}
-    """The plug-ins whose faults it used, each with its version."""
+    """The plug-ins whose objects it used, each with its version."""
     runs: tuple[RunDocument, ...] = ()
     """The runs that were begun."""
     faults: tuple[FaultDocument, ...] = ()

@@ -7,7 +7,7 @@ nothing was lost.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ackproof.checkers.judging.guarantees import NO_LOSS
+from ackproof.checkers.judging.promises import NO_LOSS
 from ackproof.checkers.thresholds import Threshold
 from ackproof.checkers.verdict import (
     WORST_FIRST,

@@ -12,8 +12,9 @@ from made_results import cell_result
 
 from ackproof.checkers.catalogue import CHECKERS
 from ackproof.checkers.judging.facts import Facts, Readers
-from ackproof.checkers.judging.guarantees import NO_LOSS, campaign_verdict, judged, verdict
+from ackproof.checkers.judging.guarantees import campaign_verdict, judged, verdict
 from ackproof.checkers.judging.liveness import Living
+from ackproof.checkers.judging.promises import NO_LOSS
 from ackproof.checkers.promises.standing import (
     COORDINATED,
     READABLE,

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ackproof.checkers.catalogue import CATALOGUE
-from ackproof.checkers.judging.guarantees import PROMISES
+from ackproof.checkers.judging.promises import PROMISES
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.cli import cli

@@ -21,7 +21,8 @@ from ackproof.checkers.interface import (
     Promised,
     RecordedRows,
 )
-from ackproof.checkers.judging.guarantees import PROMISES, guarantees
+from ackproof.checkers.judging.guarantees import guarantees
+from ackproof.checkers.judging.promises import PROMISES
 from ackproof.checkers.plugin_checks.examination import examined
 from ackproof.checkers.reconciling.items import work_items
 from ackproof.checkers.splitting.giants import is_whole

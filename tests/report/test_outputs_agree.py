@@ -19,7 +19,8 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
 from rich.console import Console
 
 from ackproof.checkers import thresholds
-from ackproof.checkers.judging.guarantees import NO_LOSS, campaign_verdict
+from ackproof.checkers.judging.guarantees import campaign_verdict
+from ackproof.checkers.judging.promises import NO_LOSS
 from ackproof.checkers.verdict import (
     ANOMALIES,
     CampaignResult,

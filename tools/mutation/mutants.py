@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ackproof.checkers.judging.guarantees import PROMISES
+from ackproof.checkers.judging.promises import PROMISES
 from tools.mutation.patches import Hunk, parse
 
 CATALOGUE = Path(__file__).parent / "catalogue"
