@@ -27,6 +27,7 @@ from ackproof.history import reader
 from ackproof.history.names import PARTITIONED
 from ackproof.history.printable import printable
 from ackproof.history.schema import TABLES
+from ackproof.history.storage import AnyPath
 
 _REASON_LENGTH_MAX = 300
 _PLACE = ("topic", "partition")
@@ -87,28 +88,7 @@ def _asked(checker: PluginChecker, recorded: RecordedRows) -> object:
 
 def _recorded(work: PluginWork, checker: PluginChecker, problems: list[str]) -> RecordedRows:
     """Return the rows for a checker; what cannot be read of them goes into ``problems``."""
-    tables = {}
-    for table, wanted in checker.reads.items():
-        names = list(dict.fromkeys(wanted))
-        own = [place for place in _PLACE if place in TABLES[table].names]
-        read = list(dict.fromkeys([*names, *own]))
-        parts = [reader.decoded_schema(table).empty_table().select(read)]
-        for one in work.tables:
-            if one.table == table:
-                found, _ = columns.sound(
-                    one.files,
-                    lambda file, table=table, read=read: reader.read_files(table, [file], read),
-                    problems,
-                    replace(one.expected, cell=None) if "cell" not in read else one.expected,
-                )
-                parts += found
-        rows = pa.concat_tables(parts)
-        if table == "log" and len(rows) != work.log_records:
-            got = f"the final read got {work.log_records} records, its files hold {len(rows)}"
-            problems.append(got)
-        if table not in PARTITIONED and own:
-            rows = _of_place(rows, work)
-        tables[table] = rows.select(names)
+    tables = {table: _table(work, table, names, problems) for table, names in checker.reads.items()}
     return RecordedRows(
         run=work.run,
         cell=work.cell,
@@ -118,6 +98,29 @@ def _recorded(work: PluginWork, checker: PluginChecker, problems: list[str]) -> 
         clock_bound_ns=work.clock_bound_ns,
         read_began=work.read_began,
     )
+
+
+def _table(work: PluginWork, table: str, wanted: Sequence[str], problems: list[str]) -> pa.Table:
+    """Return the rows of one table, with the columns that the checker reads."""
+    names = list(dict.fromkeys(wanted))
+    place = [name for name in _PLACE if name in TABLES[table].names]
+    read = list(dict.fromkeys([*names, *place]))
+
+    def read_file(file: AnyPath) -> pa.Table:
+        return reader.read_files(table, [file], read)
+
+    parts = [reader.decoded_schema(table).empty_table().select(read)]
+    for one in work.tables:
+        if one.table == table:
+            expected = one.expected if "cell" in read else replace(one.expected, cell=None)
+            found, _ = columns.sound(one.files, read_file, problems, expected)
+            parts += found
+    rows = pa.concat_tables(parts)
+    if table == "log" and len(rows) != work.log_records:
+        problems.append(
+            f"the final read got {work.log_records} records, its files hold {len(rows)}"
+        )
+    return (rows if table in PARTITIONED else _of_place(rows, work)).select(names)
 
 
 def _of_place(rows: pa.Table, work: PluginWork) -> pa.Table:

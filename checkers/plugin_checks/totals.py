@@ -25,7 +25,8 @@ class PluginTotals:
 def added(totals: Iterable[PluginTotals]) -> PluginTotals:
     """Return the sum of what one checker found in several partitions."""
     found: Counter[Standing] = Counter()
-    examined, lacking = 0, []
+    examined = 0
+    lacking: list[str] = []
     for one in totals:
         found.update(one.found)
         examined += one.examined

@@ -168,7 +168,9 @@ def _terms(
     of = {Promised.WHILE_ACKS_ARE_KEPT: terms_of, Promised.WHILE_READS_STAY: shown_terms_of}
     if promised not in of:
         return {None: ALL_PROMISED, **{number: ALL_PROMISED for _, number in places}}
-    own = {place[1]: _within_int64(of[promised](run, cell, place)) for place in places}
+    own: dict[int | None, Terms] = {
+        place[1]: _within_int64(of[promised](run, cell, place)) for place in places
+    }
     together = Terms(
         unpromised_before=max(one.unpromised_before for one in own.values()),
         unknown_before=max(one.unknown_before for one in own.values()),

@@ -27,6 +27,15 @@ campaign = check(Path(sys.argv[1])).campaign.resolved(seed=1)
 print(manifest_of(campaign, runs_of(campaign)).model_dump_json())
 """
 
+MISDATED = """
+import sys
+from pathlib import Path
+from ackproof.testing.histories import sound_history
+history = sound_history()
+history.rows("log", partition=1)[3]["timestamp"] = 0
+history.write(Path(sys.argv[1]))
+"""
+
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -95,7 +104,9 @@ def test_manifest_names_the_plugins_that_a_run_uses(call: Call) -> None:
     (quick,) = json.loads(call("-P", "-c", MANIFEST, PROJECT / "campaigns" / "quick.yaml").stdout)[
         "runs"
     ]
-    assert quick["plugins"] == {}
+    # It has no object of the plug-in, and is checked by its checker.
+    assert quick["plugins"] == {"ackproof-example": "0.1.0"}
+    assert all(cell["checkers"] == {"misdated": PLUGIN} for cell in quick["cells"])
 
 
 def test_system_of_a_plugin_is_listed_planned_and_named_in_the_manifest(call: Call) -> None:
@@ -191,7 +202,27 @@ def test_doctor_lists_plugins_with_their_versions(call: Call) -> None:
     assert BROKEN in found.stdout
 
 
+def test_checker_of_a_plugin_is_listed_and_explained(call: Call) -> None:
+    listed = call(*ACKPROOF, "checkers")
+    assert listed.returncode == 0, listed.stderr
+    assert f"misdated is of the plug-in {PLUGIN}" in listed.stdout
+    assert "no-misdated: a guarantee" in call(*ACKPROOF, "explain", "no-misdated").stdout
+
+
+@pytest.mark.spark
+def test_checker_of_a_plugin_runs_in_the_tasks_of_spark(call: Call, tmp_path: Path) -> None:
+    made = call("-P", "-c", MISDATED, tmp_path / "made")
+    assert made.returncode == 0, made.stderr
+    done = call(*ACKPROOF, "check", tmp_path / "made")
+    assert done.returncode == 1, done.stdout + done.stderr
+    verdict = json.loads((tmp_path / "made" / "verdict.json").read_text(encoding="utf-8"))
+    (cell,) = verdict["cells"]
+    (guarantee,) = [one for one in cell["guarantees"] if one["name"] == "no-misdated"]
+    assert (guarantee["broken"], guarantee["plugin"]) == (1, PLUGIN)
+    assert verdict["anomalies"]["misdated"] == 1
+
+
 def test_example_passes_its_own_conformance_tests(call: Call) -> None:
     done = call("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "12 passed" in done.stdout
+    assert "15 passed" in done.stdout

@@ -9,7 +9,7 @@ The header says what a reader must know to judge whether the fault should be fou
     shows with: flush.messages=1; a power failure of all replicas
     simulator: yes
 
-``guarantee`` is the guarantee (``checkers.judging.guarantees.PROMISES``) that a campaign must
+``guarantee`` is the guarantee (``checkers.judging.promises.PROMISES``) that a campaign must
 report as broken, or ``none`` with the reason why no campaign can. ``origin`` says where the fault
 comes from: an issue or proposal of Kafka's, ``found in this broker`` with the place, or
 ``invented``. ``simulator`` says whether the simulator is expected to find it. A line ``scenario``
