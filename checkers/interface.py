@@ -148,6 +148,10 @@ class PluginChecker:
         return guarantee_of(self.name)
 
 
+NO = "no-"
+"""How the names of guarantees of plug-ins' checkers begin."""
+
+
 def guarantee_of(name: str) -> str:
     """Return the name of the guarantee of a plug-in's checker."""
-    return f"no-{name}"
+    return NO + name

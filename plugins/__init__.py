@@ -118,6 +118,11 @@ class Table(Mapping[str, T]):
             return None
         return next((str(one) for one in self._registered(name) if one.problem), None)
 
+    def look_again(self) -> None:
+        """Forget what was found and imported. Packages that were installed meanwhile are found."""
+        vars(self).pop("_registered_points", None)
+        self._loaded.clear()
+
     def absence(self, name: str) -> str:
         """Return why the table has no object of that name, in words."""
         if os.environ.get(SWITCH) == "off":

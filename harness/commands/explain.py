@@ -7,7 +7,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.interface import NO
 from ackproof.checkers.judging.guarantees import guarantees
+from ackproof.checkers.judging.promises import PROMISES
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness import shipped
@@ -28,6 +30,8 @@ _VERDICTS = {
     "fault, a fault that was not proven to have taken effect, or an incomplete history or final "
     "read. The terminal and the report say which.",
 }
+
+_WHERE = "docs/guarantees.md has the sources, and which settings promise it."
 
 
 @click.command(
@@ -68,7 +72,7 @@ def _meanings(word: str) -> Iterator[Callable[[], None]]:
         rows = f"Each one is a row of anomalies.parquet, with the name {word}."
         yield lambda: _print(f"{word}: an anomaly", CATALOGUE[word].summary, *_facts(word), rows)
     if word in promises:
-        where = "docs/guarantees.md has the sources, and which settings promise it."
+        where = _WHERE if word in PROMISES else f"Plug-in: {CATALOGUE.plugin(word[len(NO) :])}."
         yield lambda: _print(f"{word}: a guarantee", promises[word], where)
     if word in MEASURES:
         measure = MEASURES[word]

@@ -144,14 +144,20 @@ def render(
             _run(number, line, cells, bounds.get(number))
             for number, line in sorted(timelines.items())
         ],
-        windows=windows,
-        broken=losses.of_failed(windows, cells),
         untold=[cell.name for cell in cells if cell.counts["lost"] is None],
-        lost_listed=sum(len(window.rows) for window in windows),
         lost_total=lost_total,
         command=made.command,
+        **_lost(windows, cells),
         **_made(made, result),
     )
+
+
+def _lost(windows: Sequence[losses.LossWindow], cells: Sequence[CellRow]) -> dict[str, Any]:
+    return {
+        "windows": windows,
+        "broken": losses.of_failed(windows, cells),
+        "lost_listed": sum(len(window.rows) for window in windows),
+    }
 
 
 def _made(about: About, result: CampaignResult) -> dict[str, Any]:

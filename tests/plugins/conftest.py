@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from installed_plugins import Install, write_plugin
 
+from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.infra import systems
 from ackproof.infra.client_programs import CLIENTS
 from ackproof.plugins import SWITCH
@@ -31,7 +32,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 def _look_again() -> None:
     """Forget the plug-ins that the tables of this process have found."""
-    for table in (systems.SYSTEMS, CLIENTS):
-        vars(table).pop("_entry_points", None)
-        table._loaded.clear()
+    for table in (systems.SYSTEMS, CLIENTS, CATALOGUE):
+        table.look_again()
     systems.known.cache_clear()

@@ -234,19 +234,6 @@ OWN = PluginChecker(
 def installed(install: Install, found: bool = False, **how: str) -> None:
     source = SOURCE.format(found=found)
     install("checks", source, **{"group": "ackproof.checkers", "own_check": "OWN", **how})
-    forget()
-
-
-def forget() -> None:
-    CATALOGUE.__dict__.pop("_registered_points", None)
-    CATALOGUE._loaded.clear()
-
-
-@pytest.fixture(autouse=True)
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the one table look again at what is installed, before and after each test."""
-    monkeypatch.setattr(CATALOGUE, "_loaded", {})
-    monkeypatch.setitem(CATALOGUE.__dict__, "_registered_points", {})
 
 
 def planned_with(directory: Path, **checkers: str) -> Path:
@@ -298,7 +285,6 @@ def test_checker_that_cannot_be_imported_is_told_and_breaks_no_check(
     install: Install, tmp_path: Path
 ) -> None:
     install("checks", "import no_such", group="ackproof.checkers", own_check="OWN")
-    forget()
     result = check(planned_with(tmp_path / "made"), in_process=True)
     assert result.verdict is Verdict.PASS
     assert any("the checker own-check of the plug-in checks 1.0" in f for f in result.findings)
@@ -313,7 +299,7 @@ def test_report_has_the_place_of_a_plugin_and_needs_it_no_more(
     directory = planned_with(tmp_path / "made")
     report.write(directory, check(directory, in_process=True))
     monkeypatch.setenv(SWITCH, "off")
-    forget()
+    CATALOGUE.look_again()
     loaded = report.load(directory)
     assert loaded is not None
     report.write(directory, loaded)
