@@ -34,7 +34,11 @@ from ackproof.harness.campaign.problems.properties import (
     without,
 )
 from ackproof.harness.campaign.problems.releases import release_problems
-from ackproof.harness.campaign.problems.systems import own_system_problems, system_problems
+from ackproof.harness.campaign.problems.systems import (
+    keeper_problems,
+    own_system_problems,
+    system_problems,
+)
 from ackproof.harness.campaign.problems.transactions import (
     own_transaction_problems,
     transaction_problems,
@@ -182,7 +186,12 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     yield from coordinator_problems(part)
     yield from idle_nodes(part)
     yield from transaction_problems(part)
-    faults = [*fault_problems(part), *external_problems(part), *release_problems(part)]
+    faults = [
+        *fault_problems(part),
+        *external_problems(part),
+        *keeper_problems(part),
+        *release_problems(part),
+    ]
     yield from faults
     # How long it takes is told by a plan, which there is of faults that are right.
     yield from () if faults else retention_problems(part)

@@ -114,6 +114,8 @@ class SessionFault:
                 "a broker that is isolated or paused for longer than broker.session.timeout.ms "
                 "is fenced"
             )
+        if not members.zookeepers:
+            raise Unplannable(f"{self.name} is for sessions in ZooKeeper, and there is none here")
         brokers_alone(self.name, members, target.servers)
         return Plan(effects=tuple(self.effect(server) for server in target.servers))
 

@@ -1,11 +1,13 @@
 """Systems of plug-ins are named, configured and refused like the built-in ones."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from installed_plugins import Install
 
+from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.infra import systems
 from ackproof.infra.interface import InfraError
 from ackproof.infra.systems import SYSTEMS
@@ -121,6 +123,52 @@ def test_two_plugins_with_one_system_are_both_named(install: Install) -> None:
     install("other", SOURCE, group=GROUP, own="OWN")
     with pytest.raises(ValueError, match=r"(?=.*owner 1\.0)(?=.*other 1\.0).*uninstall all but"):
         systems.parse("own:1")
+
+
+WITHOUT_KEEPERS = """
+from dataclasses import replace
+from ackproof.infra.systems.bundled import BUNDLED_BROKER
+
+def build(version):
+    return replace(BUNDLED_BROKER.build(None), text="own", quorums=())
+
+OWN = replace(BUNDLED_BROKER, name="own", build=build, forms=("own",))
+"""
+CAMPAIGN = """
+name: own
+cluster: {{system: own}}
+cells: {{acks: all, min.insync.replicas: 1}}
+workload: {{rate: 10}}
+faults: [{fault}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("{fault: kill, target: zookeeper}", "faults[0].fault: zookeeper: own has no servers that"),
+        ("{fault: pause, target: controller}", "faults[0].fault: controller: own has no servers"),
+        (
+            "{story: zookeeper-hangs, topic: acks-all-minisr-1}",
+            "faults[0].story: zookeeper: own has no servers that keep",
+        ),
+        ("{fault: expire-session, target: broker-1}", "sessions in ZooKeeper, and there is none"),
+        ("{fault: kill, target: 'leader(acks-all-minisr-1, 0)'}", None),
+        ("{fault: kill, target: broker-1}", None),
+    ],
+)
+def test_target_that_a_system_without_keepers_lacks_is_refused(
+    install: Install, tmp_path: Path, fault: str, says: str | None
+) -> None:
+    install("owner", WITHOUT_KEEPERS, group=GROUP, own="OWN")
+    file = tmp_path / "campaign.yaml"
+    file.write_text(CAMPAIGN.format(fault=fault), encoding="utf-8")
+    if says is None:
+        assert check(file).campaign.cluster.largest.keepers == ()
+    else:
+        with pytest.raises(CampaignRefused) as refused:
+            check(file)
+        assert says in str(refused.value)
 
 
 @pytest.mark.parametrize("one", SYSTEMS.built_in.values(), ids=lambda one: one.name)

@@ -2,7 +2,6 @@
 and what such a cluster cannot offer."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from ackproof.harness.campaign.model.schedule import Entry, FaultEntry
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
+from ackproof.harness.campaign.problems.systems import keeper_roles
 from ackproof.history.cell import LIBRDKAFKA, as_text
 from ackproof.infra import systems
 from ackproof.infra.documents import Problem, problems_of
@@ -23,7 +23,6 @@ from ackproof.infra.ssh.inventory import Login
 from ackproof.infra.systems.external.described import Action
 from ackproof.infra.systems.names import EXTERNAL
 from ackproof.infra.systems.security import MECHANISMS, unspoken
-from ackproof.nemesis.targets import expressions
 from ackproof.workloads.configuration import connection_properties
 
 _WHERE = "cluster.external"
@@ -53,8 +52,6 @@ _ORDERS = frozenset(
 _UNSPOKEN = frozenset({"reassign", "elect-preferred"})
 """Faults that need a request which librdkafka does not speak."""
 _UNSEEN = "a client is not told who keeps the metadata, nor who the active controller is"
-_METADATA = frozenset({"controller", "quorum", "quorum-leader", "zookeeper", "zk-leader"})
-_IN_TEXT = re.compile(rf"(?<![\w-])({'|'.join(sorted(_METADATA, key=len, reverse=True))})(?![\w-])")
 
 
 def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:
@@ -102,12 +99,10 @@ def _refusals(entry: Entry, spec: ExternalSpec) -> Iterator[str]:
     if isinstance(entry, FaultEntry):
         signal = entry.parameters.get("signal")
         yield from _refused(entry.fault, spec, signal if isinstance(signal, str) else "kill")
-        roles = {role.name for role in expressions.parse(entry.target).roles}
-        yield from (f"{role}: {_UNSEEN}" for role in sorted(roles & _METADATA))
-        return
-    for step in catalogue()[entry.story].steps:
-        yield from _refused(step.fault, spec, "terminate")
-        yield from (f"{found[1]}: {_UNSEEN}" for found in _IN_TEXT.finditer(step.target))
+    else:
+        for step in catalogue()[entry.story].steps:
+            yield from _refused(step.fault, spec, "terminate")
+    yield from (f"{role}: {_UNSEEN}" for role in keeper_roles(entry))
 
 
 def refused_everywhere(fault: str) -> str | None:

@@ -1,16 +1,23 @@
 """What is wrong with what a campaign puts to the test: its name, and who is to keep its
 metadata."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.model.schedule import Entry, FaultEntry
+from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.infra.documents import Problem
 from ackproof.infra.systems import names, parse
 from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.nemesis.targets import expressions
 
 _SYSTEM, _QUORUM = "cluster.system", "cluster.metadata.quorum"
+_OF_METADATA = frozenset({"controller", "quorum", "quorum-leader", "zookeeper", "zk-leader"})
+_LONGEST_FIRST = "|".join(sorted(_OF_METADATA, key=len, reverse=True))
+_IN_TEXT = re.compile(rf"(?<![\w-])({_LONGEST_FIRST})(?![\w-])")
 
 
 def own_system_problems(content: Mapping[str, object]) -> Iterator[Problem]:
@@ -37,6 +44,28 @@ def system_problems(draft: Draft) -> Iterator[Problem]:
     reasons = (too_few_brokers(cluster) for cluster, _ in points)
     for reason in [reason for reason in reasons if reason is not None][:1]:
         yield Problem(field="cluster.zookeepers", reason=reason)
+
+
+def keeper_problems(draft: Draft) -> Iterator[Problem]:
+    """Yield a problem for each target that names what keeps the metadata, where no server does."""
+    cluster = draft.cluster
+    if cluster is None or names.external(cluster.system) or cluster.largest.quorum is not None:
+        return
+    for index, entry in enumerate(draft.faults or ()):
+        key = "fault" if isinstance(entry, FaultEntry) else "story"
+        for role in keeper_roles(entry):
+            reason = f"{role}: {cluster.system} has no servers that keep its metadata"
+            yield Problem(field=f"faults[{index}].{key}", reason=reason)
+
+
+def keeper_roles(entry: Entry) -> Sequence[str]:
+    """Return the roles in the targets of an entry that are of the metadata: the servers that keep
+    it, and the controller."""
+    if isinstance(entry, FaultEntry):
+        return sorted({role.name for role in expressions.parse(entry.target).roles} & _OF_METADATA)
+    story = catalogue().get(entry.story)
+    steps = () if story is None else story.steps
+    return sorted({found[1] for step in steps for found in _IN_TEXT.finditer(step.target)})
 
 
 def too_few_brokers(cluster: ClusterSpec) -> str | None:
