@@ -95,6 +95,11 @@ class Replica:
         """
         return STEPS[self.role][type(event)](self, event)
 
+    @property
+    def config(self) -> ReplicaConfig:
+        """The settings that it goes by, as leader or as follower."""
+        return self._config if self._leader is None else self._leader.config
+
     def configure(self, config: ReplicaConfig) -> None:
         """The topic's settings changed; ``truncation`` counts from the next epoch on."""
         self._config = config

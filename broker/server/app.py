@@ -116,6 +116,23 @@ class App:
         await self._topic_configs.load_all()
         return await self._zk.cluster_id()
 
+    def held(self) -> dict[str, int]:
+        """Return by kind how much is held for others; each is 0 now and then when all is quiet.
+
+        Followers wait for news all the time. Of requests that wait, those count that belong to no
+        open connection.
+        """
+        connections = self.connections
+        connected = 0 if connections is None else connections.unanswered
+        closed = 0 if connections is None else connections.counted - len(connections)
+        return {
+            "closed connections": abs(closed),
+            "requests to ZooKeeper": self._zk.session.requests_in_flight,
+            "requests of groups": 0 if self.groups is None else self.groups.waiting,
+            "orders": 0 if self.coordinator is None else self.coordinator.waiting,
+            "requests without a connection": max(0, self._purgatory.waiting - connected),
+        }
+
     @contextlib.contextmanager
     def _open_logs(self, cluster_id: str) -> Iterator[LogManager]:
         """Recovered logs; closed cleanly unless something failed."""

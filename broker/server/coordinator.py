@@ -49,6 +49,10 @@ class Coordinator(Protocol):
     def context(self) -> Context | None:
         """What this broker knows as the controller; None if it is none."""
 
+    @property
+    def waiting(self) -> int:
+        """The number of orders and questions of this broker that are not answered yet."""
+
     def write_isr(self, partition: Partition, effect: WriteIsr) -> None:
         """Starts the write; the partition hears of the outcome."""
 

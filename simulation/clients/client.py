@@ -4,8 +4,7 @@ They write down what they ask for and what they are told
 (:class:`~simulation.model.history.History`).
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
@@ -86,13 +85,3 @@ class Client:
     async def close(self) -> None:
         for connection in self._connections.values():
             await connection.close()
-
-
-@asynccontextmanager
-async def beside(client: Client) -> AsyncIterator[Client]:
-    """Another one on the same host, for what is asked while ``client`` waits for an answer."""
-    other = Client(f"{client.name}-2", client.brokers, client.history)
-    try:
-        yield other
-    finally:
-        await other.close()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ackproof.broker.groups.group import SUBSCRIPTION_AT
-from ackproof.broker.types import Offset, TopicPartition
+from ackproof.broker.types import Offset
 from ackproof.broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ackproof.broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from ackproof.broker.wire.messages.heartbeat import HeartbeatRequest
@@ -14,11 +14,6 @@ from ackproof.broker.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from ackproof.broker.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
 )
 from ackproof.broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ackproof.broker.wire.writer import Writer
@@ -133,10 +128,3 @@ def commit(
         group_instance_id=instance_id,
         topics=(OffsetCommitRequestTopic(name=topic, partitions=parts),),
     )
-
-
-def delete_offset(group: str, tp: TopicPartition) -> OffsetDeleteRequest:
-    """What is committed of one partition (KIP-496)."""
-    part = OffsetDeleteRequestPartition(partition_index=tp.partition)
-    topic = OffsetDeleteRequestTopic(name=tp.topic, partitions=(part,))
-    return OffsetDeleteRequest(group_id=group, topics=(topic,))

@@ -85,7 +85,6 @@ class Observer:
         """How often each group was deleted."""
         self.held_at: dict[int, float] = {}
         """When each broker was last paused or resumed."""
-        self.ahead_ms = 0  # of all clocks
         self.unclean: set[str] = set()  # topics that allow elections outside the ISR
         self.flushes = storage.FlushTracker()
         self.controllers = ControllersModel()
@@ -431,7 +430,7 @@ class Observer:
             storage.times_agree(where, log, read)
 
     def _wall_ms(self) -> int:
-        return BEGINNING_WALL_MS + int(self._now() * 1000) + self.ahead_ms
+        return BEGINNING_WALL_MS + int(self._now() * 1000)
 
     def _commits_appended(self, number: int, effects: Sequence[Effect]) -> None:
         for effect in effects:

@@ -3,24 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final
 
 from pydantic import TypeAdapter
 
 from simulation.plans.actions import CreateTopic, Timed
 
 Settings = tuple[tuple[str, str], ...]
-
-LIMITS_OF_GROUPS: Final = {
-    "group.max.size": 8,
-    "group.max.session.timeout.ms": 60_000,
-    "offset.metadata.max.bytes": 5_000,
-    "offsets.retention.minutes": 30,
-    "offsets.retention.check.interval.ms": 1_000,
-    "producer.id.expiration.ms": 1_800_000,
-    "producer.id.expiration.check.interval.ms": 1_000,
-}
-"""No plan comes near them: what they do is asked for in the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

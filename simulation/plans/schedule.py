@@ -43,7 +43,7 @@ from simulation.plans.actions import (
     Who,
 )
 from simulation.plans.knots import OF_CONTROLLERS, alone, led_turn, tie
-from simulation.plans.plan import LIMITS_OF_GROUPS, Plan, Settings, stream
+from simulation.plans.plan import Plan, Settings, stream
 from simulation.plans.variations import (
     failing_mid_step,
     flushed_in_time,
@@ -193,7 +193,6 @@ class _Draw:
             "group.initial.rebalance.delay.ms": choice((0, 500)),
             "group.min.session.timeout.ms": 1_000,
             "max.incremental.fetch.session.cache.slots": 20,
-            **LIMITS_OF_GROUPS,
         }
         if self._chance(0.1):
             settings["ackproof.generation"] = choice(("0.8", "0.10"))

@@ -5,9 +5,10 @@
   would lose a connection that nobody takes, and a time-out.
 * **SettingsAgree**: every replica goes by the settings that its topic has, and with it its log and
   whoever decides for it.
+* **NobodyWaits**: when all is quiet, no broker keeps a producer waiting.
+* **NothingIsKept**: nor does it hold anything for those who do not wait any more.
 """
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
@@ -15,23 +16,21 @@ from typing import Any, Final
 
 from ackproof.broker.config import TopicConfig
 from ackproof.broker.log.config import MAX_LONG, LogConfig
+from ackproof.broker.server.app import App
 from ackproof.broker.server.replication import partition as server
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages.metadata import MetadataRequest, MetadataResponse
 from simulation.clients.client import Client
 from simulation.model.observer import Observer
 from simulation.model.partition import PartitionModel
-from simulation.plans.actions import ExpireSession, Kill, Who
-from simulation.verdict import patience
-from simulation.verdict.led import Hosted
-from simulation.verdict.settling import Cluster, settle
+from simulation.verdict.settling import Cluster, Hosted, wait
+from simulation.violation import Violation
 
 AGREE_S: Final = 30.0
 """Within which the last change has come to everybody: a controller hears of new ISRs in batches."""
-GONE_S: Final = 5.0
-"""Within which the end of a session has come to everybody."""
-DOWN_MS: Final = 20_000
-"""Longer than it takes to ask all."""
+GIVEN_BACK_S: Final = 15.0
+"""Longer than what nobody waits for any more may be under way."""
 BOTH_WAYS: Final = ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms")
 """Where they are not set, ``message.timestamp.difference.max.ms`` counts (KIP-937)."""
 
@@ -40,7 +39,7 @@ async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...])
     """Asks all of ``brokers``, which live; raises Violation."""
     for broker in brokers:
         why = partial(_disagrees, client, observer, broker, brokers)
-        await patience.wait("MetadataAgrees", AGREE_S, why)
+        await wait("MetadataAgrees", AGREE_S, why)
 
 
 async def _disagrees(
@@ -70,26 +69,6 @@ async def _disagrees(
     return None
 
 
-async def gone(client: Client, world: Cluster) -> None:
-    """One of several brokers dies, and is back when that was asked; raises Violation."""
-    dead, *others = client.brokers
-    if not others:
-        return
-    world.strike(Kill(who=Who(broker=dead), down_ms=DOWN_MS))
-    world.strike(ExpireSession(who=Who(broker=dead)))
-    began = asyncio.get_running_loop().time()
-    for broker in others:
-        why = partial(_shows_others, client, broker, tuple(others))
-        await patience.wait("RegisteredAreShown", GONE_S, why)
-    await asyncio.sleep(began + DOWN_MS / 1000 - asyncio.get_running_loop().time())
-    await settle(world)
-
-
-async def _shows_others(client: Client, broker: int, brokers: tuple[int, ...]) -> str | None:
-    request = MetadataRequest(version=7, topics=(), allow_auto_topic_creation=False)
-    return _others_live(broker, await client.ask(broker, request), brokers)
-
-
 def _others_live(broker: int, told: MetadataResponse, brokers: tuple[int, ...]) -> str | None:
     alive = sorted(int(each.node_id) for each in told.brokers)
     if alive == sorted(brokers):
@@ -117,7 +96,7 @@ async def settings(observer: Observer, hosted: Hosted) -> None:
     async def why() -> str | None:
         return next(_strange_settings(observer, hosted), None)
 
-    await patience.wait("SettingsAgree", AGREE_S, why)
+    await wait("SettingsAgree", AGREE_S, why)
 
 
 def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:
@@ -134,10 +113,9 @@ def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:
 
 
 def _is_told(replica: server.Partition) -> bool:
-    config, decides = replica.config, replica.replica
-    known = [decides._config, *([decides._leader.config] if decides._leader else ())]
-    min_isr = {each.min_insync_replicas for each in known}
-    return replica.log.config == _of_log(config) and min_isr == {config.min_insync_replicas}
+    config = replica.config
+    known = replica.replica.config.min_insync_replicas
+    return replica.log.config == _of_log(config) and known == config.min_insync_replicas
 
 
 def _of_log(config: TopicConfig) -> LogConfig:
@@ -147,3 +125,39 @@ def _of_log(config: TopicConfig) -> LogConfig:
         if settings[limit] == MAX_LONG:
             settings[limit] = config.message_timestamp_difference_max_ms
     return LogConfig(**settings)
+
+
+# --- what is left of requests ---------------------------------------------------------------------
+
+
+def nobody_waits(observer: Observer, hosted: Hosted) -> None:
+    """Raise Violation when a producer waits though all is replicated.
+
+    Coordinators still write to the offsets topic: the last member of a group may have left now.
+    """
+    for tp, partition in observer.partitions():
+        if tp.topic == OFFSETS_TOPIC:
+            continue
+        for broker in partition.isr:
+            replica = hosted(broker, tp)
+            if replica is not None and replica.waiting_producers:
+                what = f"{replica.waiting_producers} produce requests wait at broker {broker}"
+                raise Violation("NobodyWaits", f"{tp}: {what}, and all is replicated")
+
+
+async def nothing_is_kept(cluster: Cluster) -> None:
+    """Raise Violation when a broker holds something that nobody waits for.
+
+    A broker has something under way all the time: each kind must be gone at some moment.
+    """
+    for broker in sorted(cluster.observer.registered):
+        app = cluster.app(broker)
+        if app is None:
+            continue
+        for kind in app.held():
+
+            async def why(app: App = app, broker: int = broker, kind: str = kind) -> str | None:
+                held = app.held()[kind]
+                return f"broker {broker} holds {held} {kind}" if held else None
+
+            await wait("NothingIsKept", GIVEN_BACK_S, why)

@@ -3,23 +3,27 @@ partitions are led, their ISRs full, their logs equal, no topic is half deleted,
 moved.
 """
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
 from ackproof.broker.controller.context import Context
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.server.app import App
+from ackproof.broker.server.network.broker_connection import Disconnected
 from ackproof.broker.server.replication import partition as server
 from ackproof.broker.types import TopicPartition
+from simulation.clients.client import PAUSE_S
 from simulation.model.history import History
 from simulation.model.observer import Observer
 from simulation.model.partition import PartitionModel
-from simulation.plans.actions import Fault
-from simulation.verdict import patience
-from simulation.zookeeper.shell import ZkShell
+from simulation.violation import Violation
 
 SETTLE_S: Final = 120.0
 LOOK_S: Final = 0.2
+
+Hosted = Callable[[int, TopicPartition], server.Partition | None]
+"""The replica on a broker, if that lives and has one."""
 
 
 class Cluster(Protocol):
@@ -27,7 +31,6 @@ class Cluster(Protocol):
 
     observer: Observer
     history: History
-    shell: ZkShell
 
     @property
     def has_controllers(self) -> bool:
@@ -39,14 +42,33 @@ class Cluster(Protocol):
     def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
         """The replica on a living broker."""
 
-    def strike(self, action: Fault) -> None:
-        """What happens to it now."""
-
     def app(self, broker: int) -> App | None:
         """What a broker runs, or ran."""
 
-    def put_clocks_forward(self, by_ms: int) -> None:
-        """The time of day of every broker; what is measured otherwise takes as long as before."""
+
+async def wait(
+    invariant: str,
+    within_s: float,
+    complaint: Callable[[], Awaitable[str | None]],
+    pause_s: float = PAUSE_S,
+) -> None:
+    """Returns when ``complaint`` has none, asked again and again; who does not answer is one.
+
+    Raises Violation of the ``invariant``, with the last complaint, after so many seconds.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + within_s
+    while (why := await _said(complaint)) is not None:
+        if loop.time() >= end:
+            raise Violation(invariant, why)
+        await asyncio.sleep(pause_s)
+
+
+async def _said(complaint: Callable[[], Awaitable[str | None]]) -> str | None:
+    try:
+        return await complaint()
+    except Disconnected as error:
+        return f"no answer: {error}"
 
 
 async def settle(cluster: Cluster) -> None:
@@ -56,7 +78,7 @@ async def settle(cluster: Cluster) -> None:
         told = unsettled(cluster)
         return told and f"{SETTLE_S:.0f} s after all was healed: {told}"
 
-    await patience.wait("Settles", SETTLE_S, why, LOOK_S)
+    await wait("Settles", SETTLE_S, why, LOOK_S)
 
 
 def unsettled(cluster: Cluster) -> str | None:

@@ -37,16 +37,16 @@ from simulation.plans.actions import (
     Consume,
     CreateTopic,
     DeleteTopic,
-    Fault,
+    ElectPreferred,
     Order,
     Produce,
     WriteNonsense,
 )
 from simulation.plans.coverage import ENDING, Coverage
 from simulation.plans.plan import Plan, stream
-from simulation.verdict import on_purpose, orders
+from simulation.verdict import judge as verdict
+from simulation.verdict.judge import Judge
 from simulation.verdict.settling import settle
-from simulation.verdict.verdict import Judge
 from simulation.violation import Violation
 from simulation.world.strike import Striker
 from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
@@ -57,7 +57,7 @@ STEPS_MAX: Final = 2_000_000  # ten times what long runs take
 TICK_MS: Final = 500
 ADMINISTRATOR: Final = "administrator"
 JUDGE: Final = "judge"
-LATECOMER: Final = "latecomer"
+PREFERRED_S: Final = 30.0
 TAKES_OVER_S: Final = 30.0
 """For a new member: several sessions and rebalances of those before it."""
 QUIET_S: Final = 3.0
@@ -204,7 +204,7 @@ class Simulation:
             await administrator.obey(CreateTopic(topic=name, replicas=()), patience_s=60)
         await settle(self)
         if placed and self.plan.brokers > 1:
-            orders.leaders_are_spread(self.observer, placed)
+            verdict.leaders_are_spread(self.observer, placed)
 
     async def _end(self) -> None:
         await self._clients_stop()
@@ -213,17 +213,15 @@ class Simulation:
         if self.plan.led_by_leaders:
             await self._finish_deletions()
         await settle(self)
-        orders.check(self.plan, self.observer, self.history)
+        verdict.orders_are_kept(self.plan, self.observer, self.history)
         judge = Judge(
             JUDGE, tuple(self.nodes), self.history, self._topic_id,
             idempotent=False, consumed=self._consumed,
         )  # fmt: skip
         await judge.judge(self)
-        await on_purpose.leaders_stay(self._administrator(), self)
+        await self._administrator().obey(ElectPreferred(), patience_s=PREFERRED_S)
+        await settle(self)
         await self._groups_serve()
-        if self.plan.promises:
-            latecomer = Client(LATECOMER, tuple(self.nodes), self.history)
-            await on_purpose.ask(latecomer, self._administrator(), self, self.plan)
 
     async def _groups_serve(self) -> None:
         """Everybody who was in a group is gone: who joins it has all partitions to himself."""
@@ -236,7 +234,6 @@ class Simulation:
             if place is None:
                 what = f"a new member of group {group} has not got all of {topic}"
                 raise Violation("GroupsServe", f"{what} in {TAKES_OVER_S:.0f} s")
-            await on_purpose.of_group(heir, place, TopicPartition(topic, 0))
             await heir.leave()
             await heir.close()
 
@@ -285,7 +282,7 @@ class Simulation:
 
     def _look_at_sizes(self) -> None:
         with self.observer.failing():
-            orders.offsets_log_is_bounded(self.observer, self.hosted)
+            verdict.offsets_log_is_bounded(self.observer, self.hosted)
         self.loop.call_later(LOOK_AT_SIZES_S, self._look_at_sizes, context=NOBODY)
 
     # --- what there is to look at -------------------------------------------------------------
@@ -309,19 +306,9 @@ class Simulation:
         found = node.app.replicas.hosted(tp)
         return found if isinstance(found, server.Partition) else None
 
-    def strike(self, action: Fault) -> None:
-        """What happens to it now."""
-        self._striker.strike(action)
-
     def app(self, broker: int) -> App | None:
         """What a broker runs, or ran."""
         return self.nodes[broker].app
-
-    def put_clocks_forward(self, by_ms: int) -> None:
-        """The time of day of every broker."""
-        self.observer.ahead_ms += by_ms
-        for node in self.nodes.values():
-            node.clock.ahead_ms += by_ms
 
     def clients(self) -> tuple[str, ...]:
         """The hosts of those that there are by now."""

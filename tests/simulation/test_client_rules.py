@@ -26,7 +26,7 @@ from simulation.model.metadata import leaders
 from simulation.model.observer import Observer
 from simulation.model.partition import Topic
 from simulation.model.storage import check_retention
-from simulation.verdict import numbered
+from simulation.verdict import judge
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -117,22 +117,22 @@ def test_an_idempotent_producers_batches_are_there_once_and_in_order(
 ) -> None:
     known = {1: sent(1, 0), 2: sent(2, 2), 3: sent(3, 4), 9: sent(9, 0, producer=8)}
     if broken is None:
-        numbered.in_sequence(TP, there, known)
+        judge.in_sequence(TP, there, known)
         return
     with pytest.raises(Violation) as told:
-        numbered.in_sequence(TP, there, known)
+        judge.in_sequence(TP, there, known)
     assert told.value.invariant == broken
 
 
 def test_a_batch_without_a_number_may_be_there_twice() -> None:
-    numbered.in_sequence(TP, log(1, 1), {1: replace(sent(1, -1), producer=-1)})
+    judge.in_sequence(TP, log(1, 1), {1: replace(sent(1, -1), producer=-1)})
 
 
 def test_times_are_those_of_the_first_record_that_is_not_older() -> None:
-    told = dict(numbered.times(log(10, 20, 20, 30)))
+    told = dict(judge.times(log(10, 20, 20, 30)))
     assert told == {20: 2, 19: 2, 30: 6, 29: 6}
-    assert not list(numbered.times(log(10)))
-    assert dict(numbered.times(log(-1, 20, -1, 30))) == {20: 2, 19: 2, 30: 6, 29: 6}
+    assert not list(judge.times(log(10)))
+    assert dict(judge.times(log(-1, 20, -1, 30))) == {20: 2, 19: 2, 30: 6, 29: 6}
 
 
 def test_a_window_is_as_long_as_from_its_oldest_batch() -> None:

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from pipeline import Pipeline
 
 from ackproof.broker.server.network.broker_connection import BrokerConnection
-from simulation.clients.pipeline import Pipeline
 from simulation.network.tcp import HIGH_BYTES, RESET_AFTER_S
 
 pytestmark = pytest.mark.simulation

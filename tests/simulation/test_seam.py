@@ -12,11 +12,7 @@ import pytest
 ROOM = Path(__file__).parents[2] / "simulation"
 OTHERS = {ROOM / "loop" / "loop.py", ROOM / "zookeeper" / "client.py"}
 """Modules that reach into asyncio and kazoo, which they stand in for."""
-LATER = ("verdict",)
-"""Rooms that are being replaced."""
-SOURCES = sorted(
-    path for path in ROOM.rglob("*.py") if path.relative_to(ROOM).parts[0] not in LATER
-)
+SOURCES = sorted(ROOM.rglob("*.py"))
 OF_NAMED_TUPLES = {"_replace", "_asdict"}
 
 

@@ -9,7 +9,7 @@ from ackproof.broker.config import TopicConfig
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition
-from simulation.verdict import agreeing, settling, waiting
+from simulation.verdict import agreeing, settling
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -20,25 +20,26 @@ def test_nobody_waits_for_what_is_replicated(topic: str) -> None:
     tp = TopicPartition(topic, 0)
     observer: Any = SimpleNamespace(partitions=lambda: [(tp, SimpleNamespace(isr=(1, 2)))])
     left: dict[int, Any] = {1: SimpleNamespace(waiting_producers=0), 2: None}
-    waiting.check(observer, lambda broker, _tp: left[broker])
+    agreeing.nobody_waits(observer, lambda broker, _tp: left[broker])
     left[2] = SimpleNamespace(waiting_producers=2)
     if topic == OFFSETS_TOPIC:  # where coordinators write on
-        waiting.check(observer, lambda broker, _tp: left[broker])
+        agreeing.nobody_waits(observer, lambda broker, _tp: left[broker])
         return
     with pytest.raises(Violation, match="NobodyWaits: t-0: 2 produce requests wait at broker 2"):
-        waiting.check(observer, lambda broker, _tp: left[broker])
+        agreeing.nobody_waits(observer, lambda broker, _tp: left[broker])
 
 
-def test_settings_are_known_to_the_log_and_to_whoever_decides() -> None:
-    decides = SimpleNamespace(_config=ReplicaConfig(min_insync_replicas=2), _leader=None)
+def test_settings_are_known_to_the_log_and_to_the_replica() -> None:
     config = TopicConfig(min_insync_replicas=2)
     hosted: Any = SimpleNamespace(
-        config=config, replica=decides, log=SimpleNamespace(config=config.log_config())
+        config=config,
+        replica=SimpleNamespace(config=ReplicaConfig(min_insync_replicas=2)),
+        log=SimpleNamespace(config=config.log_config()),
     )
     assert agreeing._is_told(hosted)
-    decides._leader = SimpleNamespace(config=ReplicaConfig())
+    hosted.replica.config = ReplicaConfig()
     assert not agreeing._is_told(hosted)
-    decides._leader = None
+    hosted.replica.config = ReplicaConfig(min_insync_replicas=2)
     hosted.log.config = TopicConfig(retention_ms=7).log_config()
     assert not agreeing._is_told(hosted)
 

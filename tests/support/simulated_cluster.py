@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -17,15 +16,19 @@ from kio.schema.produce.v7.request import PartitionProduceData, ProduceRequest, 
 from kio_peer import ours
 
 from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
-from ackproof.broker.types import TopicPartition
+from ackproof.broker.types import BrokerId
 from ackproof.broker.wire.batch import parse_batches
+from ackproof.broker.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ackproof.broker.wire.records import records
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import PORT, Node, Surroundings
 from simulation.network.network import Network
-from simulation.verdict.promised.moving import reassignment
 from simulation.zookeeper.ensemble import HOST, ZooKeeper
 
 CLIENT = "client-1"
@@ -192,8 +195,12 @@ class Client:
         self, broker: int, topic: str, replicas: tuple[int, ...] | None, partition: int = 0
     ) -> ErrorCode | None:
         """What that broker answers; None: nothing. ``replicas``: None takes a move back."""
-        asked = reassignment(TopicPartition(topic, partition), replicas)
-        request = replace(asked, timeout_ms=round(ORDER_S * 1000))
+        ids = None if replicas is None else tuple(map(BrokerId, replicas))
+        part = ReassignablePartition(partition_index=partition, replicas=ids)
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=round(ORDER_S * 1000),
+            topics=(ReassignableTopic(name=topic, partitions=(part,)),),
+        )
         answer = await self._by(broker, request, ORDER_S)
         return None if answer is None else answer.responses[0].partitions[0].error_code
 

@@ -66,6 +66,11 @@ class ByController:
         """What this broker knows as the controller; None if it is none."""
         return self._controller.context
 
+    @property
+    def waiting(self) -> int:
+        """The number of answers of the controller that are waited for."""
+        return self._controller.waiting
+
     async def join(self, _replicas: ReplicaManager) -> None:
         """Registers: the controller tells the replicas the rest, by way of requests."""
         await self._registration.register()

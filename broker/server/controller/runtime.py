@@ -79,6 +79,11 @@ class ControllerRuntime:
         zk.on_session_established(self._contest_soon)
 
     @property
+    def waiting(self) -> int:
+        """The number of answers that are waited for."""
+        return len(self._questions)
+
+    @property
     def active(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
         return self._term is not None

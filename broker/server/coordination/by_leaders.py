@@ -17,7 +17,6 @@ from ackproof.broker.coordination.events import BrokersRead, IsrAsked, ShutdownA
 from ackproof.broker.coordination.settings import Settings
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.events import WriteIsr
-from ackproof.broker.server.admin.topic_store import TopicStore
 from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.coordination.commands import Commands
 from ackproof.broker.server.coordination.feeding import Feed
@@ -71,7 +70,7 @@ class ByLeaders:
             fenced=config.ackproof_coordination_variant == "fenced",
             queue_max=config.ackproof_state_change_queue_max,
         )
-        self.topics: TopicStore = LedTopics(config.id, self._reader, commands, admin, spawn)
+        self.topics = LedTopics(config.id, self._reader, commands, admin, spawn)
         self.takes_orders = False
         self._orders = Orders(self._reader, writer, commands, admin)
         self._core = Coordinator(_settings(config, clean), config.ackproof_coordination_variant)
@@ -90,6 +89,11 @@ class ByLeaders:
     def context(self) -> Context | None:
         """Nobody is the controller."""
         return None
+
+    @property
+    def waiting(self) -> int:
+        """The number of topics that are being created or deleted, and of commands under way."""
+        return self.topics.waiting
 
     def write_isr(self, partition: Partition, effect: WriteIsr) -> None:
         """The partition's leader is this broker: it decides in which way it may be written."""

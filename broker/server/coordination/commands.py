@@ -32,6 +32,11 @@ class Commands:
         self._writer = writer
         self._waiting: dict[asyncio.Event, None] = {}
 
+    @property
+    def waiting(self) -> int:
+        """The number of commands under way."""
+        return len(self._waiting)
+
     async def run(
         self, command: Command[R], timeout_s: float, settings: Settings | None = None
     ) -> R:

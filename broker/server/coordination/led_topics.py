@@ -47,6 +47,11 @@ class LedTopics:
         self._creating: set[str] = set()
         self._deleting: set[str] = set()
 
+    @property
+    def waiting(self) -> int:
+        """The number of topics that are being created or deleted, and of commands under way."""
+        return len(self._creating | self._deleting) + self._commands.waiting
+
     async def topics(self) -> set[str]:
         """The names of all topics."""
         return set(await self._reader.topics())

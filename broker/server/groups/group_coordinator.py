@@ -130,6 +130,11 @@ class GroupCoordinator:
         """There are groups here that cannot be told yet."""
         return bool(self._loading)
 
+    @property
+    def waiting(self) -> int:
+        """The number of requests of groups that are not answered yet."""
+        return sum(shard.waiting for shard, _ in self._shards.values())
+
     def shards(self) -> Iterator[GroupShard]:
         """Those that serve."""
         for shard, _ in tuple(self._shards.values()):

@@ -82,6 +82,11 @@ class GroupShard:
         self._waiting: dict[int, tuple[Request, asyncio.Future[Answer]]] = {}
         self._closed = False
 
+    @property
+    def waiting(self) -> int:
+        """The number of requests that are not answered yet."""
+        return len(self._waiting)
+
     def serves(self, partition: Partition) -> bool:
         """Whether this broker still leads as it did when the groups were loaded."""
         return (

@@ -52,9 +52,14 @@ class ConnectionQuotas:
         self._by_address: Counter[str] = Counter()
         self._left = asyncio.Event()
 
+    @property
+    def total(self) -> int:
+        """The number of connections that count."""
+        return self._by_address.total()
+
     async def room(self) -> None:
         """Waits until there are fewer than ``max.connections``."""
-        while self._by_address.total() >= self._limits.total:
+        while self.total >= self._limits.total:
             self._left.clear()
             await self._left.wait()
 

@@ -135,6 +135,16 @@ class Connections:
         """How many connections are open."""
         return len(self._open)
 
+    @property
+    def unanswered(self) -> int:
+        """The number of requests of open connections that are not answered yet."""
+        return sum(connection.unanswered for connection in self._open)
+
+    @property
+    def counted(self) -> int:
+        """The number of connections that count for ``max.connections``."""
+        return self._quotas.total
+
     def bind(self, listener: Listener) -> None:
         """Binds and listens; who connects waits until it is accepted.
 
@@ -233,6 +243,11 @@ class _Connection(asyncio.BufferedProtocol):
         self._max_idle_s = config.max_idle_ms / 1000
         self._last_active = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def unanswered(self) -> int:
+        """The number of requests that are not answered yet."""
+        return sum(isinstance(reply, Later) for reply in self._replies)
 
     def close(self) -> Iterable[asyncio.Future[Any]]:
         """Closes the socket; what was not sent is given up when the client takes no more of it.

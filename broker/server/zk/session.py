@@ -122,6 +122,11 @@ class ZkSession:
         self.established_callbacks: list[Callback] = []
         self.disconnected_callbacks: list[Callback] = []
 
+    @property
+    def requests_in_flight(self) -> int:
+        """The number of requests that ZooKeeper has not answered yet."""
+        return len(self._in_flight)
+
     # --- life -------------------------------------------------------------------------------
 
     async def start(self, connection_timeout_ms: int) -> None:

@@ -2,9 +2,15 @@
 
 All has settled (:mod:`simulation.verdict.settling`). Then somebody asks: every partition takes a
 record, every acked record is read by a consumer, every group tells what it has committed.
+
+* **NoDuplicates**: no batch of an idempotent producer is there twice, acked or not.
+* **InSequence**: its batches stand in its order, and none is missing between two of them.
+* **TimesFound**: who asks for a time is told of the first record that is not older.
+* **OrdersKept**: what an administrator was told is done is so in the end.
 """
 
 import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -16,19 +22,22 @@ from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import CorruptBatch, parse_batches
 from simulation.clients.client import PAUSE_S
 from simulation.clients.group_requests import find_coordinator
-from simulation.clients.probing import Probing
-from simulation.clients.producers import ACKS_ALL, DELIVERY_S
+from simulation.clients.producers import ACKS_ALL, DELIVERY_S, Producer
 from simulation.clients.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
 from simulation.model import producers
-from simulation.model.history import Commit, Sent
+from simulation.model.history import Commit, History, Sent
 from simulation.model.log import Extent, read_log
+from simulation.model.observer import Observer
 from simulation.model.partition import PartitionModel
-from simulation.plans.actions import Produce
-from simulation.verdict import agreeing, numbered
-from simulation.verdict.settling import Cluster, settle
+from simulation.plans.actions import AlterTopic, CreateTopic, DeleteTopic, Produce
+from simulation.plans.plan import Plan
+from simulation.verdict import agreeing
+from simulation.verdict.settling import Cluster, Hosted, settle
 from simulation.violation import Violation
 
 ANSWER_S: Final = 30.0
+OFFSETS_BYTES_MAX: Final = 32 * 2**20
+"""More than ten times what any plan has groups commit, and the slack that rewriting leaves."""
 
 
 # --- the judge ------------------------------------------------------------------------------------
@@ -38,7 +47,7 @@ class OffsetIsGone(Exception):
     """Retention was faster than the reader."""
 
 
-class Judge(Probing):
+class Judge(Producer):
     """Asks the settled cluster."""
 
     async def judge(self, cluster: Cluster) -> None:
@@ -57,14 +66,11 @@ class Judge(Probing):
         _numbers_are_kept(cluster, logs)
         for tp, log in logs.items():
             await self._times_are_found(cluster, tp, log)
-        asked = next((tp for tp in logs if tp.topic != OFFSETS_TOPIC), None)
-        if asked is not None:
-            await self.numbers_count(asked)
-            await self.epochs_count(asked)
-        await self.ids_are_new()
         await self._groups_remember(cluster)
         await agreeing.metadata(self, cluster.observer, self.brokers)
         await agreeing.settings(cluster.observer, cluster.hosted)
+        agreeing.nobody_waits(cluster.observer, cluster.hosted)
+        await agreeing.nothing_is_kept(cluster)
 
     async def _takes_a_record(self, tp: TopicPartition) -> None:
         self.forget(tp)
@@ -135,7 +141,7 @@ class Judge(Probing):
     ) -> None:
         if tp.topic == OFFSETS_TOPIC:
             return  # coordinators write on, and retire
-        for timestamp, expected in numbered.times(log):
+        for timestamp, expected in times(log):
             found = await self._time(tp, timestamp)
             partition = cluster.observer.find(tp)
             kept = partition is not None and expected >= partition.given_up
@@ -282,7 +288,7 @@ def _numbers_are_kept(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]
         topic_id = cluster.observer.topics[tp.topic].topic_id
         meant = all(sent[e.crc].topic_id == topic_id for e in log if e.crc in sent)
         if meant and not partition.unpromised and not partition.given_up:
-            numbered.in_sequence(tp, log, sent)
+            in_sequence(tp, log, sent)
 
 
 def _nothing_is_there_that_was_not_sent(
@@ -295,3 +301,98 @@ def _nothing_is_there_that_was_not_sent(
         for extent in extents:
             if tp.topic != OFFSETS_TOPIC and extent.crc not in known.get(tp, ()):
                 raise Violation("NoPhantom", f"{tp}: nobody sent {extent}")
+
+
+def in_sequence(tp: TopicPartition, log: Sequence[Extent], sent: Mapping[int, Sent]) -> None:
+    """Raises Violation. ``sent``: batches by their CRC. What a producer lost with its id, and what
+    retention took, is missing at an end, not in between."""
+    found: dict[int, Extent] = {}
+    follows: dict[int, int] = {}
+    for extent in log:
+        batch = sent.get(extent.crc)
+        if batch is None or not batch.idempotent:
+            continue
+        if extent.crc in found:
+            first = found[extent.crc]
+            raise Violation("NoDuplicates", f"{tp}: {first} is there again: {extent}")
+        found[extent.crc] = extent
+        expected = follows.get(batch.producer, batch.sequence)
+        if batch.sequence != expected:
+            raise Violation(
+                "InSequence",
+                f"{tp}: after what comes before {expected} of producer {batch.producer} "
+                f"stands {batch.sequence}, at {extent.base}",
+            )
+        follows[batch.producer] = batch.sequence + batch.count
+
+
+def times(log: Sequence[Extent]) -> Iterator[tuple[int, int]]:
+    """Times to ask for, and the offset that is to be told of: those of the oldest, the middle and
+    the youngest batch, and just before.
+
+    All records of a batch are equally old here. Where the log's start may be inside the first
+    batch, that one is nobody's answer. Nor does anybody ask for a time below 0, which has another
+    meaning: where batches have no timestamps.
+    """
+    if len(log) < 2:
+        return
+    for at in sorted({1, len(log) // 2, len(log) - 1}):
+        for timestamp in (log[at].timestamp, log[at].timestamp - 1):
+            expected = _first_from(log, timestamp)
+            if timestamp >= 0 and expected is not None and expected is not log[0]:
+                yield timestamp, expected.base
+
+
+def _first_from(log: Iterable[Extent], timestamp: int) -> Extent | None:
+    return next((extent for extent in log if extent.timestamp >= timestamp), None)
+
+
+# --- orders ---------------------------------------------------------------------------------------
+
+
+def orders_are_kept(plan: Plan, observer: Observer, history: History) -> None:
+    """Raises Violation. Of topics that are deleted at some time, or altered, nothing is said."""
+    orders = [timed.action for timed in plan.actions]
+    deleted = {order.topic for order in orders if isinstance(order, DeleteTopic)}
+    altered = {order.topic for order in orders if isinstance(order, AlterTopic)}
+    for order in history.done:
+        if isinstance(order, CreateTopic) and order.topic not in deleted | altered:
+            _settings_are_the_makers(order, observer)
+    for name in sorted(history.extended.keys() - deleted):
+        there = len(observer.topics[name].partitions) if name in observer.topics else 0
+        if there < history.extended[name]:
+            told = history.extended[name]
+            raise Violation("OrdersKept", f"{name} was to have {told} partitions, it has {there}")
+
+
+def _settings_are_the_makers(order: CreateTopic, observer: Observer) -> None:
+    there = observer.configs.get(order.topic, {})
+    if there != dict(order.config):
+        raise Violation(
+            "OrdersKept",
+            f"{order.topic} was made with {dict(order.config)}, and has the settings {there}",
+        )
+
+
+def leaders_are_spread(observer: Observer, topics: Iterable[str]) -> None:
+    """Raises Violation when the broker has the same one lead all of ``topics``, which it placed
+    by itself while everybody was up."""
+    first = {observer.topics[name].assignment.partitions[0].replicas[0] for name in topics}
+    if len(first) == 1:
+        raise Violation("LeadersSpread", f"broker {first.pop()} leads all of {list(topics)}")
+
+
+def offsets_log_is_bounded(observer: Observer, hosted: Hosted) -> None:
+    """Raises Violation."""
+    for number, size in _offsets_sizes(observer, hosted):
+        if size > OFFSETS_BYTES_MAX:
+            raise Violation("OffsetsLogBounded", f"{OFFSETS_TOPIC}-{number} has {size:,} bytes")
+
+
+def _offsets_sizes(observer: Observer, hosted: Hosted) -> Iterator[tuple[int, int]]:
+    """By partition of ``__consumer_offsets``, bytes of a log."""
+    topic = observer.topics.get(OFFSETS_TOPIC)
+    for number, partition in topic.partitions.items() if topic is not None else ():
+        for broker in partition.isr:
+            found = hosted(broker, TopicPartition(OFFSETS_TOPIC, number))
+            yield number, 0 if found is None else found.log.size

@@ -1,1 +1,0 @@
-"""What clients and administrators may count on, asked for on purpose when all is over."""

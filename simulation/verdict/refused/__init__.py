@@ -1,1 +1,0 @@
-"""What brokers must refuse, said on purpose when all is over."""
