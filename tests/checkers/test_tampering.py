@@ -12,7 +12,7 @@ import pytest
 from checked_in_process import checked
 from tampering import EXPECTED, KINDS, Kind, contradictions, tamper, write_world
 
-HISTORIES = int(os.environ.get("ACKPROOF_TAMPER", "240"))
+HISTORIES = int(os.environ.get("ACKPROOF_TAMPER", "120"))
 BLOCKS = 8
 
 

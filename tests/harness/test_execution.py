@@ -105,7 +105,10 @@ def test_a_loss_in_one_run_wins_over_the_failure_of_another(carry_out, tmp_path:
     assert document["verdict"] == "fail"
 
 
-@pytest.mark.parametrize(("until", "begun"), [("first-broken-guarantee", 2), ("end", 3)])
+@pytest.mark.parametrize(
+    ("until", "begun"),
+    [("first-broken-guarantee", 2), pytest.param("end", 3, marks=pytest.mark.long)],
+)
 def test_no_further_run_once_one_broke_a_guarantee(
     carry_out, tmp_path: Path, until: str, begun: int
 ) -> None:

@@ -280,7 +280,7 @@ def watches(cluster: Cluster) -> int:
     return int(re.findall(r"zk_watch_count\t(\d+)", asked(cluster, b"mntr"))[0])
 
 
-@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("replicas", [1, pytest.param(3, marks=pytest.mark.long)])
 @pytest.mark.parametrize("coordination", ["controller", "leader"])
 def test_watches_by_topic(tmp_path: Path, coordination: str, replicas: int) -> None:
     """Seed 001 counts 3,000 watches for 1,000 topics of 3 partitions on 3 brokers, where the design

@@ -58,14 +58,14 @@ def told(log: PartitionLog) -> dict[object, object]:
         (offset, size, bound): bytes(log.read(offset, size, bound))
         for offset in range(end)
         for size in (400, WHOLE)
-        for bound in range(offset + 1, end + 1, 7)
+        for bound in range(offset + 1, end + 1, 27)
     }
     times = range(NOW_MS - 500, NOW_MS + 1000 * COUNT, 500)
     return reads | {at: log.offset_for_timestamp(at) for at in times}
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-@pytest.mark.parametrize("segment", [0, 1])
+@pytest.mark.parametrize("segment", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_it_is_read_as_if_nothing_had_happened(directory: Path, segment: int, suffix: str) -> None:
     intact = opened(directory)
     expected = told(intact)
