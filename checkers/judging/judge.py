@@ -27,12 +27,8 @@ from ackproof.checkers.judging.consumption import consumption
 from ackproof.checkers.judging.facts import Facts, Readers
 from ackproof.checkers.judging.groups import groups_recover
 from ackproof.checkers.judging.guarantees import campaign_verdict, judged, verdict
-from ackproof.checkers.judging.plugin_checks import (
-    PluginCheck,
-    plugin_checks,
-    plugins_of,
-    unusable,
-)
+from ackproof.checkers.judging.plugin_checks import PluginCheck, plugin_checks, plugins_of
+from ackproof.checkers.judging.plugin_checks import findings as of_plugins
 from ackproof.checkers.measures import latency, outages
 from ackproof.checkers.partition.sequences import RANGE, missing
 from ackproof.checkers.plugin_checks.cells import CellExaminations
@@ -89,7 +85,9 @@ def campaign_result(
         verdict=campaign_verdict((cell.counts_as for cell in cells), gaps),
         cells=tuple(cells),
         anomalies={**{name: counted[name] for name in CATALOGUE.built_in}, **by_plugins},
-        findings=tuple(map(printable, (*gaps, *findings, *unusable(), *_findings(runs, totals)))),
+        findings=tuple(
+            map(printable, (*gaps, *findings, *of_plugins(runs), *_findings(runs, totals)))
+        ),
         baseline=bool(runs) and all(run.baseline for run in runs),
         skipped=tuple(dict.fromkeys(one for run in runs for one in run.planned.skipped)),
         plugins=plugins_of(runs, checks),
@@ -122,6 +120,7 @@ def _run(run: RunEvidence, *, failed: bool) -> RunResult:
 
 
 def _findings(runs: Sequence[RunEvidence], totals: Totals) -> Iterator[str]:
+    yield from of_plugins(runs)
     for run in runs:
         told = list(run.findings)
         for (number, _), found in sorted(totals.partitions.items(), key=lambda item: item[0]):

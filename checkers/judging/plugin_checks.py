@@ -106,9 +106,16 @@ def _absent(name: str, plugin: str) -> str:
     return f"the run was planned with {plugin}, and {CATALOGUE.absence(name)}"
 
 
-def unusable() -> Iterator[str]:
-    """Yield which checkers of plug-ins are installed and cannot be used."""
-    return (str(one) for one in CATALOGUE.registrations if one.problem is not None)
+def findings(runs: Sequence[RunEvidence]) -> Iterator[str]:
+    """Yield which checkers of plug-ins are installed and cannot be used, and which are of another
+    version than the one that a run was planned with."""
+    yield from (str(one) for one in CATALOGUE.registrations if one.problem is not None)
+    cells = [cell for run in runs for cell in run.planned.cells]
+    planned = {item for cell in cells for item in cell.checkers.items()}
+    for name, plugin in sorted(planned):
+        now = CATALOGUE.plugin(name)
+        if now is not None and str(now) != plugin:
+            yield f"the checker {name} is of {now}, and a run was planned with {plugin}"
 
 
 def plugins_of(runs: Sequence[RunEvidence], checks: Iterable[PluginCheck]) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.workload import described
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.faults import ScheduledFault, as_written
-from ackproof.harness.campaign.plan.runs import RunPlan, runs_of
+from ackproof.harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
 from ackproof.harness.commands.cell_list import cells_table
 from ackproof.history.cell import as_text
 from ackproof.history.manifest import PlannedCell
@@ -22,7 +22,15 @@ def timelines(campaign: Campaign) -> Group:
     """Return the cells of ``campaign``, whose seed is drawn, and the timeline of every run."""
     runs = runs_of(campaign)
     timelines_of_runs = (part for run in runs for part in _run(campaign, run, len(runs)))
-    return Group(cells_table(campaign), *timelines_of_runs)
+    return Group(cells_table(campaign), *timelines_of_runs, *_plugin_checkers(campaign, runs))
+
+
+def _plugin_checkers(campaign: Campaign, runs: Sequence[RunPlan]) -> Iterator[Text]:
+    """Yield which checkers of plug-ins will look at the runs, beside the built-in ones."""
+    cells = [cell for run in manifest_of(campaign, runs).runs for cell in run.cells]
+    named = {f"{name} ({plugin})" for cell in cells for name, plugin in cell.checkers.items()}
+    if named:
+        yield Text(f"checkers of plug-ins: {', '.join(sorted(named))}")
 
 
 def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:

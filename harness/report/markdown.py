@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ackproof.checkers.verdict import CampaignResult, Verdict
-from ackproof.harness.report import thresholds
+from ackproof.harness.report import plugin_checks, thresholds
 from ackproof.harness.report.causes import CauseGroup, grouped
 from ackproof.harness.report.outcome import outcome
 from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting, why
@@ -47,6 +47,8 @@ def _lines(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> I
         if cell.kind is not Verdict.PASS
     )
     yield from _section("Why these verdicts", reasons, REASONS_MAX)
+    checks = map(_text, plugin_checks.in_short(cells))
+    yield from _section("Checkers of plug-ins", checks, FINDINGS_MAX)
     yield from _section("Findings", map(_text, result.findings), FINDINGS_MAX)
     yield from _section("Skipped faults", map(_text, result.skipped), FINDINGS_MAX)
     plugins = (_text(f"{name} {version}") for name, version in result.plugins.items())

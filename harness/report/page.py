@@ -76,6 +76,7 @@ def _template() -> jinja2.Template:
         line=_record_line,
         several=_several,
         seconds=seconds,
+        became=plugin_checks.became,
     )
     return environment.get_template("report.html")
 

@@ -1,5 +1,6 @@
 """The place of plug-ins' checkers in the report: what became of each of their guarantees."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,3 +36,27 @@ def _words(row: Row) -> str:
     offset = "" if row["offset"] is None else f", offset {row['offset']}"
     fault = "no fault was on" if row["fault"] is None else row["fault"]
     return f"{where}{offset} ({fault}): {row['detail'] or ''}"
+
+
+def in_short(cells: Sequence[CellRow]) -> Iterator[str]:
+    """Yield each guarantee that a plug-in's checker looks after, and in how many cells it was
+    broken, held or not checked."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for one in (one for cell in cells for one in cell.guarantees if one.plugin is not None):
+        counts.setdefault((one.name, one.plugin or ""), Counter())[became(one)] += 1
+    for (name, plugin), found in counts.items():
+        words = (f"{what} in {n:,} {'cell' if n == 1 else 'cells'}" for what, n in found.items())
+        yield f"{name} ({plugin}): {', '.join(words)}"
+
+
+def became(guarantee: Guarantee) -> str:
+    """Return what became of a guarantee, in words."""
+    if guarantee.is_broken:
+        return "broken"
+    if not guarantee.promised:
+        return "not promised"
+    if guarantee.held:
+        return "held"
+    if not guarantee.checked:
+        return "not checked"
+    return "cannot be told" if guarantee.held is None else "not held, which is excused"

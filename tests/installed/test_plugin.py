@@ -96,6 +96,7 @@ def test_campaign_with_the_fault_of_a_plugin_is_planned(call: Call) -> None:
     planned = call(*ACKPROOF, "run", "abort.yaml", "--dry-run", "--seed", "1")
     assert planned.returncode == 0, planned.stderr
     assert "signal: segmentation-fault" in planned.stdout
+    assert f"checkers of plug-ins: misdated ({PLUGIN})" in planned.stdout
 
 
 def test_manifest_names_the_plugins_that_a_run_uses(call: Call) -> None:

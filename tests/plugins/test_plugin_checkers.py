@@ -31,8 +31,11 @@ from ackproof.harness import report
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.cli import cli
+from ackproof.harness.report.markdown import to_markdown
+from ackproof.harness.report.rows import rows
 from ackproof.history import manifest
 from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedThreshold
 from ackproof.plugins import SWITCH
 from ackproof.testing.checkers import CheckerNotConforming, check_checker, checked
 from ackproof.testing.histories import SETTINGS, History, sound_history
@@ -256,8 +259,8 @@ def test_installed_checker_checks_old_results(install: Install, tmp_path: Path) 
     result = check(planned_with(tmp_path / "made"), in_process=True)
     assert of(result, "no-own-check").is_broken
     assert result.plugins == {"checks": "1.0"}
-    rows = pq.read_table(tmp_path / "made" / "anomalies.parquet").to_pylist()
-    assert [(row["anomaly"], row["partition"]) for row in rows] == [
+    found = pq.read_table(tmp_path / "made" / "anomalies.parquet").to_pylist()
+    assert [(row["anomaly"], row["partition"]) for row in found] == [
         ("own-check", 0),
         ("own-check", 1),
     ]
@@ -279,6 +282,29 @@ def test_checker_that_the_run_was_planned_with_and_is_gone_is_not_checked(
     assert document["anomalies"]["own-check"] is None
     page = (tmp_path / "made" / "report.html").read_text(encoding="utf-8")
     assert "checks 1.0" in page
+
+
+def test_checker_of_another_version_than_planned_is_told(install: Install, tmp_path: Path) -> None:
+    installed(install, version="2.0")
+    result = check(planned_with(tmp_path / "made", own_check="checks 1.0"), in_process=True)
+    assert result.verdict is Verdict.PASS
+    words = "the checker own-check is of checks 2.0, and a run was planned with checks 1.0"
+    assert words in result.findings
+
+
+def test_missing_checker_leaves_a_threshold_that_is_not_met_decided(
+    install: Install, tmp_path: Path
+) -> None:
+    installed(install)
+    directory = planned_with(tmp_path / "made", gone="checks 1.0")
+    plan = manifest.read(directory)
+    limit = PlannedThreshold(measure="unavailable.longest", operator="<=", limit=-1)
+    (run,) = plan.runs
+    cells = tuple(cell.model_copy(update={"thresholds": (limit,)}) for cell in run.cells)
+    plan.model_copy(update={"runs": (run.model_copy(update={"cells": cells}),)}).write(directory)
+    (cell,) = check(directory, in_process=True).cells
+    assert cell.verdict is Verdict.INCONCLUSIVE
+    assert [one.met for one in cell.thresholds] == [False]
 
 
 def test_checker_that_cannot_be_imported_is_told_and_breaks_no_check(
@@ -308,6 +334,8 @@ def test_report_has_the_place_of_a_plugin_and_needs_it_no_more(
     assert "it is there" in page
     assert "Nothing of its own." in page
     assert "no-own-check" in (directory / "junit.xml").read_text(encoding="utf-8")
+    summary = to_markdown("made", loaded, rows(loaded))
+    assert "no-own-check (checks 1.0): broken in 1 cell" in summary
 
 
 def test_commands_know_the_checker_of_a_plugin(install: Install) -> None:
