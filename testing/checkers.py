@@ -14,7 +14,7 @@ from ackproof.checkers.check import check
 from ackproof.checkers.interface import PluginChecker
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 from ackproof.history.names import parse
-from ackproof.testing.histories import History, sound_history
+from ackproof.testing.histories import CLIENTS, History, sound_history
 
 Plant = Callable[[History], None]
 """Plants an anomaly, by changing the rows of a history."""
@@ -61,6 +61,7 @@ def check_checker(
     4. Where a file that it reads is missing or damaged, it finds nothing, and its guarantee does
        not hold: it was not checked.
     5. Nor does its guarantee hold in a history without any record.
+    6. Where a client was crashed, whose last second is recorded nowhere, it finds nothing.
 
     Args:
         planted: What plants an anomaly each, in a history of ``sound``.
@@ -77,6 +78,12 @@ def check_checker(
         for words, result in _incomplete(checker, sound()):
             _require_not_held(checker, result, words)
         _require_not_held(checker, checked(checker, _without_records(sound())), "without records")
+        for client, tables in CLIENTS.items():
+            if not checker.reads.keys().isdisjoint(tables):
+                history = sound()
+                history.crash(client)
+                first = next(iter(checked(checker, history).details), None)
+                _require(checker, first is None, f"when {client} was crashed it finds: {first}")
 
 
 @contextmanager

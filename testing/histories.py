@@ -15,6 +15,7 @@ from ackproof.history.cell import Cell, Value
 from ackproof.history.manifest import (
     Manifest,
     PlannedCell,
+    PlannedFault,
     PlannedGroup,
     PlannedRun,
     PlannedWriter,
@@ -37,13 +38,21 @@ BEGIN_NS = 1_800_000_000_000_000_000
 _MS = 1_000_000
 _SECOND = 1_000_000_000
 _NODE = "client-1"
-_CLIENTS: Mapping[str, Sequence[str]] = {
+CLIENTS: Mapping[str, Sequence[str]] = {
     PRODUCER: ("sends",),
     READER: ("polls", "assignments"),
     MEMBER: ("polls", "assignments", "commits"),
 }
+"""The clients, and the tables that each writes."""
 _HARNESS_TABLES = ("faults", "phases", "cluster", "servers", "clients", "recovery", "clocks")
 _STEPS = ("deploy", "ready", "workload", "faults", "heal", "recover", "flush", "final-read")
+
+_CRASH = "crash-client"
+_CRASH_PLANNED = PlannedFault(fault_id=1, fault=_CRASH, target="clients", start_ms=0, hold_ms=0)
+_CRASH_EVENTS = (
+    *(("inject", None), ("injected", None), ("verified", True)),
+    *(("heal", None), ("healed", True)),
+)
 
 Row = dict[str, Any]
 
@@ -56,11 +65,13 @@ class History:
         settings: The settings of the cell.
         partitions: How many partitions its topic has.
         tables: The rows of each writer: by table, then by writer, each in the order written.
+        crashed: The client that a fault crashed (:meth:`crash`); None: no fault was planned.
     """
 
     settings: Mapping[str, Value]
     partitions: int
     tables: dict[tuple[str, str], list[Row]] = field(default_factory=dict)
+    crashed: str | None = None
 
     @property
     def cell(self) -> Cell:
@@ -90,6 +101,24 @@ class History:
         for rows in self.tables.values():
             rows[:] = [one for one in rows if one is not row]
 
+    def crash(self, client: str) -> None:
+        """Crash a client: what it did in its last second is recorded nowhere, and it closed none of
+        its files. The last send of a producer then has no outcome."""
+        own = [rows for (_, writer), rows in self.tables.items() if writer == client]
+        mine = [row for rows in own for row in rows]
+        crashed = max(row["time"] for row in mine)
+        for row in mine:
+            if row["time"] >= crashed - _SECOND:
+                self.remove(row)
+        self.crashed = client
+        ended = {"time": crashed, "client": client, "exit_code": -9, "fault_id": 1}
+        self.tables["clients", "harness"] = [ended]
+        fault = {"fault_id": 1, "fault": _CRASH, "target": "clients", "servers": [_NODE]}
+        self.tables["faults", "harness"] = [
+            {**fault, "partitions": [], "event": event, "time": crashed + after, "proven": proven}
+            for after, (event, proven) in enumerate(_CRASH_EVENTS)
+        ]
+
     def write(self, directory: Path) -> Path:
         """Write the results of a campaign with this run. Returns the directory of its tables."""
         run = PlannedRun(
@@ -103,13 +132,14 @@ class History:
                     cell=self.cell, groups=(PlannedGroup(name=GROUP, delivery="at-least-once"),)
                 ),
             ),
-            faults=(),
+            faults=() if self.crashed is None else (_CRASH_PLANNED,),
             writers=tuple(self._writers()),
         )
         directory.mkdir(parents=True, exist_ok=True)
         text = f"name: {directory.name}\nseed: 1\n"
         (directory / "campaign.yaml").write_text(text, encoding="utf-8")
-        Manifest(campaign="made", seed=1, baseline=True, runs=(run,)).write(directory)
+        baseline = self.crashed is None
+        Manifest(campaign="made", seed=1, baseline=baseline, runs=(run,)).write(directory)
         history = directory / "runs" / "1" / "history"
         history.mkdir(parents=True)
         for writer in run.writers:
@@ -118,7 +148,7 @@ class History:
 
     def _writers(self) -> Iterator[PlannedWriter]:
         places = self.cell.topic_partitions
-        for client, tables in _CLIENTS.items():
+        for client, tables in CLIENTS.items():
             for table in tables:
                 yield PlannedWriter(
                     table=table,
@@ -143,15 +173,18 @@ class History:
             for row in rows:
                 table.append(tuple(row.get(name) for name in names))
             table.flush()
-            table.close()
+            if writer.client != self.crashed or self.crashed is None:
+                table.close()
             return
         places = self.cell.topic_partitions
         partitioned = PartitionedWriter(history, writer.table, writer.writer, places)
         for row in rows:
             values = tuple(row.get(name) for name in names)
             partitioned.partition(TOPIC, row["partition"]).append(values)
-        partitioned.flush_due(0.0)
-        partitioned.close()
+        for number in range(self.partitions):
+            partitioned.partition(TOPIC, number).flush()
+        if writer.client != self.crashed or self.crashed is None:
+            partitioned.close()
 
     def _read(self, partition: int) -> Row:
         log = self.rows("log", partition)

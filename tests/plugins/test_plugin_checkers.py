@@ -443,6 +443,21 @@ def test_checker_that_breaks_its_contract_does_not_conform(
     assert problem in str(refusal.value)
 
 
+def unanswered(recorded: RecordedRows) -> Examined:
+    """Find late acks, and take every send without an outcome for lost."""
+    found = late_acks(recorded)
+    rows = recorded.tables["sends"].to_pylist()
+    answered = {row["sequence"] for row in rows if row["type"] != "invoke"}
+    lost = [row["sequence"] for row in rows if row["sequence"] not in answered]
+    anomalies = [*found.anomalies, *(Anomaly(detail="unanswered", sequence=one) for one in lost)]
+    return replace(found, anomalies=anomalies)
+
+
+def test_checker_that_blames_a_crashed_client_does_not_conform() -> None:
+    with pytest.raises(CheckerNotConforming, match="when producer-1 was crashed it finds: unans"):
+        check_checker(replace(LATE, examine=unanswered), planted=[late])
+
+
 def test_plant_that_changes_nothing_is_refused() -> None:
     with pytest.raises(CheckerNotConforming, match=r"planted\[0\] changes nothing"):
         check_checker(LATE, planted=[lambda _: None])
