@@ -1,10 +1,14 @@
 """The clients that record: what is sent, what is acknowledged, what can be read back."""
 
-from collections.abc import Mapping
-
+from ackproof.plugins import Table
 from ackproof.workloads.interface import Workload
 from ackproof.workloads.produce import Produce
+from ackproof.workloads.registration import as_workload
 from ackproof.workloads.transactions.workload import Transactions
 
-WORKLOADS: Mapping[str, Workload] = {one.name: one for one in (Produce(), Transactions())}
-"""Every workload there is, by name."""
+_BUILT_IN: tuple[Workload, ...] = (Produce(), Transactions())
+
+WORKLOADS: Table[Workload] = Table(
+    "ackproof.workloads", "workload", {one.name: one for one in _BUILT_IN}, as_workload
+)
+"""Every workload by name: the built-in ones, and those of plug-ins."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from pydantic import BaseModel, ConfigDict
+
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedWriter
 
@@ -63,6 +65,16 @@ class Transactions:
     transformers: int
 
 
+class Parameters(BaseModel):
+    """A workload's own settings, as the campaign file gives them (``workload.parameters``). Every
+    field has a default and a description."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+NO_PARAMETERS = Parameters()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """The clients of every cell, and how hard they work.
@@ -81,6 +93,7 @@ class Load:
         racks: Where its consumers stand (``client.rack``), in turn: of several readers, and of the
             members of a group, the first stands in the first. Nowhere, if empty.
         transactions: Of the workload that writes in transactions; None of any other.
+        parameters: The workload's own settings.
     """
 
     rate: float | None
@@ -93,6 +106,7 @@ class Load:
     groups: Sequence[Group] = ()
     racks: Sequence[str] = ()
     transactions: Transactions | None = None
+    parameters: Parameters = NO_PARAMETERS
 
     def rack_of(self, number: int) -> Mapping[str, str]:
         """The property that says where the consumer of that number stands, if anywhere."""
@@ -169,6 +183,8 @@ class Workload(Protocol):
     summary: str
     transactional: bool
     """Whether it writes in transactions alone."""
+    parameters: type[Parameters]
+    """Its own settings; :class:`Parameters` itself where it has none."""
 
     def writers(
         self,

@@ -10,7 +10,15 @@ from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, Value
 from ackproof.history.manifest import PlannedWriter
 from ackproof.history.names import PARTITIONED
 from ackproof.workloads.configuration import connection_properties, producer_config
-from ackproof.workloads.interface import NO_COMEBACKS, Client, Group, Load, Place, Role
+from ackproof.workloads.interface import (
+    NO_COMEBACKS,
+    Client,
+    Group,
+    Load,
+    Parameters,
+    Place,
+    Role,
+)
 from ackproof.workloads.spec import FINAL_READ, Config, member_of, producer_of, reader_of
 
 
@@ -19,6 +27,7 @@ class Produce:
 
     name = "produce"
     transactional = False
+    parameters = Parameters
     summary = (
         "producers at a steady rate or flat out, a cell's partitions in turn; tail readers and "
         "consumer groups that read beside them; then reads all back"

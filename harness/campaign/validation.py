@@ -43,16 +43,18 @@ from ackproof.harness.campaign.problems.transactions import (
     own_transaction_problems,
     transaction_problems,
 )
-from ackproof.harness.campaign.problems.workload import idle_nodes, workload_problems
+from ackproof.harness.campaign.problems.workload import (
+    idle_nodes,
+    own_workload_problems,
+    workload_problems,
+)
 from ackproof.infra import documents, systems
 from ackproof.infra.documents import Document, DocumentRefused, Problem, problems_of
 from ackproof.infra.wording import unknown
 from ackproof.plugins import SWITCH
-from ackproof.workloads import WORKLOADS
 
 _NAMES: Sequence[tuple[str, str, str, Sequence[str]]] = (
     ("backend", "cluster", "backend", list(BACKENDS)),
-    ("workload", "workload", "kind", list(WORKLOADS)),
 )
 """What is called by a name of a table: section and key."""
 _HINTS = {
@@ -164,6 +166,7 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
         name = mapping(content, section).get(key)
         if isinstance(name, str) and name not in known:
             yield Problem(field=f"{section}.{key}", reason=unknown(what, name, known))
+    yield from own_workload_problems(content)
     yield from own_system_problems(content)
     yield from own_external_problems(content)
     yield from own_client_problems(content)

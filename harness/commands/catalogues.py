@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 
 import click
+from pydantic import BaseModel
 from rich import box
 from rich.console import Group
 from rich.padding import Padding
@@ -10,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ackproof import nemesis
-from ackproof import workloads as workload_room
 from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.harness.campaign import offers
 from ackproof.harness.campaign.plan.faults import as_written
@@ -24,7 +24,9 @@ from ackproof.nemesis.examples import EXAMPLES, ORDERS
 from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions
 from ackproof.plugins import Registration
+from ackproof.workloads import WORKLOADS
 from ackproof.workloads.foreign.properties import LACKING
+from ackproof.workloads.interface import Workload
 
 
 @click.command(
@@ -140,12 +142,25 @@ def client_entry(client: Client) -> Group:
 
 
 @click.command()
-def workloads() -> None:
-    """List the workloads."""
-    _print(
-        ("workload", "what it does"),
-        [(name, workload.summary) for name, workload in workload_room.WORKLOADS.items()],
-    )
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+def workloads(names: tuple[str, ...]) -> None:
+    """List the workloads and their own parameters. With NAMEs: these alone."""
+    for name in names:
+        if (reason := WORKLOADS.refusal(name)) is not None:
+            raise click.BadParameter(reason, param_hint="NAME")
+    for name in _known(names, "workload", WORKLOADS) or WORKLOADS:
+        console().print(workload_entry(WORKLOADS[name]))
+    if not names:
+        _tell_unusable(WORKLOADS.registrations)
+
+
+def workload_entry(workload: Workload) -> Group:
+    """Return a workload with its own parameters."""
+    plugin = WORKLOADS.plugin(workload.name)
+    facts = [] if plugin is None else [("plug-in", str(plugin))]
+    facts.extend(_parameters(workload.parameters))
+    summary = Padding(Text(workload.summary), (0, 0, 0, 2))
+    return Group(Text(workload.name, style="bold"), summary, _two_columns(facts), Text())
 
 
 @click.command()
@@ -181,7 +196,7 @@ def fault_entry(fault: Fault) -> Group:
     facts = [] if plugin is None else [("plug-in", str(plugin))]
     facts += [("aimed at", fault.aim.value), ("needs", needs)]
     facts += [(place, str(offers.offer(fault, place))) for place in offers.PLACES]
-    facts.extend(_parameters(fault))
+    facts.extend(_parameters(fault.parameters))
     facts.extend(("for example", text) for text in _examples(fault))
     summary = Padding(Text(fault.summary), (0, 0, 0, 2))
     return Group(Text(fault.name, style="bold"), summary, _two_columns(facts), Text())
@@ -206,8 +221,8 @@ def _story(named: tuple[str, Story]) -> Group:
     return Group(Text(name, style="bold"), summary, _two_columns(facts), Text())
 
 
-def _parameters(fault: Fault) -> Iterator[tuple[str, str]]:
-    for name, field in fault.parameters.model_fields.items():
+def _parameters(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    for name, field in model.model_fields.items():
         if field.is_required():
             yield f"{name} (required)", field.description or ""
             continue

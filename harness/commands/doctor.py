@@ -26,8 +26,9 @@ from ackproof.infra.ssh import libraries
 from ackproof.infra.systems import SYSTEMS
 from ackproof.nemesis import FAULTS
 from ackproof.plugins import misplaced
+from ackproof.workloads import WORKLOADS
 
-_PLUGGABLE = (FAULTS, SYSTEMS, CLIENTS, CATALOGUE)
+_PLUGGABLE = (FAULTS, SYSTEMS, CLIENTS, WORKLOADS, CATALOGUE)
 """The tables that plug-ins add to."""
 _GIB = 1024**3
 _MEMORY_MIN_GIB = 3.0

@@ -13,13 +13,21 @@ from ackproof.checkers.judging.promises import PROMISES
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness import shipped
-from ackproof.harness.commands.catalogues import client_entry, fault_entry, system_entry
+from ackproof.harness.commands.catalogues import (
+    client_entry,
+    fault_entry,
+    system_entry,
+    workload_entry,
+)
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.infra.client_programs import CLIENTS
 from ackproof.infra.systems import SYSTEMS
 from ackproof.infra.wording import unknown
 from ackproof.nemesis import FAULTS
+from ackproof.workloads import WORKLOADS
+
+_PLUGGABLE = (FAULTS, SYSTEMS, CLIENTS, WORKLOADS, CATALOGUE)
 
 _VERDICTS = {
     Verdict.PASS: "Each guarantee of the cell that was promised held, on enough evidence.",
@@ -49,10 +57,10 @@ Examples:
 @click.argument("word")
 def explain(word: str) -> None:
     """Explain a word of a report: an anomaly, a guarantee, a verdict, an exit status, a fault, a
-    system, a client library, or a measure that a campaign sets thresholds on."""
+    system, a client library, a workload, or a measure that a campaign sets thresholds on."""
     meanings = list(_meanings(word))
     if not meanings:
-        refusals = (table.refusal(word) for table in (FAULTS, SYSTEMS, CLIENTS, CATALOGUE))
+        refusals = (table.refusal(word) for table in _PLUGGABLE)
         reason = next(filter(None, refusals), None) or unknown("word", word, _known())
         raise click.BadParameter(reason, param_hint="WORD")
     for meaning in meanings:
@@ -61,7 +69,16 @@ def explain(word: str) -> None:
 
 def _known() -> list[str]:
     statuses = [str(status.value) for status in ExitStatus]
-    words = (*CATALOGUE, *guarantees(), *MEASURES, *Verdict, *FAULTS, *SYSTEMS, *CLIENTS)
+    words = (
+        *CATALOGUE,
+        *guarantees(),
+        *MEASURES,
+        *Verdict,
+        *FAULTS,
+        *SYSTEMS,
+        *CLIENTS,
+        *WORKLOADS,
+    )
     return [*words, *shipped.shipped(), *statuses]
 
 
@@ -80,12 +97,7 @@ def _meanings(word: str) -> Iterator[Callable[[], None]]:
         yield lambda: _print(f"{word}: a measure", measure.meaning.replace("`", ""), where)
     if word in list(Verdict):
         yield lambda: _print(f"{word}: a verdict", _VERDICTS[Verdict(word)])
-    if word in FAULTS:
-        yield lambda: console().print(fault_entry(FAULTS[word]))
-    if word in SYSTEMS:
-        yield lambda: console().print(system_entry(SYSTEMS[word]))
-    if word in CLIENTS:
-        yield lambda: console().print(client_entry(CLIENTS[word]))
+    yield from _entries(word)
     if word in shipped.shipped():
         summary = shipped.summary(shipped.shipped()[word])
         yield lambda: _print(f"{word}: an installed campaign", summary)
@@ -100,6 +112,18 @@ def _facts(anomaly: str) -> Iterator[str]:
         yield f"Guarantee: {breaks}."
     if plugin is not None:
         yield f"Plug-in: {plugin}."
+
+
+def _entries(word: str) -> Iterator[Callable[[], None]]:
+    """Yield what prints each entry of that name in the lists of what there is."""
+    if word in FAULTS:
+        yield lambda: console().print(fault_entry(FAULTS[word]))
+    if word in SYSTEMS:
+        yield lambda: console().print(system_entry(SYSTEMS[word]))
+    if word in CLIENTS:
+        yield lambda: console().print(client_entry(CLIENTS[word]))
+    if word in WORKLOADS:
+        yield lambda: console().print(workload_entry(WORKLOADS[word]))
 
 
 def _print(heading: str, *paragraphs: str) -> None:

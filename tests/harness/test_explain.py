@@ -9,7 +9,10 @@ from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.infra.client_programs import CLIENTS
+from ackproof.infra.systems import SYSTEMS
 from ackproof.nemesis import FAULTS
+from ackproof.workloads import WORKLOADS
 
 
 def call(*arguments: str) -> Result:
@@ -19,7 +22,7 @@ def call(*arguments: str) -> Result:
 @pytest.mark.parametrize(
     "word",
     [
-        *(*CATALOGUE, *PROMISES, *MEASURES, *Verdict, *FAULTS),
+        *(*CATALOGUE, *PROMISES, *MEASURES, *Verdict, *FAULTS, *SYSTEMS, *CLIENTS, *WORKLOADS),
         *(str(one.value) for one in ExitStatus),
     ],
 )

@@ -9,6 +9,7 @@ from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.infra import systems
 from ackproof.infra.client_programs import CLIENTS
 from ackproof.plugins import SWITCH
+from ackproof.workloads import WORKLOADS
 
 
 @pytest.fixture
@@ -32,6 +33,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 def _look_again() -> None:
     """Forget the plug-ins that the tables of this process have found."""
-    for table in (systems.SYSTEMS, CLIENTS, CATALOGUE):
+    for table in (systems.SYSTEMS, CLIENTS, WORKLOADS, CATALOGUE):
         table.look_again()
     systems.known.cache_clear()

@@ -8,7 +8,7 @@ from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedWriter
 from ackproof.history.names import PARTITIONED
 from ackproof.workloads.configuration import connection_properties, producer_config
-from ackproof.workloads.interface import NO_COMEBACKS, Client, Load, Place, Role
+from ackproof.workloads.interface import NO_COMEBACKS, Client, Load, Parameters, Place, Role
 from ackproof.workloads.produce import Produce, written_at
 from ackproof.workloads.spec import FINAL_READ, producer_of, reader_of
 from ackproof.workloads.transactions.spec import (
@@ -26,6 +26,7 @@ class Transactions:
 
     name = "transactions"
     transactional = True
+    parameters = Parameters
     summary = (
         "producers and transformers that write in transactions over all partitions, commit, abort "
         "and fence each other; tail readers beside them; then reads all back, committed or not"

@@ -52,6 +52,7 @@ def schema() -> Schema:
     named = {"anyOf": [{"enum": list(CLIENTS)}, {"type": "string", "pattern": "/"}]}
     fields["Cells"]["client"] |= one_or_several(named)
     fields["WorkloadSpec"]["kind"]["enum"] = list(WORKLOADS)
+    _add_parameters(sections["WorkloadSpec"])
     for one in fields["Campaign"].values():  # pydantic leaves out what only says the same again
         if "$ref" in one:
             one["description"] = one["description"] or _referred(made, one)["description"]
@@ -140,6 +141,22 @@ def _property(one: Schema, *, lists: bool) -> dict[str, Any]:
     described = {key: one[key] for key in ("description", "default") if key in one}
     value = {key: one[key] for key in one if key not in described}
     return described | (one_or_several(value) if lists else value)
+
+
+def _add_parameters(section: dict[str, Any]) -> None:
+    """Add the parameters of the workloads that have any."""
+    if own := {n: one.parameters for n, one in WORKLOADS.items() if one.parameters.model_fields}:
+        section["allOf"] = [
+            {
+                "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
+                "then": {
+                    "properties": {
+                        "parameters": parameters.model_json_schema(schema_generator=_Untitled)
+                    }
+                },
+            }
+            for name, parameters in own.items()
+        ]
 
 
 def _add_faults(entry: dict[str, Any]) -> None:

@@ -14,7 +14,14 @@ from ackproof.harness.campaign.model.values.where import Where, holds_for
 from ackproof.history.cell import Cell
 from ackproof.infra.worded import Worded
 from ackproof.workloads import WORKLOADS
-from ackproof.workloads.interface import Delivery, Group, Load, Transactions
+from ackproof.workloads.interface import (
+    NO_PARAMETERS,
+    Delivery,
+    Group,
+    Load,
+    Parameters,
+    Transactions,
+)
 
 KEYS_MAX = 100_000
 """Of a producer, which has all of them in memory."""
@@ -115,6 +122,8 @@ class WorkloadSpec(Section):
     """The consumer groups of the cells."""
     transactions: TransactionsSpec | None = None
     """Of `kind: transactions` alone: what its clients do."""
+    parameters: Mapping[str, Scalar] = {}
+    """Settings of a plug-in's workload, by its names: `ackproof workloads NAME`."""
 
     @property
     def is_transactional(self) -> bool:
@@ -143,6 +152,15 @@ class WorkloadSpec(Section):
         members = sum(group.members for group in self.groups)
         return self.producers + self.readers + members + (told.transformers if told else 0)
 
+    @property
+    def parameters_in_force(self) -> Parameters:
+        """The settings of a plug-in's workload, with defaults; none of a workload that does not
+        exist. Raises ValidationError."""
+        workload = WORKLOADS.get(self.kind)
+        if workload is None:
+            return NO_PARAMETERS
+        return workload.parameters.model_validate(dict(self.parameters))
+
     def load_of(self, cell: Cell, racks: Sequence[str] = ()) -> Load:
         """What the workload is told of a cell: the one place where a load is made. ``racks``: where
         its consumers stand, which decides nothing but whom they read from."""
@@ -160,6 +178,7 @@ class WorkloadSpec(Section):
             ),
             racks=racks,
             transactions=self.transactions_in_force,
+            parameters=self.parameters_in_force,
         )
 
 

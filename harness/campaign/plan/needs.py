@@ -13,6 +13,7 @@ from ackproof.infra.interface import Capability
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.added import ADD_BROKER, BrokersAdded
 from ackproof.nemesis.process.commands import COMMAND, Commands
+from ackproof.workloads import WORKLOADS
 
 DISKS = frozenset({Capability.LOSE_UNSYNCED_WRITES})
 """What disks of the brokers' own need of the backend."""
@@ -71,9 +72,10 @@ def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: s
 
 def plugins_of(campaign: Campaign) -> Mapping[str, str]:
     """Return the plug-ins whose objects it uses, each with its version: faults that strike, the
-    system, and clients."""
+    system, the workload, and clients."""
     found = {FAULTS.plugin(name) for _, name in struck(campaign)}
     found.add(systems.plugin(campaign.cluster.system))
+    found.add(WORKLOADS.plugin(campaign.workload.kind))
     found.update(CLIENTS.plugin(client) for client in clients_of(campaign.cells))
     return {plugin.name: plugin.version for plugin in sorted(filter(None, found))}
 

@@ -1,18 +1,26 @@
 """What is wrong with how a campaign's clients send, with nodes on which nobody would run, and with
 cells that have a run each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from pydantic import ValidationError
 
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import LIBRDKAFKA, Value
-from ackproof.infra.documents import Problem
+from ackproof.infra.documents import Problem, problems_of
+from ackproof.infra.wording import unknown
 from ackproof.nemesis.targets import expressions
+from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import PARTITIONER, producer_config
 from ackproof.workloads.producing.keys import keys_of
 from ackproof.workloads.spec import SpecificationError
+
+_DEFAULT_KIND = WorkloadSpec.model_fields["kind"].default
 
 
 def workload_problems(draft: Draft) -> Iterator[Problem]:
@@ -22,6 +30,24 @@ def workload_problems(draft: Draft) -> Iterator[Problem]:
         yield from _key_problems(draft, draft.workload)
     if draft.cells is not None and draft.cells.alone:
         yield from _topics_named(draft.faults or ())
+
+
+def own_workload_problems(content: Mapping[str, object]) -> Iterator[Problem]:
+    """Yield a problem for a kind that does not exist, and for each parameter that its workload does
+    not take."""
+    written = mapping(content, "workload")
+    kind = written.get("kind", _DEFAULT_KIND)
+    workload = WORKLOADS.get(kind) if isinstance(kind, str) else None
+    if isinstance(kind, str) and workload is None:
+        reason = WORKLOADS.refusal(kind) or unknown("workload", kind, WORKLOADS)
+        yield Problem(field="workload.kind", reason=reason)
+    if workload is None:
+        return
+    try:
+        workload.parameters.model_validate(dict(mapping(written, "parameters")))
+    except ValidationError as invalid:
+        for one in problems_of(invalid, workload.parameters.model_json_schema()):
+            yield replace(one, field=f"workload.parameters.{one.field}")
 
 
 def idle_nodes(draft: Draft) -> Iterator[Problem]:
