@@ -273,14 +273,22 @@ def _judged(planned: PlannedThreshold, cell: Any, evidence: Evidence) -> Thresho
     )
 
 
+def never_measured(measure: Measure, acks: str, *, tail_readers: bool) -> str:
+    """Return why no run can measure something of a cell with these producers and readers; empty
+    where one can."""
+    if measure.by_acks and acks == "0":
+        return "with acks=0 no broker acknowledges a record"
+    if measure.shown and not tail_readers:
+        return "the cell has no tail reader"
+    return ""
+
+
 def _why_not_measured(measure: Measure, cell: Any, evidence: Evidence) -> str:
     """Return why a measure cannot be known; empty where it can."""
     if not (evidence.ended or measure.in_log):
         return "the run did not come to its end"
-    if measure.by_acks and evidence.acks == "0":
-        return "with acks=0 no broker acknowledges a record"
-    if measure.shown and not evidence.tail_readers:
-        return "the cell has no tail reader"
+    if reason := never_measured(measure, evidence.acks, tail_readers=evidence.tail_readers):
+        return reason
     if measure.shown and cell.shown_latency and cell.shown_latency.records < evidence.shown_min:
         return "not every record was shown to each tail reader"
     return ""

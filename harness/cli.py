@@ -70,10 +70,11 @@ _COMMANDS = {
 @click.version_option(package_name="ackproof")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def cli(debug: bool) -> None:
-    """Of everything the cluster said it had, what was still there afterwards?
+    """Test whether a Kafka-compatible cluster keeps the records it acknowledges.
 
-    Ackproof deploys a cluster, breaks it on purpose while clients write and read, records every
-    acknowledgement, and reconciles the acknowledgements with what the logs hold at the end.
+    Ackproof starts a cluster, or uses yours, and injects faults while clients write and read. It
+    records every acknowledgement. At the end it reads the logs back and compares them with the
+    acknowledgements. Begin with `ackproof demo`.
     """
 
 

@@ -6,6 +6,7 @@ They are told by ``validate``, ``run`` and its dry run. What cannot run at all i
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ackproof.harness.campaign import unmeasurable
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.schedule import FaultEntry
@@ -43,7 +44,12 @@ def warnings(campaign: Campaign) -> Iterator[Problem]:
         for problem in _of_fault(entry, f"faults[{index}]", ground, campaign)
     )
     yield from dict.fromkeys(
-        [*_even_quorums(campaign.cluster), *_unreachable_evidence(campaign, draft), *of_faults]
+        [
+            *_even_quorums(campaign.cluster),
+            *_unreachable_evidence(campaign, draft),
+            *unmeasurable.warnings(campaign),
+            *of_faults,
+        ]
     )
 
 

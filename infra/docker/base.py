@@ -14,7 +14,7 @@ from pathlib import Path
 import docker
 from docker.errors import DockerException, ImageNotFound
 
-from ackproof.infra.docker.engine import IMAGE, connected
+from ackproof.infra.docker.engine import IMAGE, connected, print_line
 from ackproof.infra.interface import InfraError
 
 _RELEASE = "bookworm"
@@ -66,11 +66,6 @@ def _run(*command: str) -> None:
         raise InfraError(f"cannot make {OUR_BASE}: {error}") from error
 
 
-def _tell(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def ensure_base(client: docker.DockerClient, progress: Callable[[str], None]) -> None:
     """See to it that there is a base image. Raises InfraError where none is to be had."""
     if present(client, OUR_BASE) or present(client, PUBLIC_BASE):
@@ -86,7 +81,7 @@ def main() -> None:
     """See to it that there is a base image, or say why there is none."""
     try:
         with connected(timeout_s=600) as client:
-            ensure_base(client, _tell)
+            ensure_base(client, print_line)
     except InfraError as error:
         sys.exit(f"ackproof: {error}")
 

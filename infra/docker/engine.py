@@ -110,6 +110,12 @@ def _unanswered(host: str, error: Exception) -> InfraError:
     return InfraError(f"no Docker Engine answers at {host} ({error}): {_INSTALL}")
 
 
+def print_line(line: str) -> None:
+    """Print a line of progress on standard output at once, even into a pipe."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def limits() -> frozenset[Capability]:
     """What containers can be given too little of, as the engine tells of its kernel. Raises
     InfraError where there is no engine."""

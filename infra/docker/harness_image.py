@@ -11,7 +11,7 @@ from pathlib import Path
 import docker
 
 from ackproof.infra.docker.base import ensure_base
-from ackproof.infra.docker.engine import connected
+from ackproof.infra.docker.engine import connected, print_line
 from ackproof.infra.docker.image import PROJECT, build, default_base
 from ackproof.infra.interface import InfraError
 
@@ -53,14 +53,9 @@ def _sources(project: Path) -> Iterator[tuple[str, bytes]]:
 def main() -> None:
     """Build the image, and print its progress and name."""
     base = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] else None
-
-    def say(line: str) -> None:
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
-
     try:
         with connected(timeout_s=1800) as client:
-            say(ensure_harness_image(client, say, base))
+            print_line(ensure_harness_image(client, print_line, base))
     except InfraError as error:
         sys.exit(f"ackproof: {error}")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import docker
 
 from ackproof.infra.docker.base import OUR_BASE, PUBLIC_BASE, present, pull
-from ackproof.infra.docker.engine import IMAGE, connected
+from ackproof.infra.docker.engine import IMAGE, connected, print_line
 from ackproof.infra.interface import InfraError
 
 BASE = "ACKPROOF_DOCKER_BASE"
@@ -148,15 +148,10 @@ def main() -> None:
     base = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] else None
     try:
         with connected(timeout_s=1800) as client:
-            name = ensure_image(client, _tell, base)
+            name = ensure_image(client, print_line, base)
     except InfraError as error:
         sys.exit(f"ackproof: {error}")
-    _tell(name)
-
-
-def _tell(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    print_line(name)
 
 
 if __name__ == "__main__":

@@ -12,19 +12,13 @@ decides may have several verdicts, ``verdict: [fail, pass]``. Thresholds are key
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    GetJsonSchemaHandler,
-    create_model,
-    model_validator,
-)
-from pydantic_core import CoreSchema
+from pydantic import Field, create_model, model_validator
 
 from ackproof.checkers.thresholds import MEASURES, Measure
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values import thresholds
+from ackproof.harness.campaign.model.values.short import Short
 from ackproof.harness.campaign.model.values.sweep import AsWritten, Several
 from ackproof.harness.campaign.model.values.where import Where, holds_for, where_problems
 from ackproof.history.cell import Value
@@ -86,26 +80,10 @@ class Expectation(_section(MEASURES)):  # type: ignore[misc]  # its further fiel
     __doc__ = _Expected.__doc__
 
 
-def _short(written: object) -> object:
-    if isinstance(written, str):
-        return ({"verdict": written},)
-    if isinstance(written, dict):
-        return (written,)
-    return tuple(written) if isinstance(written, list) else written
-
-
-class _Short:
-    """Says in the JSON Schema that a verdict or a mapping may stand for the list."""
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        listed = handler(schema)
-        verdicts = {"enum": [verdict.value for verdict in Verdict]}
-        return {"anyOf": [verdicts, listed["items"], listed]}
-
-
-Expectations = Annotated[tuple[Expectation, ...], BeforeValidator(_short), _Short()]
+Expectations = Annotated[
+    tuple[Expectation, ...],
+    Short(key="verdict", text={"enum": [verdict.value for verdict in Verdict]}, needs_key=False),
+]
 """A pydantic field type."""
 
 
@@ -121,13 +99,25 @@ def planned_thresholds(
     expectations: Sequence[Expectation], settings: Mapping[str, Value]
 ) -> tuple[PlannedThreshold, ...]:
     """Return the thresholds on what is measured of a cell, in the order of the measures."""
-    written: dict[str, tuple[str, ...]] = {}
-    for one in expectations:
-        if holds_for(one.where, settings):
-            written |= one.thresholds
     return tuple(
-        _planned(name, text) for name in MEASURES if name in written for text in written[name]
+        _planned(measure, text)
+        for measure, index in threshold_sources(expectations, settings).items()
+        for text in expectations[index].thresholds[measure]
     )
+
+
+def threshold_sources(
+    expectations: Sequence[Expectation], settings: Mapping[str, Value]
+) -> Mapping[str, int]:
+    """Return which expectation gives a cell its thresholds on a measure, by the measure, in the
+    order of the measures."""
+    last = {
+        measure: index
+        for index, one in enumerate(expectations)
+        if holds_for(one.where, settings)
+        for measure in one.thresholds
+    }
+    return {measure: last[measure] for measure in MEASURES if measure in last}
 
 
 def _planned(measure: str, text: str) -> PlannedThreshold:

@@ -13,6 +13,11 @@ from ackproof.harness.cli import cli
 CAMPAIGNS = Path(__file__).parents[3] / "campaigns"
 LEADER = "leader(acks-all-minisr-2, any)"
 LONE = {"cells.replication~factor": 1, "cells.min~insync~replicas": 1}
+SMALL = {
+    "cells.acks": ["1", "all"],
+    "cells.min~insync~replicas": 2,
+    "faults": [{"fault": "kill", "target": "leader(any, any)", "hold": "5s"}],
+}
 Warned = Callable[[Mapping[str, object]], list[str]]
 
 
@@ -161,6 +166,61 @@ def test_target_that_never_names_a_server_is_warned_of(
     found = warned({**LONE, "faults": [fault("kill", target, "5s")]})
     expected = [] if reason is None else [f"faults[0].target: {reason}"]
     assert [one[: len(start)] for one, start in zip(found, expected, strict=True)] == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"expect": {"shown.latency.p99": "<= 1s"}},
+            ["expect[0].shown.latency.p99: cannot be measured, because the cell has no tail"],
+        ),
+        ({"expect": {"shown.latency.p99": "<= 1s"}, "workload.readers": 1}, []),
+        (
+            {
+                "expect": {"shown.latency.p99": "<= 1s"},
+                "workload.readers": 1,
+                "workload.readers~where": {"acks": "all"},
+            },
+            [
+                "expect[0].shown.latency.p99: cannot be measured in acks-1.minisr-2, because the "
+                "cell has no tail reader: give these cells tail readers (workload.readers)"
+            ],
+        ),
+        (
+            {"expect": {"latency.p99": "<= 1s", "lost": "<= 0"}, "cells.acks": ["0", "all"]},
+            [
+                "expect[0].latency.p99: cannot be measured in acks-0.minisr-2, because with acks=0 "
+                "no broker acknowledges a record: leave these cells out by `where`"
+            ],
+        ),
+        (
+            {
+                "expect": [{"where": {"acks": "all"}, "throughput": ">= 1/s"}],
+                "cells.acks": ["0", "all"],
+            },
+            [],
+        ),
+        (
+            {"expect": [{"throughput": ">= 1/s"}, {"throughput": ">= 2/s"}], "cells.acks": "0"},
+            ["expect[1].throughput: cannot be measured, because with acks=0"],
+        ),
+        (
+            {"expect": {"unavailable.longest": "<= 5s"}, "faults": []},
+            [
+                "expect[0].unavailable.longest: is not put to the test, because the campaign has "
+                "no fault"
+            ],
+        ),
+        ({"expect": {"unavailable.longest": "<= 5s"}}, []),
+        ({"expect": {"latency.p99": "<= 5s", "throughput": ">= 1/s"}, "faults": []}, []),
+    ],
+)
+def test_threshold_that_says_nothing_is_warned_of(
+    warned: Warned, changes: Mapping[str, object], told: list[str]
+) -> None:
+    found = warned({**SMALL, **changes})
+    assert [one[: len(start)] for one, start in zip(found, told, strict=True)] == told
 
 
 @pytest.mark.parametrize("command", [["validate"], ["run", "--dry-run"]])

@@ -1,5 +1,5 @@
-"""Where a campaign file takes a list of entries for some cells each, or what is for all cells
-alone: ``name: orders``."""
+"""A list of entries in a campaign file, each for some cells, and its short form for all cells:
+``name: orders`` or ``expect: fail``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +17,12 @@ class Short:
     Attributes:
         key: The key of an entry that the text belongs to.
         text: The JSON Schema of the text.
+        needs_key: Whether each entry must have the key.
     """
 
     key: str
     text: Mapping[str, Any]
+    needs_key: bool = True
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -36,9 +38,9 @@ class Short:
     def _entries(self, written: object) -> object:
         if isinstance(written, str):
             return ({self.key: written},)
-        if isinstance(written, dict) and self.key in written:
+        if isinstance(written, dict) and (self.key in written or not self.needs_key):
             return (written,)
-        if isinstance(written, dict):  # which `{acks}` without quotes is, too
+        if isinstance(written, dict):  # `{acks}` without quotes is one, too
             raise PydanticCustomError(
                 "short", "text in quotes, or an entry with the key {key}", {"key": self.key}
             )
