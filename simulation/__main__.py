@@ -22,8 +22,8 @@ from rich.progress import (
 )
 
 from simulation.plans.coverage import table
-from simulation.plans.knots import KNOTS, OF_CONTROLLERS
 from simulation.plans.plan import Plan, from_json, to_json
+from simulation.plans.scenarios import OF_CONTROLLERS, SCENARIOS
 from simulation.plans.schedule import COORDINATION, draw
 from simulation.search.search import Found, run_seed, search
 from simulation.search.shrink import Shrinker
@@ -42,7 +42,9 @@ console = Console(highlight=False)
 @click.option("--seeds", type=int, help="Search so many seeds.")
 @click.option("--first", default=0, show_default=True, help="First seed of a search.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
-@click.option("--knot", type=click.Choice(list(KNOTS)), help="Tie this into every plan.")
+@click.option(
+    "--scenario", type=click.Choice(list(SCENARIOS)), help="Add this scenario to every plan."
+)
 @click.option(
     "--coordination",
     type=click.Choice(COORDINATION),
@@ -78,7 +80,7 @@ def main(
     seeds: int | None,
     first: int,
     jobs: int,
-    knot: str | None,
+    scenario: str | None,
     coordination: str,
     shrink: bool,
     save: Path,
@@ -92,16 +94,16 @@ def main(
     was found. Asked twice, it ends at once.
     """
     began = time.monotonic()
-    if knot in OF_CONTROLLERS and coordination.startswith("leader"):
-        raise click.UsageError(f"--knot {knot!r} says nothing where there is no controller")
+    if scenario in OF_CONTROLLERS and coordination.startswith("leader"):
+        raise click.UsageError(f"--scenario {scenario!r} needs a controller")
     if replay is not None:
         found = _run(from_json(replay.read_text()))
         shrink = False
     elif seed is not None:
-        found = _run(draw(seed, knot, coordination))
+        found = _run(draw(seed, scenario, coordination))
     else:
         span = itertools.count(first) if seeds is None else range(first, first + seeds)
-        each = partial(run_seed, knot=knot, coordination=coordination)
+        each = partial(run_seed, scenario=scenario, coordination=coordination)
         found = _search(iter(span), jobs, seconds, each, failures, summary)
     _write(found, summary)
     for failure in found.failures:

@@ -2,7 +2,7 @@
 
 Swarm testing (Groce et al., ISSTA 2012): each seed leaves some kinds of action out altogether.
 With everything on at all times a run is the same mixture each time, and what needs many of one
-kind and none of another is never met. Faults come in knots, since two within one session timeout
+kind and none of another is never met. Faults come close together: two within one session timeout
 find what one a minute never does.
 
 Not planned: when messages arrive, what a crash tears, which session ends first. These come from
@@ -42,8 +42,8 @@ from simulation.plans.actions import (
     Timed,
     Who,
 )
-from simulation.plans.knots import OF_CONTROLLERS, alone, led_turn, tie
 from simulation.plans.plan import Plan, Settings, stream
+from simulation.plans.scenarios import OF_CONTROLLERS, add, alone, led_turn
 from simulation.plans.variations import (
     failing_mid_step,
     flushed_in_time,
@@ -60,8 +60,8 @@ from simulation.plans.variations import (
 )
 
 
-def draw(seed: int, knot: str | None = None, coordination: str = "controller") -> Plan:
-    """The plan of ``seed``; ``knot`` is tied into it, whatever the seed says.
+def draw(seed: int, scenario: str | None = None, coordination: str = "controller") -> Plan:
+    """The plan of ``seed``; ``scenario`` is added, whatever the seed says.
 
     ``coordination``: one of :data:`COORDINATION`; ``mixed`` and ``any`` let the seed choose (see
     :data:`LED_EVERY`; one half), and leave the printed variant out, which loses by design.
@@ -76,16 +76,16 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = unanswered(plan, stream(seed, "unanswered"))
     turn = None
     if coordination == "mixed":
-        turn = led_turn(seed) if knot is None else None
-        led = knot not in OF_CONTROLLERS and (turn is not None or seed % LED_EVERY == ASKED)
+        turn = led_turn(seed) if scenario is None else None
+        led = scenario not in OF_CONTROLLERS and (turn is not None or seed % LED_EVERY == LED_AT)
         coordination = "leader-fenced" if led else "controller"
     if coordination == "any":
         coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
     led = coordination != "controller"
     if turn is not None:
-        plan = alone(plan, stream(seed, "knots"), turn)
+        plan = alone(plan, stream(seed, "scenarios"), turn)
     else:
-        plan = tie(plan, stream(seed, "knots"), knot, led=led)
+        plan = add(plan, stream(seed, "scenarios"), scenario, led=led)
     plan = indexed(plan, stream(seed, "indexes"))
     plan = static_members(plan, stream(seed, "static members"))
     plan = flushed_in_time(plan, stream(seed, "flush.ms"))
@@ -108,9 +108,8 @@ OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "wri
 COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any", "mixed")
 LED_EVERY: Final = 24
 """Of so many seeds of ``mixed`` three have no controller: half of what brokers can do without one
-is done by nobody else. :data:`ASKED` is asked all questions on purpose in the end; the others have
-knots by turns."""
-ASKED: Final = 6
+is done by nobody else. One is :data:`LED_AT`; the others have scenarios by turns."""
+LED_AT: Final = 6
 FAULTS_MAX = 14
 BURSTS_MAX = 30
 
@@ -222,7 +221,7 @@ class _Draw:
         for _ in range(self._rng.randint(1, FAULTS_MAX)):
             if at_ms == 0 or self._chance(0.5):
                 at_ms = self._rng.randrange(self._run_ms)
-            else:  # in a knot with the one before it
+            else:  # soon after the one before it
                 at_ms += int(self._rng.expovariate(1 / (self._session_ms / 3)))
             if at_ms < self._run_ms:
                 yield Timed(at_ms=at_ms, action=self._one_of(kinds)())

@@ -33,11 +33,11 @@ class Found:
 
 def run_seed(
     seed: int,
-    knot: str | None = None,
+    scenario: str | None = None,
     coordination: str = "controller",
 ) -> Outcome:
     """What a worker does. The notes stay where they are: who wants them runs the seed again."""
-    outcome = run(draw(seed, knot, coordination))
+    outcome = run(draw(seed, scenario, coordination))
     outcome.notes = []
     return outcome
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.plans.knots import KNOTS, OF_CONTROLLERS
+from simulation.plans.scenarios import OF_CONTROLLERS, SCENARIOS
 from tools.mutation.mutants import (
     CATALOGUE,
     COMPONENTS,
@@ -100,7 +100,7 @@ def test_only_real_faults_may_break_no_guarantee() -> None:
 def test_scenarios_of_mutants_exist_in_the_simulator() -> None:
     for mutant in ALL.values():
         if mutant.scenario:
-            assert mutant.scenario in KNOTS
+            assert mutant.scenario in SCENARIOS
             assert not (mutant.without_controller and mutant.scenario in OF_CONTROLLERS)
 
 

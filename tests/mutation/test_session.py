@@ -185,7 +185,7 @@ def test_search_has_the_scenario_and_cluster_of_the_mutant(tmp_path: Path) -> No
     mutant = ALL["claim-by-an-old-reading"]
     simulator(root, 1).examine(mutant, root, tmp_path / "place")
     output = (tmp_path / "place" / "output").read_text()
-    assert "--coordination leader-fenced --knot slow claimant --seconds 1" in output
+    assert "--coordination leader-fenced --scenario slow claimant --seconds 1" in output
 
 
 def test_search_that_dies_is_inconclusive(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from simulation.plans.actions import (
     Who,
 )
 from simulation.plans.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
-from simulation.plans.knots import KNOTS, OF_CONTROLLERS
-from simulation.plans.knots.strands import TOPIC as KNOTTED
 from simulation.plans.plan import Plan
+from simulation.plans.scenarios import OF_CONTROLLERS, SCENARIOS
+from simulation.plans.scenarios.building import TOPIC as OF_SCENARIOS
 from simulation.plans.schedule import draw, without_controller
 from simulation.violation import Violation
 from simulation.world.world import run
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.simulation
 
 WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "24")) // 2
 BLOCKS = 3
-LED_KNOTS = sorted(KNOTS.keys() - OF_CONTROLLERS - {"many commits"})
+LED_SCENARIOS = sorted(SCENARIOS.keys() - OF_CONTROLLERS - {"many commits"})
 TP = TopicPartition("t", 0)
 HOME = "/brokers/topics/t/0"
 
@@ -50,9 +50,9 @@ def test_every_invariant_holds(block: int) -> None:
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("knot", LED_KNOTS)
-def test_a_knot_is_no_fault(knot: str) -> None:
-    outcome = run(draw(1, knot, "leader-fenced"))
+@pytest.mark.parametrize("scenario", LED_SCENARIOS)
+def test_a_scenario_is_no_fault(scenario: str) -> None:
+    outcome = run(draw(1, scenario, "leader-fenced"))
     assert outcome.violation is None, f"{outcome.violation}"
 
 
@@ -70,13 +70,13 @@ def test_worlds_are_worth_something() -> None:
     assert len([name for room, name in met if room == "fault"]) >= 6
 
 
-def test_a_plan_without_a_controller_has_orders_and_knots_and_deposes_nobody() -> None:
+def test_a_plan_without_a_controller_has_orders_and_scenarios_and_deposes_nobody() -> None:
     plans = [draw(seed, coordination="leader-fenced") for seed in range(60)]
     actions = [timed.action for plan in plans for timed in plan.actions]
     assert all(plan.led_by_leaders and plan.promises for plan in plans)
     assert {type(action) for action in actions} >= set(get_args(Order))
     assert not any(isinstance(action, DeposeController) for action in actions)
-    assert any(topic.topic == KNOTTED for plan in plans for topic in plan.topics)
+    assert any(topic.topic == OF_SCENARIOS for plan in plans for topic in plan.topics)
     assert not any(draw(seed).led_by_leaders for seed in range(60))
 
 
@@ -88,10 +88,10 @@ def test_any_is_now_this_and_now_that() -> None:
 def test_mixed_is_without_a_controller_now_and_then() -> None:
     plans = {seed: draw(seed, coordination="mixed") for seed in range(120)}
     led = [seed for seed, plan in plans.items() if plan.led_by_leaders]
-    asked, turns = range(6, 120, 24), range(10, 120, 12)
-    assert led == sorted((*asked, *turns))
+    drawn, turns = range(6, 120, 24), range(10, 120, 12)
+    assert led == sorted((*drawn, *turns))
     assert all(plans[seed].run_ms < 25_000 for seed in turns)
-    assert not draw(6, knot="unheard of", coordination="mixed").led_by_leaders
+    assert not draw(6, scenario="unheard of", coordination="mixed").led_by_leaders
 
 
 # --- the tree -------------------------------------------------------------------------------------
@@ -175,11 +175,11 @@ def test_two_leaders_of_one_epoch_are_a_violation() -> None:
     assert failure.invariant == "OneLeaderPerEpoch"
 
 
-def test_a_knot_that_needs_a_controller_is_refused() -> None:
-    command = ["--knot", "nonsense", "--coordination", "leader-fenced", "--seeds", "1"]
+def test_a_scenario_that_needs_a_controller_is_refused() -> None:
+    command = ["--scenario", "nonsense", "--coordination", "leader-fenced", "--seeds", "1"]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 2
-    assert "says nothing where there is no controller" in result.output
+    assert "needs a controller" in result.output
 
 
 def test_a_disk_that_could_not_hold_a_new_log_is_asked_again() -> None:

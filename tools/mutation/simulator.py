@@ -141,7 +141,7 @@ def _plans(mutant: Mutant) -> tuple[str, ...]:
     """Return the options that select the clusters and plans in which the fault shows."""
     return (
         *(("--coordination", "leader-fenced") if mutant.without_controller else ()),
-        *(("--knot", mutant.scenario) if mutant.scenario else ()),
+        *(("--scenario", mutant.scenario) if mutant.scenario else ()),
     )
 
 

@@ -1,4 +1,4 @@
-"""What knots are made of: a topic of their own, whom they strike, and the tying into a plan."""
+"""What scenarios are made of: a topic of their own, roles, and how actions are added to a plan."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -25,10 +25,10 @@ LEADER, FOLLOWER, STRAGGLER = (
 )
 CONTROLLER: Final = Who(role="controller")
 
-Knot = Callable[[Plan, Random], Plan]
+Scenario = Callable[[Plan, Random], Plan]
 
 
-def tied(
+def extended(
     plan: Plan,
     actions: Iterable[tuple[float, Action]],
     *,
@@ -70,7 +70,7 @@ def produce(acks: int, batches: int, pause_ms: int = 0) -> Produce:
 
 
 def beginning(plan: Plan, rng: Random) -> int:
-    """When a knot begins, in ms."""
+    """Draw when a scenario begins, in ms."""
     return rng.randrange(500, max(1_000, plan.run_ms - 8_000))
 
 

@@ -1,25 +1,34 @@
-"""Knots in which leadership changes hands: words, questions and answers of epochs that are over.
-
-To move leadership without anybody leaving the ISR, another replica is made the preferred one (a
-reassignment to the same brokers in another order) and elected. Orders take up to half a second:
-the administrator asks broker after broker until it meets the controller.
-"""
+"""Scenarios of leaders, controllers, and topics that are moved and deleted."""
 
 from dataclasses import replace
 from random import Random
 
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from simulation.plans.actions import (
+    Action,
+    AddPartitions,
+    CommitALot,
+    Consume,
+    CreateTopic,
+    DeleteRecords,
+    DeleteTopic,
     DeposeController,
     ElectPreferred,
     ExpireSession,
     Isolate,
     Kill,
+    MixUpDisks,
     Pause,
     Reassign,
+    SlowDisk,
     SlowLink,
+    SlowZooKeeper,
+    Stop,
     Who,
+    WriteNonsense,
 )
-from simulation.plans.knots.strands import (
+from simulation.plans.plan import Plan
+from simulation.plans.scenarios.building import (
     CONTROLLER,
     FOLLOWER,
     LEADER,
@@ -28,13 +37,12 @@ from simulation.plans.knots.strands import (
     UNTIL_LED_MS,
     apart,
     beginning,
+    extended,
     led_from_outside,
     plainly,
     produce,
-    tied,
     topic_of_three,
 )
-from simulation.plans.plan import Plan
 
 MOVES_ALONE = (
     ("auto.leader.rebalance.enable", "false"),
@@ -69,7 +77,7 @@ def former_controller(plan: Plan, rng: Random) -> Plan:
         for_ms=rng.randint(2_200, 2_800),
     )
     way_out = rng.choice((DeposeController(), ExpireSession(who=CONTROLLER)))
-    return tied(
+    return extended(
         plan,
         [
             *((t - 500 + 150 * n, produce(rng.choice((-1, 1)), 1)) for n in range(20)),
@@ -106,7 +114,7 @@ def left_behind(plan: Plan, rng: Random) -> Plan:
         for_ms=rng.randint(3_500, 5_500),
     )
     given_up = rng.choice((1, 2, 5))
-    return tied(
+    return extended(
         plainly(plan),
         [
             *led_from_outside(topic.replicas[0], t),
@@ -139,7 +147,7 @@ def to_and_fro(plan: Plan, rng: Random) -> Plan:
     topic = topic_of_three(plan, rng, 4, min_insync_replicas="1", flush_messages=flushed_every)
     t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
-    return tied(
+    return extended(
         plainly(plan),
         [
             *led_from_outside(topic.replicas[0], t),
@@ -173,7 +181,7 @@ def to_and_fro_and_to(plan: Plan, rng: Random) -> Plan:
     t = beginning(plan, rng) + UNTIL_LED_MS
     first, second, last = topic.replicas[0]
     again = t + 4_700
-    return tied(
+    return extended(
         plainly(plan),
         [
             *led_from_outside(topic.replicas[0], t),
@@ -194,54 +202,6 @@ def to_and_fro_and_to(plan: Plan, rng: Random) -> Plan:
         settings=MOVES_ALONE,
         brokers=4,
         run_ms=again + 5_000,
-    )
-
-
-def leaderless(plan: Plan, rng: Random) -> Plan:
-    """All of the ISR seem to have bounced, and its leader only has another session: it lives, with
-    producers that wait for its followers, and is told that nobody leads before these are back."""
-    topic, t = topic_of_three(plan, rng, 4), beginning(plan, rng) + UNTIL_LED_MS
-    leader, *followers = (Who(broker=broker) for broker in topic.replicas[0])
-    expire = [ExpireSession(who=who) for who in (leader, *followers)]
-    return tied(
-        plainly(plan),
-        [
-            *led_from_outside(topic.replicas[0], t),
-            *((t + 20 * n, produce(-1, 1)) for n in range(20)),
-            *((t + 100, Kill(who=who, down_ms=rng.randint(3_000, 6_000))) for who in followers),
-            *((t + rng.randint(300, 350), each) for each in expire),
-        ],
-        topics=[topic],
-        settings=(
-            ("replica.lag.time.max.ms", "10000"),
-            ("replica.socket.timeout.ms", "5000"),
-            ("zookeeper.session.timeout.ms", "6000"),
-        ),
-        brokers=4,
-        run_ms=t + 9_000,
-    )
-
-
-def passed_over(plan: Plan, rng: Random) -> Plan:
-    """A follower is told what is committed when it has entered the next epoch, in which the same
-    broker leads: a third one has gone. What it passes over it must be told once more."""
-    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
-    t = beginning(plan, rng) + UNTIL_LED_MS
-    leader, follower, gone = (Who(broker=broker) for broker in topic.replicas[0])
-    late = SlowLink(who=leader, peer=follower, delay_ms=rng.randint(100, 300), for_ms=2_000)
-    return tied(
-        plainly(plan),
-        [
-            *led_from_outside(topic.replicas[0], t),
-            (t, late),
-            *((t + 100 + 20 * n, produce(1, 1)) for n in range(40)),
-            (t + 400, Kill(who=gone, down_ms=3_000)),
-            (t + rng.randint(500, 800), ExpireSession(who=gone)),
-        ],
-        topics=[topic],
-        settings=MOVES_ALONE,
-        brokers=4,
-        run_ms=t + 6_000,
     )
 
 
@@ -267,7 +227,7 @@ def inside_a_batch(plan: Plan, rng: Random) -> Plan:
     first, second, last = topic.replicas[0]
     unaware = Who(broker=last)
     resigns = ((t + rng.randint(5_400, 5_750), ElectPreferred()),)
-    return tied(
+    return extended(
         plainly(plan),
         [
             *led_from_outside(topic.replicas[0], t),
@@ -311,7 +271,7 @@ def late_answer(plan: Plan, rng: Random) -> Plan:
     unread = Isolate(
         who=follower, peer=other, direction="in", clients=False, zookeeper=False, for_ms=7_500
     )
-    return tied(
+    return extended(
         plainly(plan),
         [
             *led_from_outside(topic.replicas[0], t),
@@ -340,7 +300,7 @@ def slow_claimant(plan: Plan, rng: Random) -> Plan:
     preferred, slow, other = (Who(broker=broker) for broker in topic.replicas[0])
     asleep = t + rng.randint(50, 400)
     gone = asleep + rng.randint(3_500, 4_000)
-    return tied(
+    return extended(
         plainly(plan),
         [
             *((t + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(80)),
@@ -374,3 +334,268 @@ def following_inside_a_batch(plan: Plan, rng: Random) -> Plan:
 
 def _is_of_topic(action: object) -> bool:
     return isinstance(action, Reassign) and action.topic == TOPIC
+
+
+def twins(plan: Plan, rng: Random) -> Plan:
+    """Two administrators make topics of the same names at the same time."""
+    t = beginning(plan, rng)
+    made: list[tuple[float, Action]] = []
+    for number in range(8):
+        replicas = (tuple(rng.sample(range(1, plan.brokers + 1), min(2, plan.brokers))),)
+        for min_isr in ("1", "2"):
+            config = (("min.insync.replicas", min_isr),)
+            topic = CreateTopic(topic=f"w{number}", replicas=replicas, config=config)
+            made.append((t + 400 * number + rng.choice((0, 0, 2)), topic))
+    return extended(plan, made, run_ms=t + 8_000)
+
+
+def moved_and_extended(plan: Plan, rng: Random) -> Plan:
+    """Partitions are added to a topic of which others are just being moved, and the controller
+    hears of them late."""
+    topic, t = topic_of_three(plan, rng, 4), beginning(plan, rng)
+    orders: list[tuple[float, Action]] = []
+    for number in range(10):
+        target = tuple(rng.sample(range(1, max(plan.brokers, 4) + 1), 3))
+        at = t + 1_200 * number
+        orders.append((at, Reassign(topic=TOPIC, partition=0, replicas=target)))
+        orders.append((at + rng.randint(-50, 300), AddPartitions(topic=TOPIC, replicas=(target,))))
+    orders.append((t - 100, SlowZooKeeper(who=CONTROLLER, delay_ms=60, for_ms=13_000)))
+    late = replace(plan, zookeeper_servers=3, zookeeper_lag_ms=50)
+    return extended(late, orders, topics=[topic], brokers=4, run_ms=t + 14_000)
+
+
+def half_deleted(plan: Plan, rng: Random) -> Plan:
+    """The controller dies while it removes what a deleted topic has in ZooKeeper, node after node,
+    the order to delete it last of all. It is far from ZooKeeper: a node takes it 0.3 s, and all of
+    them 4 s. One of the topic's brokers may not hear for a while that it is to delete anything.
+    Partitions may be added at the same time: when that was begun nobody had ordered a deletion."""
+    topic = topic_of_three(plan, rng, 4)
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    deaf = Isolate(
+        who=Who(broker=topic.replicas[0][2]),
+        peer=None,
+        direction="in",
+        clients=False,
+        zookeeper=False,
+        for_ms=rng.choice((1, 1_500)),
+    )
+    added = AddPartitions(topic=TOPIC, replicas=topic.replicas)
+    more = [(t + 150 * number, added) for number in range(-3, 4)] * (plan.seed % 2)
+    return extended(
+        plan,
+        [
+            *led_from_outside(topic.replicas[0], t),
+            (t, SlowZooKeeper(who=CONTROLLER, delay_ms=150, for_ms=8_000)),
+            (t + 10, deaf),
+            (t + 20, DeleteTopic(topic=TOPIC)),
+            (t + rng.randint(800, 4_500), Kill(who=CONTROLLER, down_ms=rng.choice((100, 3_000)))),
+            *more,
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "2000"),),
+        brokers=4,
+        run_ms=t + 9_000,
+    )
+
+
+def placed(plan: Plan, _rng: Random) -> Plan:
+    """The broker chooses who leads."""
+    return replace(plan, placed_topics=4)
+
+
+def mixed_disks(plan: Plan, rng: Random) -> Plan:
+    """Two machines get each other's disk, on which there is another partition than on theirs, and
+    all of it synced."""
+    three, t = topic_of_three(plan, rng, flush_messages="1"), beginning(plan, rng) + 1_000
+    one, another, both = three.replicas[0]
+    topic = replace(three, replicas=((one, both), (another, both)))
+    who, other = Who(broker=one), Who(broker=another)
+    return extended(
+        plainly(plan),
+        [
+            *((100 + 100 * n, replace(produce(1, 3), partition=n % 2)) for n in range(10)),
+            (t, MixUpDisks(who=who, other=other, for_ms=rng.choice((4_500, 8_000)))),
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "2000"),),
+        brokers=3,
+        run_ms=t + 10_000,
+    )
+
+
+def many_commits(plan: Plan, _rng: Random) -> Plan:
+    """The offsets topic is rewritten, with more than a batch holds, while commits are on their way
+    nearly all the time: the coordinator's followers are far."""
+    lots = CommitALot(topic=plan.topics[0].topic, groups=620, rounds=2, metadata_bytes=4_000)
+    coordinator = Who(role="leader", topic=OFFSETS_TOPIC)
+    far = (
+        SlowLink(who=coordinator, peer=Who(broker=broker), delay_ms=40, for_ms=3_000)
+        for broker in range(1, max(plan.brokers, 3) + 1)
+    )
+    slowed = [(at, each) for each in far for at in range(500, 38_000, 3_000)]
+    return extended(
+        plan,
+        [(0, lots), *slowed],
+        settings=(
+            ("offsets.topic.num.partitions", "1"),
+            ("offsets.topic.replication.factor", "3"),
+            ("offsets.topic.segment.bytes", "100000000"),
+            ("replica.lag.time.max.ms", "10000"),
+        ),
+        brokers=3,
+        run_ms=40_000,
+    )
+
+
+def offsets_half_made(plan: Plan, rng: Random) -> Plan:
+    """The offsets topic is made by one who has not heard yet that a broker is gone, so that some
+    of its partitions have no state before that one is back. Nobody has asked for it before."""
+    dead, alive = (Who(broker=broker) for broker in rng.sample(range(1, 4), 2))
+    topic, t = CreateTopic(topic=TOPIC, replicas=((alive.broker,),)), UNTIL_LED_MS
+    others = (timed for timed in plan.actions if not isinstance(timed.action, Consume))
+    return extended(
+        plainly(plan).with_actions(tuple(others)),
+        [
+            *led_from_outside((dead.broker,), t),
+            (t, Pause(who=CONTROLLER, for_ms=2_500)),
+            (t + 20, Kill(who=dead, down_ms=10_000)),
+            (t + 100, ExpireSession(who=dead)),
+            *(
+                (t + 400 + 100 * n, Consume(group=f"g{n}", topic=TOPIC, for_ms=6_000, leaves=True))
+                for n in range(6)
+            ),
+            *((t + 200 * n, produce(1, 1)) for n in range(30)),
+        ],
+        topics=[topic],
+        settings=(
+            ("offsets.topic.num.partitions", "6"),
+            ("offsets.topic.replication.factor", "1"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=3,
+        run_ms=t + 13_000,
+    )
+
+
+def named_again(plan: Plan, rng: Random) -> Plan:
+    """What a broker notes of a log that is deleted is not to be taken for the next one's of that
+    name, when that broker is killed: where the log began, say, which is beyond the end of the new
+    one. It was noted for the last time when the broker stopped in good order. Of some plans the
+    controller gives way while that broker, whose disk is slow, is about to delete the log."""
+    topic = topic_of_three(plan, rng, min_insync_replicas="1")
+    t = beginning(plan, rng)
+    who = Who(broker=rng.choice(topic.replicas[0]))
+    killed = t + rng.randint(4_500, 6_000)
+    stopped, acks = rng.randint(500, 900), [rng.choice((-1, 1)) for _ in range(12)]
+    down_ms = rng.choice((50, 3_000))
+    deposed: list[tuple[int, Action]] = []
+    again = t + 3_200
+    if rng.random() < 0.5:
+        again += 600
+        deposed = [
+            (t + 2_400, SlowDisk(who=who, delay_ms=200, for_ms=1_000)),
+            (t + rng.randint(2_550, 2_950), DeposeController()),
+        ]
+    return extended(
+        plainly(plan),
+        [
+            *((t - 400 + 20 * n, produce(1, 1)) for n in range(20)),
+            (t + 200, DeleteRecords(topic=TOPIC, partition=0)),
+            (t + stopped, Stop(who=who, down_ms=300)),
+            (t + 2_500, DeleteTopic(topic=TOPIC)),
+            *deposed,
+            (again, topic),
+            *((again + 400 + 300 * n, produce(each, 1)) for n, each in enumerate(acks)),
+            (killed, Kill(who=who, down_ms=down_ms)),
+        ],
+        topics=[topic],
+        settings=(
+            ("log.flush.start.offset.checkpoint.interval.ms", "60000"),
+            ("replica.lag.time.max.ms", "3000"),
+            ("zookeeper.session.timeout.ms", "2000"),
+        ),
+        brokers=3,
+        run_ms=t + 9_000,
+    )
+
+
+def deleted_meanwhile(plan: Plan, rng: Random) -> Plan:
+    """A topic is deleted while a broker that has nothing of it is reached by nobody, and its
+    session over. Registered again, it is told of all topics that there are by the same controller
+    as before, and of that one nothing."""
+    topic = topic_of_three(plan, rng, 4)
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    others = set(range(1, max(plan.brokers, 4) + 1)) - set(topic.replicas[0])
+    who = Who(broker=rng.choice(sorted(others)))
+    unreached = Isolate(
+        who=who,
+        peer=None,
+        direction="both",
+        clients=False,
+        zookeeper=True,
+        for_ms=rng.randint(5_000, 7_000),
+    )
+    return extended(
+        plan,
+        [
+            *led_from_outside((who.broker,), t),
+            (t, unreached),
+            (t + rng.randint(3_000, 4_000), DeleteTopic(topic=TOPIC)),
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "2000"),),
+        brokers=4,
+        run_ms=t + 10_000,
+    )
+
+
+def deleted_and_moved(plan: Plan, rng: Random) -> Plan:
+    """One topic is deleted while a broker, which does not hear that it is to delete its replica,
+    dies and comes back; another one while it is moved to a broker that does not reach its leader
+    for a while; and one that was moved off a broker and back. All must be gone in the end, though
+    nobody asks for any deletion after that."""
+    topic, t = topic_of_three(plan, rng, 4), beginning(plan, rng) + UNTIL_LED_MS
+    first, second, dying = topic.replicas[0]
+    spare = next(broker for broker in range(1, 5) if broker not in topic.replicas[0])
+    beside = f"{TOPIC}-beside"
+    moved = replace(topic, topic=beside, replicas=((first, second),))
+    back = replace(moved, topic=f"{TOPIC}-back")
+    unheard = Isolate(
+        who=CONTROLLER,
+        peer=Who(broker=dying),
+        direction="out",
+        clients=False,
+        zookeeper=False,
+        for_ms=rng.randint(600, 2_500),
+    )
+    return extended(
+        plan,
+        [
+            *led_from_outside(topic.replicas[0], t),
+            (t, unheard),
+            (t + 20, DeleteTopic(topic=TOPIC)),
+            (t + 600, Kill(who=Who(broker=dying), down_ms=rng.choice((100, 1_000, 3_000)))),
+            (t + rng.randint(610, 700), ExpireSession(who=Who(broker=dying))),
+            (t + 650, apart(Who(broker=spare), Who(broker=first), rng.randint(2_500, 3_500))),
+            (t + 700, Reassign(topic=beside, partition=0, replicas=(first, spare))),
+            (t + 1_400, DeleteTopic(topic=beside)),
+            (t + 700, Reassign(topic=back.topic, partition=0, replicas=(first,))),
+            (t + 1_700, Reassign(topic=back.topic, partition=0, replicas=(first, second))),
+            (t + rng.randint(3_000, 4_000), DeleteTopic(topic=back.topic)),
+        ],
+        topics=[topic, moved, back],
+        settings=(
+            ("auto.leader.rebalance.enable", "false"),
+            ("replica.lag.time.max.ms", "10000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=4,
+        run_ms=t + 8_000,
+    )
+
+
+def nonsense(plan: Plan, rng: Random) -> Plan:
+    """Orders that nobody understands."""
+    paths = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
+    left = WriteNonsense(path=rng.choice(paths), for_ms=rng.randint(100, 3_000))
+    return extended(plan, [(beginning(plan, rng), left)])

@@ -1,9 +1,10 @@
-"""Knots of the ISR: who joins it, who leaves it, and what the leader may believe meanwhile."""
+"""Scenarios of the ISR: who joins and leaves it, and what leaders believe meanwhile."""
 
 from dataclasses import replace
 from random import Random
 
 from simulation.plans.actions import (
+    Action,
     DeleteTopic,
     DeposeController,
     DropZooKeeperConnection,
@@ -11,6 +12,7 @@ from simulation.plans.actions import (
     ExpireSession,
     Isolate,
     Kill,
+    LoseAnswer,
     LosePower,
     Pause,
     Reassign,
@@ -18,19 +20,22 @@ from simulation.plans.actions import (
     SlowZooKeeper,
     Who,
 )
-from simulation.plans.knots.strands import (
+from simulation.plans.plan import Plan
+from simulation.plans.scenarios.building import (
     CONTROLLER,
+    LEADER,
     TOPIC,
     UNTIL_LED_MS,
     apart,
     beginning,
+    extended,
     led_from_outside,
     plainly,
     produce,
-    tied,
     topic_of_three,
 )
-from simulation.plans.plan import Plan
+from simulation.plans.scenarios.leaders import preferring
+from simulation.plans.scenarios.records import numbered
 
 
 def joined_unseen(plan: Plan, rng: Random) -> Plan:
@@ -39,7 +44,7 @@ def joined_unseen(plan: Plan, rng: Random) -> Plan:
     last = Who(broker=topic.replicas[0][-1])
     down = rng.randint(2_300, 3_000)
     again = t + down + rng.randint(400, 3_000)
-    return tied(
+    return extended(
         plan,
         [
             *((t + 300 * n, produce(-1, 3)) for n in range(40)),
@@ -62,7 +67,7 @@ def bounced_unseen(plan: Plan, rng: Random) -> Plan:
     t = beginning(plan, rng) + UNTIL_LED_MS
     bounced = [Who(broker=broker) for broker in topic.replicas[0][: rng.choice((1, 2, 3, 3))]]
     way_ms = rng.choice((1, 300))
-    return tied(
+    return extended(
         plainly(plan),
         [
             *led_from_outside(topic.replicas[0], t),
@@ -86,7 +91,7 @@ def joining_in_flight(plan: Plan, rng: Random) -> Plan:
     topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
     leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
     back = t + rng.randint(2_500, 3_000)
-    return tied(
+    return extended(
         plainly(plan),
         [
             *((t + 2_000 + 50 * n, produce(rng.choice((-1, -1, 1)), 1)) for n in range(120)),
@@ -122,7 +127,7 @@ def unheard_of(plan: Plan, rng: Random) -> Plan:
     leader, joining, other = (Who(broker=broker) for broker in topic.replicas[0])
     back = t + 3_500
     lost = back + rng.randint(1_560, 1_740)
-    return tied(
+    return extended(
         plainly(plan),
         [
             *led_from_outside(topic.replicas[0], t),
@@ -168,7 +173,7 @@ def short_watermark(plan: Plan, rng: Random) -> Plan:
     ids = topic.replicas[0]
     first, second, last = (Who(broker=broker) for broker in ids)
     out = t + 2_500
-    return tied(
+    return extended(
         plainly(plan),
         [
             *led_from_outside(topic.replicas[0], t),
@@ -200,7 +205,7 @@ def too_few_left(plan: Plan, rng: Random) -> Plan:
     let them in with enough of them must not say so any more."""
     topic, t = topic_of_three(plan, rng, min_insync_replicas="3"), beginning(plan, rng)
     leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
-    return tied(
+    return extended(
         plainly(plan),
         [
             (t, apart(last, leader, rng.randint(2_500, 4_000))),
@@ -217,29 +222,6 @@ def too_few_left(plan: Plan, rng: Random) -> Plan:
     )
 
 
-def too_many_messages(plan: Plan, rng: Random) -> Plan:
-    """In 0.8 a follower that is too many messages behind is dropped long before its time is over;
-    a producer that waits for it is answered then. It holds the watermark until its time is over, in
-    which nobody sends any more."""
-    topic, t = topic_of_three(plan, rng, min_insync_replicas="1"), beginning(plan, rng)
-    leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
-    return tied(
-        plainly(plan),
-        [
-            (t, apart(last, leader, 6_500)),
-            *((t + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(40)),
-        ],
-        topics=[topic],
-        settings=(
-            ("ackproof.generation", "0.8"),
-            ("replica.lag.max.messages", rng.choice(("1", "5"))),
-            ("replica.lag.time.max.ms", "5000"),
-        ),
-        brokers=3,
-        run_ms=t + 7_000,
-    )
-
-
 def away_and_back(plan: Plan, rng: Random) -> Plan:
     """A replica is moved off a broker and back to it before that broker, far from ZooKeeper, has
     heard that it is to be closed; by then it is in the ISR again."""
@@ -247,7 +229,7 @@ def away_and_back(plan: Plan, rng: Random) -> Plan:
     first, second, last = topic.replicas[0]
     spare = next(broker for broker in range(1, 5) if broker not in topic.replicas[0])
     way_ms = rng.randint(600, 900)
-    return tied(
+    return extended(
         plainly(plan),
         [
             *((t + 100 * n, produce(-1, 1)) for n in range(80)),
@@ -278,7 +260,7 @@ def sent_elsewhere(plan: Plan, rng: Random) -> Plan:
     first, second, last = topic.replicas[0]
     one, other = (broker for broker in range(1, 6) if broker not in topic.replicas[0])
     instead = t + rng.randint(300, 1_200)
-    return tied(
+    return extended(
         plainly(plan),
         [
             *((t + 50 * n, produce(rng.choice((-1, -1, 1)), 1)) for n in range(80)),
@@ -298,33 +280,6 @@ def sent_elsewhere(plan: Plan, rng: Random) -> Plan:
     )
 
 
-def taken_out(plan: Plan, rng: Random) -> Plan:
-    """A broker without a controller has carried out a request to start a replica, and takes it out
-    of its queue; the connection is lost with that. As long as it lies there the replica, which is
-    being moved there, is not let into the ISR.
-
-    ZooKeeper is far: of the notification and three questions each takes its way there and back.
-    """
-    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
-    first, second, _ = topic.replicas[0]
-    spare = next(broker for broker in range(1, 5) if broker not in topic.replicas[0])
-    lost = t + rng.randint(1_900, 2_400)
-    again = lost + rng.randint(1_450, 1_700)
-    return tied(
-        plainly(plan),
-        [
-            *((t + 100 * n, produce(1, 1)) for n in range(30)),
-            (t, SlowZooKeeper(who=Who(broker=spare), delay_ms=200, for_ms=5_000)),
-            (t + 20, Reassign(topic=TOPIC, partition=0, replicas=(first, second, spare))),
-            *((at, DropZooKeeperConnection(who=Who(broker=spare))) for at in (lost, again)),
-        ],
-        topics=[topic],
-        settings=(("zookeeper.session.timeout.ms", "6000"),),
-        brokers=4,
-        run_ms=t + 6_000,
-    )
-
-
 def doomed_shrink(plan: Plan, rng: Random) -> Plan:
     """A topic is deleted while its leader's ISR write is carried out and the leader has not heard
     of that; producers wait for those who are left.
@@ -335,7 +290,7 @@ def doomed_shrink(plan: Plan, rng: Random) -> Plan:
     topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
     t = beginning(plan, rng) + UNTIL_LED_MS
     leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
-    return tied(
+    return extended(
         plan,
         [
             *led_from_outside(topic.replicas[0], t),
@@ -365,7 +320,7 @@ def made_again(plan: Plan, rng: Random) -> Plan:
     topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
     leader, _, follower = (Who(broker=broker) for broker in topic.replicas[0])
     late = SlowLink(who=follower, peer=leader, delay_ms=rng.randint(3_500, 5_000), for_ms=150)
-    return tied(
+    return extended(
         plainly(plan),
         [
             (t, late),
@@ -384,4 +339,178 @@ def made_again(plan: Plan, rng: Random) -> Plan:
         ),
         brokers=4,
         run_ms=t + 10_000,
+    )
+
+
+def overtaken_by_the_leader(plan: Plan, rng: Random) -> Plan:
+    """The leader takes one follower out of the ISR while the controller, half a second away from
+    ZooKeeper, takes out the other, whose session is over or whose machine was off for a moment.
+
+    Written whatever is there, the controller's word lets the first one in again, which lacks what
+    is committed meanwhile; tried again without what made it necessary, it trusts the second.
+    """
+    topic = topic_of_three(plan, rng, 4, min_insync_replicas="1")
+    t = beginning(plan, rng) + UNTIL_LED_MS
+    leader, other, last = (Who(broker=broker) for broker in topic.replicas[0])
+    # Who was off registers anew when its former session is over, two seconds later.
+    off = LosePower(who=other, down_ms=rng.choice((50, 300)))
+    gone: tuple[tuple[float, Action], ...] = (
+        (t + rng.randint(2_500, 4_300), ExpireSession(who=other)),
+        (t + rng.randint(500, 2_400), off),
+    )
+    beside = len(plan.producers)
+    plan = numbered(plan)
+    return extended(
+        replace(plan, producers=(*plan.producers, False)),
+        [
+            *led_from_outside(topic.replicas[0], t),
+            *((t + 50 * n, replace(produce(-1, 1), producer=beside)) for n in range(100)),
+            (t, apart(last, leader, 7_000)),
+            (t + 2_000, SlowZooKeeper(who=CONTROLLER, delay_ms=500, for_ms=3_500)),
+            rng.choice(gone),
+            (t + rng.randint(5_000, 7_000), Kill(who=LEADER, down_ms=4_000)),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.fetch.wait.max.ms", "100"),
+            ("replica.lag.time.max.ms", "3000"),
+            ("zookeeper.session.timeout.ms", "2000"),
+        ),
+        brokers=4,
+        run_ms=t + 11_000,
+    )
+
+
+def sent_on(plan: Plan, rng: Random) -> Plan:
+    """A partition is on its way to a broker that cannot be in the ISR, and is sent to another such
+    one, and then elsewhere. Or that is taken back and it is sent on, again and again, perhaps just
+    when its leader, far from ZooKeeper, takes it back. The last order is carried out, and nobody
+    whom a former one named keeps anything."""
+    topic = topic_of_three(plan, rng, 5, min_insync_replicas="1")
+    t, way_ms = beginning(plan, rng), rng.randint(50, 100)
+    first, second, last = topic.replicas[0]
+    one, other = (broker for broker in range(1, 6) if broker not in topic.replicas[0])
+    at = t + 12 * way_ms + rng.randint(300, 900)
+    orders: list[tuple[int, tuple[int, ...] | None]]
+    orders = [(t, (first, second, one)), (at, (first, second, other)), (at + 500, (first, last))]
+    if rng.random() < 0.5:
+        orders = [(t, (first, second, one))]
+        for beyond in (other, one, other):
+            orders.append((at, None))
+            at += rng.randint(4, 18) * way_ms
+            orders.append((at, (first, beyond, last)))
+            at += 8 * way_ms
+    return extended(
+        plan,
+        [
+            *((t + 50 * n, produce(-1, 1)) for n in range(80)),
+            *(
+                (t - 100, apart(Who(broker=each), Who(broker=first), 5_000))
+                for each in (one, other)
+            ),
+            (t - 50, SlowZooKeeper(who=Who(broker=first), delay_ms=way_ms, for_ms=10_000)),
+            *((at, Reassign(topic=TOPIC, partition=0, replicas=to)) for at, to in orders),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.lag.time.max.ms", "10000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=5,
+        run_ms=t + 13_000,
+    )
+
+
+PARTITION = f"/brokers/topics/{TOPIC}/partitions/0"
+
+
+def written_unheard(plan: Plan, rng: Random) -> Plan:
+    """A broker is elected controller, a leader takes a follower out of the ISR and lets it in
+    again, and of each the answer is lost with the connection. Tried again, both meet what they have
+    written themselves."""
+    topic, t = topic_of_three(plan, rng, min_insync_replicas="1"), beginning(plan, rng)
+    last = Who(broker=topic.replicas[0][2])
+    count = max(plan.brokers, 3)
+    away = t + 2_000
+    return extended(
+        plan,
+        [
+            *((t - 100, unanswered(Who(broker=b), "/controller")) for b in range(1, count + 1)),
+            (t, DeposeController()),
+            (away, Pause(who=last, for_ms=rng.randint(2_500, 3_500))),
+            *((away + 500 * n, unanswered(LEADER, PARTITION, 490)) for n in range(12)),
+            *((away + 100 * n, produce(-1, 1)) for n in range(40)),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.fetch.backoff.ms", "100"),
+            ("replica.lag.time.max.ms", "1000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=3,
+        run_ms=away + 7_000,
+    )
+
+
+def unanswered(who: Who, path: str, for_ms: int = 3_000) -> LoseAnswer:
+    """The first write there."""
+    return LoseAnswer(who=who, path=path, nth=1, expires=False, for_ms=for_ms)
+
+
+def given_up_order(plan: Plan, rng: Random) -> Plan:
+    """What a controller says of a new leader takes long to come to a broker that has no replica; it
+    is given up, said again on another connection and heard there, and so is that the former leader
+    leads again. Then the first copy comes."""
+    topic, t = topic_of_three(plan, rng, 4), beginning(plan, rng) + UNTIL_LED_MS
+    first, second, last = topic.replicas[0]
+    deaf = next(broker for broker in range(1, 5) if broker not in topic.replicas[0])
+    late = SlowLink(
+        who=CONTROLLER, peer=Who(broker=deaf), delay_ms=rng.randint(5_000, 7_000), for_ms=1_000
+    )
+    back = t + rng.randint(2_500, 3_500)
+    return extended(
+        plan,
+        [
+            *led_from_outside((deaf,), t),
+            (t, preferring(second, first, last)),
+            (t + 700, late),
+            (t + 720, ElectPreferred()),
+            (t + 1_700, preferring(first, second, last)),
+            (back, ElectPreferred()),
+        ],
+        topics=[topic],
+        settings=(
+            ("auto.leader.rebalance.enable", "false"),
+            ("controller.socket.timeout.ms", "1500"),
+            ("replica.lag.time.max.ms", "10000"),
+        ),
+        brokers=4,
+        run_ms=t + 9_000,
+    )
+
+
+def unheard_fetch(plan: Plan, rng: Random) -> Plan:
+    """A fetch, which says where its follower goes on, is on its way for longer than that waits; on
+    another connection the next one is there before, in the same session. What the leader has not
+    heard it must be told once more. In "far behind" the first one is often there when the link is
+    whole again."""
+    topic, t = topic_of_three(plan, rng, min_insync_replicas="1"), beginning(plan, rng)
+    leader, *others = (Who(broker=broker) for broker in topic.replicas[0])
+    follower = rng.choice(others)
+    late = SlowLink(who=follower, peer=leader, delay_ms=4_000, for_ms=rng.choice((300, 700)))
+    return extended(
+        plainly(plan),
+        [
+            *((t + 20 * n, replace(produce(1, 1), partition=n % 2)) for n in range(60)),
+            (t + rng.randint(500, 800), late),
+        ],
+        topics=[replace(topic, replicas=topic.replicas * 2)],
+        settings=(
+            ("auto.leader.rebalance.enable", "false"),
+            ("replica.fetch.backoff.ms", "100"),
+            ("replica.lag.time.max.ms", rng.choice(("1000", "10000"))),
+            ("replica.socket.timeout.ms", "1500"),
+        ),
+        brokers=3,
+        run_ms=t + 6_000,
     )
