@@ -40,7 +40,7 @@ class _Broker:
 
 
 def kafka_program(release: Release) -> Program:
-    """What its brokers run, on nodes that were given its jars (``infra.systems.jars``). Raises
+    """What its brokers run, on nodes that were given its jars (``infra.systems.artifacts``). Raises
     InfraError when these are not here, or are not what was released."""
     return Program(
         command=_Broker(release, jars_of(release)),

@@ -65,7 +65,7 @@ class SystemOnKRaft(DeployedSystem):
 
     Args:
         name: As a campaign names it.
-        release: What is deployed, on nodes that were given its jars (``infra.systems.jars``).
+        release: What is deployed, on nodes that were given its jars (``infra.systems.artifacts``).
         brokers: How many; ids from 1.
         controllers: How many; 1, or 3 and more for a quorum. Their ids begin behind
             :data:`infra.ensemble.CONTROLLER_IDS`, where they are no brokers.
