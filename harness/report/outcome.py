@@ -48,7 +48,7 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
     """How many of a campaign's guarantees were checked. ``missing``: the names of those that were
-    not checked in some cell."""
+    promised and not checked in some cell, or checked in none."""
 
     total: int
     missing: tuple[str, ...]
@@ -84,10 +84,17 @@ def outcome(result: CampaignResult) -> Outcome:
 
 
 def guarantees_checked(cells: Sequence[CellResult] | Sequence[CellDocument]) -> Checked:
-    """Return how many guarantees were checked, by name: one that was not checked in one of the
-    cells counts as not checked."""
+    """Return how many guarantees were checked, by name.
+
+    One that a cell promises and does not check counts as not checked. A cell that does not promise
+    it takes nothing away: with acks=0 a client is told no offset, and no cell with acks=0 promises
+    one. What no cell checked is not checked, promised or not.
+    """
     every = [one for cell in cells for one in cell.guarantees]
-    missing = dict.fromkeys(one.name for one in every if not one.checked)
+    seen = {one.name for one in every if one.checked}
+    missing = dict.fromkeys(
+        one.name for one in every if not one.checked and (one.promised or one.name not in seen)
+    )
     return Checked(total=len({one.name for one in every}), missing=tuple(missing))
 
 

@@ -80,9 +80,7 @@ def test_it_is_read_as_if_nothing_had_happened(directory: Path, segment: int, su
         assert found == expected, which
 
 
-@pytest.mark.parametrize(
-    "suffix", ["index", pytest.param("timeindex", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("suffix", ["index", pytest.param("timeindex", marks=pytest.mark.long)])
 def test_it_is_cut_and_goes_on(directory: Path, tmp_path: Path, suffix: str) -> None:
     """By a cut an entry becomes the last one that nobody has looked at when the log was opened: a
     follower that could not cut its log would halt."""

@@ -11,11 +11,13 @@ from checked_cells import run
 from checked_in_process import checked
 from junitparser import JUnitXml, Skipped
 from made_histories import FINISHED, MadeRun, state, write_campaign
+from made_results import cell_result
 from rich.console import Console
 
-from ackproof.checkers.verdict import ANOMALIES, CampaignResult, Verdict
+from ackproof.checkers.verdict import ANOMALIES, CampaignResult, Guarantee, Verdict
 from ackproof.harness import report, summary
 from ackproof.harness.exit_status import ExitStatus, exit_status
+from ackproof.harness.report.outcome import guarantees_checked
 from ackproof.history.manifest import FILE
 
 UNTOLD = (
@@ -123,3 +125,30 @@ def test_external_cluster_says_how_many_guarantees_were_checked(external: Path) 
     assert all(message.startswith("not checked: ") for message in skipped.values())
     assert suite.skipped == len(UNTOLD)
     assert all(isinstance(one, Skipped) for case in suite for one in case.result)
+
+
+def test_guarantee_counts_as_unchecked_where_it_is_promised_or_nowhere_checked() -> None:
+    def found(name: str, *, promised: bool, checked: bool) -> Guarantee:
+        return Guarantee(
+            name=name, promise="", promised=promised, held=None, checked=checked, reason=""
+        )
+
+    cells = [
+        cell_result(
+            guarantees=(
+                found("checked-where-promised", promised=True, checked=True),
+                found("promised-in-one-and-unchecked", promised=True, checked=False),
+                found("unchecked-in-all", promised=False, checked=False),
+            )
+        ),
+        cell_result(
+            guarantees=(
+                found("checked-where-promised", promised=False, checked=False),
+                found("promised-in-one-and-unchecked", promised=True, checked=True),
+                found("unchecked-in-all", promised=False, checked=False),
+            )
+        ),
+    ]
+    known = guarantees_checked(cells)
+    assert known.total == 3
+    assert set(known.missing) == {"promised-in-one-and-unchecked", "unchecked-in-all"}
