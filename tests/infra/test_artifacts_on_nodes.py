@@ -9,7 +9,7 @@ import pytest
 from ackproof.infra.artifacts import Artifact
 from ackproof.infra.interface import Command, InfraError
 from ackproof.infra.node import AgentNode, Made
-from ackproof.infra.systems import parse
+from ackproof.infra.systems.kafka.product import kafka_build
 from ackproof.infra.systems.kafka.system import kafka_program
 from ackproof.infra.systems.kraft.server import Program
 
@@ -87,8 +87,7 @@ def paths_of(argv: tuple[str, ...], main: str) -> tuple[str, str, list[str]]:
 def test_every_program_of_kafka_goes_by_the_node_s_paths(tmp_path: Path) -> None:
     (tmp_path / "libs").mkdir()
     (tmp_path / "libs" / "kafka_2.13-3.9.1.jar").touch()
-    release = parse(f"kafka:{tmp_path}").kafka
-    assert release is not None
+    release = kafka_build(str(tmp_path)).release
     broker: Any = Recorded()
     argv = tuple(kafka_program(release).command(broker, PurePosixPath("/node/server.properties")))
     java, class_path, files = paths_of(argv, "kafka.Kafka")

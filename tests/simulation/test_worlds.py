@@ -154,12 +154,11 @@ def test_a_quiet_world_commits_and_settles() -> None:
     outcome = run(plan_of(produce(100), produce(5_000)))
     assert outcome.violation is None
     met = outcome.coverage
-    assert met["client", "produce, acks=-1: acked"] == 6 + 10, "the judge's (probing.py), too"
+    assert met["client", "produce, acks=-1: acked"] == 6
     assert met["replica event", "follower: Fetched"] > 6
     assert met["controller event", "Elected"] == 1
     assert met["run", "clean"] == 1
-    faults = {name for room, name in met if room == "fault"}
-    assert faults == {"Pause"}, "the judge's (broken_off.py)"
+    assert not {name for room, name in met if room == "fault"}
 
 
 @pytest.mark.long
@@ -227,7 +226,7 @@ def test_a_failure_shrinks_to_what_it_takes_and_is_told() -> None:
 
         plan = Shrinker(fails, lambda _runs, _best: None, runs_max=60).shrink(failed.plan)
         told = "\n".join(story(run(plan)))
-    assert not plan.actions, "what the judge sends (probing.py) is enough"
+    assert len(plan.actions) == 1, "one client that has something stored with acks=all"
     assert "AckedIsCommitted" in told
     assert " leads in epoch 0, the ISR is " in told
     assert run(plan).violation is None, "without the fault there is nothing to be told"
