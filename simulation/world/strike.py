@@ -69,6 +69,8 @@ class Striker:
         self._pauses: Counter[int] = Counter()
         self._bad_disks: dict[int, str] = {}
         self._bad_until: dict[int, float] = {}
+        self._slowest_ms: dict[int, int] = {}
+        """The longest delay that each broker's disk ever had."""
         self._down_until: dict[int, float] = {}
         self._mixed: list[tuple[Node, Node]] = []
         self._healed = False
@@ -318,6 +320,7 @@ class Striker:
 
     def _slow_disk(self, node: Node, action: act.SlowDisk) -> None:
         self._note(node, f"has a disk that takes up to {action.delay_ms} ms")
+        self._slowest_ms[node.id] = max(action.delay_ms, self._slowest_ms.get(node.id, 0))
         self._slow_disks.slow(node.host, action.delay_ms, action.for_ms)
 
     def _mix_up(self, node: Node, action: act.MixUpDisks) -> None:
@@ -360,7 +363,9 @@ class Striker:
         disk.fail(())
         disk.garble(())
         disk.capacity = PLENTY
-        self._later(RESTART_S * 1000, self._forgive_disk, node)
+        # A sync that a slow disk began before this may fail after it.
+        under_way_ms = self._slowest_ms.get(node.id, 0)
+        self._later(RESTART_S * 1000 + under_way_ms, self._forgive_disk, node)
 
     def _forgive_disk(self, node: Node) -> None:
         """From now on nothing is the disk's fault any more."""
