@@ -1,12 +1,11 @@
 """What an object must be before the table of checkers accepts it as a plug-in's checker."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ackproof.checkers.interface import Extent, PluginChecker, Promised
 from ackproof.history.schema import TABLES
+from ackproof.plugins.registration import NAME
 
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _NAME_LENGTH_MAX = 60
 _CALLED = ("examine", "concerns", "not_promised")
 
@@ -27,7 +26,7 @@ def as_checker(found: object, name: str, guarantees: Sequence[str] = ()) -> Plug
 
 
 def _problems(checker: PluginChecker, name: str, guarantees: Sequence[str]) -> Iterator[str]:
-    if not _NAME.fullmatch(name) or len(name) > _NAME_LENGTH_MAX:
+    if not NAME.fullmatch(name) or len(name) > _NAME_LENGTH_MAX:
         yield (
             f"{name!r} is not a name of lower-case words joined by hyphens, of at most "
             f"{_NAME_LENGTH_MAX} characters"

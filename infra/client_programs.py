@@ -11,7 +11,6 @@ opened with their :func:`artifact`. aiokafka's runs in the Python of any node.
 """
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -22,13 +21,12 @@ from ackproof.infra import artifacts, client_builds
 from ackproof.infra.artifacts import Artifact
 from ackproof.infra.interface import InfraError, Node
 from ackproof.plugins import Table
+from ackproof.plugins.registration import common_problems
 
 # Without the last, a JVM that is killed leaves a file in the node's /tmp, whatever is its tmpdir.
 _JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-XX:-UsePerfData")
 _AIOKAFKA = "ackproof.workloads.foreign.aiokafka_producer"
 T = TypeVar("T")
-
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def _nothing() -> None:
@@ -74,12 +72,7 @@ def as_client(found: object, name: str) -> Client:
 
 
 def _problems(found: Client, name: str) -> Iterator[str]:
-    if not _NAME.fullmatch(name):
-        yield f"{name!r} is not a name of lower-case words joined by hyphens"
-    if found.name != name:
-        yield f"it is registered as {name} and says that its name is {found.name!r}"
-    if not isinstance(found.summary, str) or len(found.summary.splitlines()) != 1:
-        yield "its summary must be one line of text"
+    yield from common_problems(found, name)
     functions = ("command", "artifact", "missing")
     uncallable = [one for one in functions if not callable(getattr(found, one))]
     if uncallable:

@@ -1,13 +1,12 @@
 """What a plug-in's fault must be before the table of faults accepts it."""
 
-import re
 from collections.abc import Iterator
 from typing import cast
 
 from ackproof.infra.interface import Capability
 from ackproof.nemesis.interface import Aim, Fault, Parameters
+from ackproof.plugins.registration import common_problems, parameter_problems
 
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _VALUES = ("name", "summary", "aim", "parameters", "needs", "destroys")
 _METHODS = ("plan", "bitten", "healed", "hold_ms_min")
 _DESTROYS = (None, "unsynced", "all", "bits", "unclean")
@@ -33,12 +32,7 @@ def _problems(found: object, name: str) -> Iterator[str]:
     uncallable = [one for one in _METHODS if not callable(getattr(fault, one))]
     if uncallable:
         yield f"{', '.join(uncallable)}: must be a method"
-    if not _NAME.fullmatch(name):
-        yield f"{name!r} is not a name of lower-case words joined by hyphens"
-    if fault.name != name:
-        yield f"it is registered as {name} and says that its name is {fault.name!r}"
-    if not isinstance(fault.summary, str) or len(fault.summary.splitlines()) != 1:
-        yield "its summary must be one line of text"
+    yield from common_problems(fault, name)
     if not isinstance(fault.aim, Aim):
         yield f"its aim must be one of {', '.join(f'Aim.{one.name}' for one in Aim)}"
     if fault.destroys not in _DESTROYS:
@@ -46,19 +40,4 @@ def _problems(found: object, name: str) -> Iterator[str]:
         yield f"it destroys {fault.destroys!r}, which is not one of {words}"
     if not isinstance(fault.needs, frozenset) or fault.needs - set(Capability):
         yield "its needs must be a frozenset of Capability"
-    yield from _parameter_problems(fault.parameters)
-
-
-def _parameter_problems(parameters: object) -> Iterator[str]:
-    if not isinstance(parameters, type) or not issubclass(parameters, Parameters):
-        yield "its parameters must be a subclass of ackproof.nemesis.interface.Parameters"
-        return
-    for name, field in parameters.model_fields.items():
-        if field.is_required():
-            yield f"its parameter {name} has no default"
-        if not field.description:
-            yield f"its parameter {name} has no description"
-        if name in _MEANT:
-            yield f"its parameter {name} needs another name: it means what {_MEANT[name]} does"
-    parameters()  # the defaults must go together,
-    parameters.model_json_schema()  # and editors are told of them
+    yield from parameter_problems(fault.parameters, Parameters, _MEANT)

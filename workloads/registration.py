@@ -1,12 +1,11 @@
 """What a plug-in's workload must be before the table of workloads accepts it."""
 
-import re
 from collections.abc import Iterator
 from typing import cast
 
+from ackproof.plugins.registration import common_problems, parameter_problems
 from ackproof.workloads.interface import Parameters, Workload
 
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _VALUES = ("name", "summary", "transactional", "parameters")
 _METHODS = ("writers", "clients", "final_read")
 
@@ -29,25 +28,7 @@ def _problems(found: object, name: str) -> Iterator[str]:
     uncallable = [one for one in _METHODS if not callable(getattr(workload, one))]
     if uncallable:
         yield f"{', '.join(uncallable)}: must be a method"
-    if not _NAME.fullmatch(name):
-        yield f"{name!r} is not a name of lower-case words joined by hyphens"
-    if workload.name != name:
-        yield f"it is registered as {name} and says that its name is {workload.name!r}"
-    if not isinstance(workload.summary, str) or len(workload.summary.splitlines()) != 1:
-        yield "its summary must be one line of text"
+    yield from common_problems(workload, name)
     if not isinstance(workload.transactional, bool):
         yield "its transactional must be True or False"
-    yield from _parameter_problems(workload.parameters)
-
-
-def _parameter_problems(parameters: object) -> Iterator[str]:
-    if not isinstance(parameters, type) or not issubclass(parameters, Parameters):
-        yield "its parameters must be a subclass of ackproof.workloads.interface.Parameters"
-        return
-    for name, field in parameters.model_fields.items():
-        if field.is_required():
-            yield f"its parameter {name} has no default"
-        if not field.description:
-            yield f"its parameter {name} has no description"
-    parameters()  # the defaults must go together,
-    parameters.model_json_schema()  # and editors are told of them
+    yield from parameter_problems(workload.parameters, Parameters)

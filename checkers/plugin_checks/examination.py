@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackproof.checkers.arrays import NONE
 from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.checkers.cluster.faults import FOREVER
 from ackproof.checkers.interface import Anomaly, Examined, PluginChecker, RecordedRows
@@ -22,6 +21,7 @@ from ackproof.checkers.partition import columns
 from ackproof.checkers.plugin_checks.totals import PluginTotals
 from ackproof.checkers.plugin_checks.work import PluginWork
 from ackproof.checkers.promises.standing import Standing, standings
+from ackproof.checkers.rules.rows import rows_of_findings
 from ackproof.checkers.verdict import ANOMALIES
 from ackproof.history import reader
 from ackproof.history.names import PARTITIONED
@@ -188,7 +188,9 @@ def _examined(work: PluginWork, looked: Examined) -> Examination:
         examined=looked.examined,
         lacking=tuple(printable(" ".join(one.split())) for one in looked.lacking),
     )
-    return Examination(rows=_rows(work, looked.anomalies), totals=totals)
+    named = [(work.checker, anomaly) for anomaly in looked.anomalies]
+    rows = rows_of_findings(work.run, work.cell, named, work.faults)
+    return Examination(rows=rows, totals=totals)
 
 
 def _standing(work: PluginWork, anomaly: Anomaly) -> Standing:
@@ -199,28 +201,3 @@ def _standing(work: PluginWork, anomaly: Anomaly) -> Standing:
     if unpromised[0]:
         return Standing.UNPROMISED
     return Standing.UNKNOWN if unknown[0] else Standing.PROMISED
-
-
-def _rows(work: PluginWork, anomalies: Sequence[Anomaly]) -> pa.Table:
-    times = np.array([NONE if a.time is None else a.time for a in anomalies], dtype=np.int64)
-    faults = work.faults.at(times).to_pylist()
-    return pa.Table.from_pylist(
-        [
-            {
-                "run": work.run,
-                "cell": work.cell.name,
-                "anomaly": work.checker,
-                "topic": work.cell.topic,
-                "partition": NONE if one.partition is None else one.partition,
-                "offset": one.offset,
-                "producer": one.producer,
-                "sequence": one.sequence,
-                "time": one.time,
-                "fault": None if one.time is None else fault,
-                "detail": one.detail,
-                "seen": None,
-            }
-            for one, fault in zip(anomalies, faults, strict=True)
-        ],
-        schema=ANOMALIES,
-    )

@@ -1,7 +1,7 @@
 """Building the rows that rules return."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.cluster.reach import FaultWindows
 from ackproof.checkers.partition.indexes import PartitionHistory
 from ackproof.checkers.verdict import ANOMALIES
+from ackproof.history.cell import Cell
 
 ROWS = pa.schema([field for field in ANOMALIES if field.name != "run"])
 """Shape of what a rule returns."""
@@ -68,6 +69,59 @@ def rows(
         "seen": pa.nulls(count, pa.bool_()) if seen is None else _flags(seen),
     }
     return pa.Table.from_arrays([columns[name] for name in ROWS.names], schema=ROWS)
+
+
+class Finding(Protocol):
+    """An anomaly that was found one by one, and not in columns. None: it is about none, or at a
+    time that is not known. ``time``: nanoseconds of the Unix epoch."""
+
+    @property
+    def detail(self) -> str: ...
+    @property
+    def time(self) -> int | None: ...
+    @property
+    def partition(self) -> int | None: ...
+    @property
+    def offset(self) -> int | None: ...
+    @property
+    def producer(self) -> int | None: ...
+    @property
+    def sequence(self) -> int | None: ...
+
+
+def rows_of_findings(
+    run: int, cell: Cell, found: Sequence[tuple[str, Finding]], faults: FaultWindows
+) -> pa.Table:
+    """Return one row for each finding of a cell, as ANOMALIES, in the order given.
+
+    Args:
+        run: The number of the run.
+        cell: The cell.
+        found: The name of each anomaly, and the finding.
+        faults: Those that each is attributed to, by its time.
+    """
+    times = [NONE if each.time is None else each.time for _, each in found]
+    attributed = faults.at(np.array(times, dtype=np.int64)).to_pylist()
+    return pa.Table.from_pylist(
+        [
+            {
+                "run": run,
+                "cell": cell.name,
+                "anomaly": anomaly,
+                "topic": cell.topic,
+                "partition": NONE if each.partition is None else each.partition,
+                "offset": each.offset,
+                "producer": each.producer,
+                "sequence": each.sequence,
+                "time": each.time,
+                "fault": None if each.time is None else fault,
+                "detail": each.detail,
+                "seen": None,
+            }
+            for (anomaly, each), fault in zip(found, attributed, strict=True)
+        ],
+        schema=ANOMALIES,
+    )
 
 
 def _of(values: Array, records: Array, nameless: Array) -> Array:

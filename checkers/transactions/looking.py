@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ackproof.checkers.arrays import NONE
-from ackproof.checkers.cluster.reach import FaultWindows, windows
+from ackproof.checkers.cluster.reach import windows
 from ackproof.checkers.evidence.promised import transactional_terms_of
 from ackproof.checkers.evidence.run import RunEvidence
 from ackproof.checkers.promises import standing
 from ackproof.checkers.promises.terms import Terms
+from ackproof.checkers.rules.rows import rows_of_findings
 from ackproof.checkers.transactions.anomalies import SUMMARIES, Offence
 from ackproof.checkers.transactions.catalogue import RULES
 from ackproof.checkers.transactions.counted import LOOKED, TRANSACTIONS
@@ -92,7 +92,8 @@ def look_at(run: RunEvidence, cell: Cell) -> CellTransactions:
     counts.update(_transactions(history, promise))
     touching = [fault for fault in run.faults if any(map(fault.touches, cell.topic_partitions))]
     bound = run.clock_bound_ns(cell.topic_partitions[0]) or 0
-    rows = _rows(run.number, cell, offences, windows(touching, run.planned, bound))
+    named = [(one.anomaly, one) for one in offences]
+    rows = rows_of_findings(run.number, cell, named, windows(touching, run.planned, bound))
     crashed = [f"the checker {name} failed: {error!r}" for name, error in failed.items()]
     return CellTransactions(
         counts=counts,
@@ -133,28 +134,3 @@ def _transactions(history: TransactionalHistory, promise: Terms) -> Counter[str]
     for outcome in Outcome:
         counts[f"{TRANSACTIONS} {outcome}"] = int(history.with_outcome(outcome).sum())
     return counts
-
-
-def _rows(run: int, cell: Cell, offences: Sequence[Offence], faults: FaultWindows) -> pa.Table:
-    times = np.array([NONE if one.time is None else one.time for one in offences], dtype=np.int64)
-    told = faults.at(times).to_pylist()
-    return pa.Table.from_pylist(
-        [
-            {
-                "run": run,
-                "cell": cell.name,
-                "anomaly": one.anomaly,
-                "topic": cell.topic,
-                "partition": NONE if one.partition is None else one.partition,
-                "offset": one.offset,
-                "producer": one.producer,
-                "sequence": one.sequence,
-                "time": one.time,
-                "fault": None if one.time is None else fault,
-                "detail": one.detail,
-                "seen": None,
-            }
-            for one, fault in zip(offences, told, strict=True)
-        ],
-        schema=ANOMALIES,
-    )

@@ -1,11 +1,9 @@
 """What a plug-in's system must be before the table of systems accepts it."""
 
-import re
 from collections.abc import Iterator
 
 from ackproof.infra.systems.product import Product
-
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+from ackproof.plugins.registration import common_problems
 
 
 def as_product(found: object, name: str) -> Product:
@@ -19,12 +17,7 @@ def as_product(found: object, name: str) -> Product:
 
 
 def _problems(found: Product, name: str) -> Iterator[str]:
-    if not _NAME.fullmatch(name):
-        yield f"{name!r} is not a name of lower-case words joined by hyphens"
-    if found.name != name:
-        yield f"it is registered as {name} and says that its name is {found.name!r}"
-    if not isinstance(found.summary, str) or len(found.summary.splitlines()) != 1:
-        yield "its summary must be one line of text"
+    yield from common_problems(found, name)
     if not callable(found.build):
         yield "its build must be a function of the version"
     for kind in ("forms", "versions"):
