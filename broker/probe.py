@@ -97,7 +97,8 @@ class Probe:
         event: "CoordinatorEvent",
         effects: "Sequence[CoordinatorEffect]",
     ) -> None:
-        """Report a step of this broker's part of a cluster without a controller, likewise."""
+        """Report a step of this broker's coordinator in a cluster without a controller, before its
+        effects are carried out."""
 
     # --- groups -----------------------------------------------------------------------------
 
@@ -116,4 +117,4 @@ class Probe:
 
 
 NO_PROBE: Final = Probe()
-"""What a broker reports to that nobody watches."""
+"""The probe of a broker that is not watched."""

@@ -1,4 +1,4 @@
-"""What a checker of a plug-in is: a :class:`PluginChecker`, registered under ``ackproof.checkers``.
+"""The interface of plug-ins' checkers, which are registered under ``ackproof.checkers``.
 
 Such a checker looks at rows of a recorded history, of one partition at a time or of one cell. It
 returns the anomalies it found, how many things it examined, and what it lacked. Which anomalies
@@ -19,7 +19,7 @@ from ackproof.history.cell import Cell
 
 
 class Extent(StrEnum):
-    """What a checker is shown at a time."""
+    """The rows that a checker gets in one call."""
 
     PARTITION = "partition"
     """The rows of one partition, in a task of Spark's: memory grows with the partition."""
@@ -28,14 +28,14 @@ class Extent(StrEnum):
 
 
 class Promised(StrEnum):
-    """While what the guarantee of a checker is promised."""
+    """When the guarantee of a checker is promised."""
 
     ALWAYS = "always"
     """Whatever happens to leaders and disks."""
     WHILE_ACKS_ARE_KEPT = "while acks are kept"
-    """As ``no-acked-record-lost``: by the time of each anomaly, which is that of an ack."""
+    """Like ``no-acked-record-lost``: the time of each anomaly must be that of an ack."""
     WHILE_READS_STAY = "while reads stay"
-    """As ``reads-stay``: by the time of each anomaly, at which a consumer was shown a record."""
+    """Like ``reads-stay``: the time of each anomaly must be that of a consumer's read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What came of looking.
+    """The result of one call of a checker.
 
     Attributes:
         anomalies: What was found.

@@ -1,4 +1,4 @@
-"""What an object must be before the table of checkers accepts it as a plug-in's checker."""
+"""The conditions that a plug-in's checker must meet."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

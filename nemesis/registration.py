@@ -1,4 +1,4 @@
-"""What a plug-in's fault must be before the table of faults accepts it."""
+"""The conditions that a plug-in's fault must meet."""
 
 from collections.abc import Iterator
 from typing import cast

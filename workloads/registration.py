@@ -1,4 +1,4 @@
-"""What a plug-in's workload must be before the table of workloads accepts it."""
+"""The conditions that a plug-in's workload must meet."""
 
 from collections.abc import Iterator
 from typing import cast

@@ -32,7 +32,7 @@ class Environment:
     listen: Callable[[Listener, int], socket.socket]
     """Given an address and a backlog; raises OSError when the address cannot be had."""
     probe: Probe = NO_PROBE
-    """What the broker reports its steps to."""
+    """The receiver of the reports of the broker's steps."""
 
     def new_uuid(self) -> uuid.UUID:
         """A random one (version 4)."""

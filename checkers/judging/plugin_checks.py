@@ -1,4 +1,4 @@
-"""What the checkers of plug-ins found in a cell, and which of them could not look at it."""
+"""The results of plug-ins' checkers in a cell, and the checkers that could not be used."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ackproof.history.manifest import PlannedCell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginCheck:
-    """One checker of a plug-in, and what came of it in a cell.
+    """One checker of a plug-in and its result in a cell.
 
     Attributes:
         checker: The name of the checker.

@@ -35,7 +35,7 @@ _PLACE = ("topic", "partition")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What came of one: the anomalies, as ANOMALIES, and the counts."""
+    """The result of an examination: the anomalies, as ANOMALIES, and the counts."""
 
     rows: pa.Table
     totals: PluginTotals

@@ -1,4 +1,4 @@
-"""What a plug-in's checker found in a partition or in a cell, as counts."""
+"""The counts of what a plug-in's checker found in a partition or in a cell."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from ackproof.checkers.promises.standing import Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginTotals:
-    """What came of one checker.
+    """The counts of one checker.
 
     Attributes:
         found: The number of anomalies, by whether the guarantee was promised of each.

@@ -1,4 +1,4 @@
-"""What a plug-in's checker has to look at: listed by the driver, and carried to where it runs."""
+"""The work of a plug-in's checker: listed by the driver and sent to the task that does it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The place of plug-ins' checkers in the report: what became of each of their guarantees."""
+"""The section of the report with the results of plug-ins' guarantees."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ class PluginLine:
 def lines(
     cells: Sequence[CellRow], first_rows: Mapping[tuple[int, str, str], Row]
 ) -> Iterator[PluginLine]:
-    """Yield what became of the guarantees that plug-ins' checkers look after, cell by cell."""
+    """Yield the results of the guarantees of plug-ins' checkers, cell by cell."""
     for cell in cells:
         for one in cell.guarantees:
             if one.plugin is not None:
@@ -50,7 +50,7 @@ def in_short(cells: Sequence[CellRow]) -> Iterator[str]:
 
 
 def became(guarantee: Guarantee) -> str:
-    """Return what became of a guarantee, in words."""
+    """Return the result of a guarantee, in words."""
     if guarantee.is_broken:
         return "broken"
     if not guarantee.promised:

@@ -1,4 +1,4 @@
-"""What a plug-in's system must be before the table of systems accepts it."""
+"""The conditions that a plug-in's system must meet."""
 
 from collections.abc import Iterator
 
