@@ -4,8 +4,8 @@ loaded from outside, everything escaped."""
 from collections.abc import Sequence
 
 from ackproof.harness.report.rendering import templates
-from ackproof.harness.report.trends import table
 from ackproof.harness.report.trends.night import Night
+from ackproof.harness.report.trends.table import NUMBERS, TEXTS, numbers, texts
 from ackproof.harness.report.trends.trend import by_campaign, occasion, trends
 
 
@@ -21,6 +21,8 @@ def render(oldest_first: Sequence[Night], troubles: Sequence[str], last: int) ->
             nights=by_campaign(occasions),
             total=len(oldest_first),
             troubles=troubles,
-            table=table,
+            headings=(TEXTS, NUMBERS),
+            texts=texts,
+            numbers=numbers,
         )
     )
