@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ackproof.harness.running.deadline import Deadline
-from ackproof.harness.running.ends import exit_status, in_words
+from ackproof.harness.running.processes import exit_status, in_words
 from ackproof.infra import client_programs
 from ackproof.infra.interface import Command, InfraError, Node, Process, ProcessState
 from ackproof.infra.secrets import Handed

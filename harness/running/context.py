@@ -9,13 +9,13 @@ from ackproof.harness.campaign.plan.faults import ScheduledFault
 from ackproof.harness.running import clients
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.deadline import Clock
+from ackproof.harness.running.processes import Watch
 from ackproof.harness.running.progress import Progress
 from ackproof.harness.running.recorder import RunRecorder
-from ackproof.harness.running.watch import Watch
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedFailover
 from ackproof.infra.changes import Observer
-from ackproof.infra.interface import Backend, Node, System
+from ackproof.infra.interface import Backend, Node, System, ViewUnavailable
 from ackproof.infra.own_commands import OwnCommands
 from ackproof.infra.secrets import Handed
 from ackproof.nemesis.attendant import Attendants
@@ -173,3 +173,18 @@ class Run:
         """Show what a table of its own records."""
         self.findings.append(f"run {self.number}, {text}")
         self.progress.note(text)
+
+
+# --- counters of ZooKeeper ------------------------------------------------------------------------
+
+
+def record_zookeeper_counters(run: Run, moment: str, partitions: int | None = None) -> None:
+    """Record the counters of ZooKeeper at a moment of :data:`history.schema.ZOOKEEPER`. A ZooKeeper
+    that does not answer leaves no rows: missing counters are unknown, and no verdict rests on
+    them."""
+    try:
+        now = run.system.zookeeper_counters()
+    except ViewUnavailable as silence:
+        run.progress.note(f"what ZooKeeper counted ({moment}) is unknown: {silence}")
+        return
+    run.recorder.zookeeper(moment, partitions, now, run.observer.watches)

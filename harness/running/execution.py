@@ -18,13 +18,12 @@ from ackproof.harness.directory import alone
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
 from ackproof.harness.outside import KEPT, made
 from ackproof.harness.running import orchestrator
-from ackproof.harness.running.ahead import Ahead
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Clock
 from ackproof.harness.running.interruption import Interruption
-from ackproof.harness.running.progress import Progress, progress
+from ackproof.harness.running.progress import Progress, logging_to, progress
 from ackproof.harness.running.recorder import RunRecorder
-from ackproof.harness.running.run_log import logging_to
+from ackproof.harness.running.spark_prewarm import SparkPrewarm
 from ackproof.history.printable import printable
 from ackproof.history.schema import INTERRUPTED
 from ackproof.history.storage import AnyPath
@@ -61,7 +60,7 @@ def carry_out(
 
     Raises KeyboardInterrupt when it is asked to stop once more, or while it checks.
     """
-    with Ahead(directory / "scratch" / "spark") as ahead:
+    with SparkPrewarm(directory / "scratch" / "spark") as ahead:
         _carry_out(campaign, directory, console, clock, interruption, ahead)
         return check(directory, console, ahead, hint=hint)
 
@@ -72,7 +71,7 @@ def _carry_out(
     console: Console,
     clock: Clock,
     interruption: Interruption,
-    ahead: Ahead,
+    ahead: SparkPrewarm,
 ) -> None:
     runs = runs_of(campaign)
     manifest_of(campaign, runs).write(directory)
@@ -114,7 +113,7 @@ def _goes_no_further(campaign: Campaign, plan: RunPlan, directory: Path, console
 def check(
     directory: AnyPath,
     console: Console,
-    ahead: Ahead | None = None,
+    ahead: SparkPrewarm | None = None,
     spark_master: str | None = None,
     hint: str = "",
 ) -> ExitStatus:

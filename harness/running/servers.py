@@ -5,10 +5,14 @@ A server that ends by itself breaks a promise of its own, whatever becomes of th
 looks only now and then at what runs misses the one that died after the last fault was healed.
 """
 
+from dataclasses import dataclass
+
+from ackproof.harness.running import processes
 from ackproof.harness.running.context import Run
-from ackproof.harness.running.ends import exit_status, in_words, last_words
-from ackproof.harness.running.watch import Watch
+from ackproof.harness.running.processes import Watch, exit_status, in_words, last_words
 from ackproof.infra.interface import InfraError, Process, ProcessState, Server
+
+# --- servers from the first start to the last -----------------------------------------------------
 
 
 def watch(run: Run) -> None:
@@ -95,7 +99,7 @@ class _Watched:
         process = self._process
         if process is None or self._ended or process.state() is not ProcessState.EXITED:
             return
-        if self._server.name in self._run.leaving:  # see harness.running.joining
+        if self._server.name in self._run.leaving:  # see harness.running.servers
             return
         if fault is None:  # it may have come since: it is in the ledger before it strikes
             fault = self._run.ledger.holding(self._server.name)
@@ -106,3 +110,48 @@ class _Watched:
             self._run.ended_by_themselves.append(self._server.name)
             words = last_words(self._server.node, self._server.name)
             self._run.tell(f"servers: {self._server.name} ended by itself, {in_words(code)}{words}")
+
+
+# --- brokers that a fault adds --------------------------------------------------------------------
+#
+# A broker that joins is watched from its first start on. Its log is fetched before its node is
+# removed. Its replicas are not fetched: a broker that leaves in order has none left. From a broker
+# that did not leave, the step ``collect`` fetches everything.
+
+
+def attend_joining(run: Run) -> None:
+    """Be told of those that join, from now on."""
+    run.attendants.present.append(_Joining(run))
+
+
+@dataclass(frozen=True, slots=True)
+class _Joining:
+    """Implements ``nemesis.attendant.Attendant``."""
+
+    run: Run
+
+    def joins(self, server: Server) -> None:
+        watch_one(self.run, server)
+
+    def leaves(self, server: Server) -> None:
+        """The last look comes before it is asked to end: one that it finds ended has ended by
+        itself."""
+        processes.stop_watching(self.run.watches, [server.name])
+        if _runs(server):
+            self.run.leaving.add(server.name)
+
+    def left(self, server: Server) -> None:
+        node = server.node
+        node.fetch(node.log_directory, self.run.directory / "logs" / node.name)
+        if server.name in self.run.leaving:
+            fault = self.run.ledger.upon(server.name)
+            code = exit_status(server.process)
+            self.run.recorder.server(server.name, "ended", exit_code=code, fault_id=fault)
+            self.run.leaving.discard(server.name)
+
+
+def _runs(server: Server) -> bool:
+    try:
+        return server.process.state() is not ProcessState.EXITED
+    except LookupError:
+        return False

@@ -7,13 +7,13 @@ from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 from pyspark import SparkContext
 
 from ackproof.checkers.check import check
-from ackproof.harness.running.ahead import Ahead
+from ackproof.harness.running.spark_prewarm import SparkPrewarm
 
 pytestmark = pytest.mark.spark
 
 
 def test_what_was_not_begun_is_none(tmp_path: Path) -> None:
-    with Ahead(tmp_path / "spark") as ahead:
+    with SparkPrewarm(tmp_path / "spark") as ahead:
         begins = ahead.at("teardown")
         begins("collect")
         assert ahead.session() is None
@@ -25,7 +25,7 @@ def test_a_check_uses_it_and_leaves_it_alone(tmp_path: Path) -> None:
         tmp_path / "results", MadeRun(partitions={("t", 0): kept(BEFORE, DURING, AFTER)})
     )
     scratch = tmp_path / "spark"
-    with Ahead(scratch) as ahead:
+    with SparkPrewarm(scratch) as ahead:
         ahead.at("teardown")("teardown")
         spark = ahead.session()
         assert spark is not None

@@ -17,10 +17,10 @@ from ackproof.harness.campaign.model.workload import described
 from ackproof.harness.campaign.plan.faults import ScheduledFault, parameters_of
 from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
-from ackproof.harness.running import clients, watch
+from ackproof.harness.running import clients, processes
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline, StepTimeout
-from ackproof.harness.running.steps import flushing, setup
+from ackproof.harness.running.steps import closing, setup
 from ackproof.history import reader
 from ackproof.infra.interface import Command
 from ackproof.infra.waiting import wait_until
@@ -114,7 +114,7 @@ def busy(run: Run, node: ClientNode, campaign_file) -> Iterator[Run]:
     one = [cell for cell in run.cells if cell.name == "acks-all.minisr-1"]
     with_clients = replace(run, campaign=campaign, client_nodes=[node], cells=one)
     yield with_clients
-    watch.stop(with_clients.watches, list(with_clients.watches))
+    processes.stop_watching(with_clients.watches, list(with_clients.watches))
 
 
 def deadline(run: Run, seconds: float = 100.0) -> Deadline:
@@ -197,7 +197,7 @@ def test_client_that_never_begins_leaves_the_other_cells_their_evidence(
 
 def test_consumers_are_stopped_when_nobody_sends_any_more(busy: Run, node: ClientNode) -> None:
     setup.start_workload(busy, deadline(busy))
-    flushing.flush(busy, deadline(busy))
+    closing.flush(busy, deadline(busy))
     asked = [word.removeprefix("SIGTERM ").partition("-")[0] for word in node.told]
     assert asked == ["producer"] * 2 + ["reader"] + ["member"] * 7
     assert busy.running == []
@@ -208,8 +208,8 @@ def test_consumers_are_stopped_when_nobody_sends_any_more(busy: Run, node: Clien
 def test_a_producer_that_hangs_leaves_the_consumers_their_time(busy: Run, node: ClientNode) -> None:
     setup.start_workload(busy, deadline(busy))
     node.processes["producer-acks-all-minisr-1-0"].stubborn = True
-    limit_s = flushing.limit_s(busy)
-    flushing.flush(busy, deadline(busy, limit_s))
+    limit_s = closing.flush_limit_s(busy)
+    closing.flush(busy, deadline(busy, limit_s))
     first_consumer = next(i for i, word in enumerate(node.told) if "reader" in word)
     assert "SIGKILL producer-acks-all-minisr-1-0" in node.told[:first_consumer]
     assert not [word for word in node.told[first_consumer:] if "SIGKILL" in word]
@@ -223,7 +223,7 @@ def test_a_consumer_that_hangs_is_a_finding_and_the_others_are_not(
 ) -> None:
     setup.start_workload(busy, deadline(busy))
     node.processes["reader-acks-all-minisr-1-0"].stubborn = True
-    flushing.flush(busy, deadline(busy, flushing.limit_s(busy)))
+    closing.flush(busy, deadline(busy, closing.flush_limit_s(busy)))
     (finding,) = busy.findings
     assert "reader-acks-all-minisr-1-0 did not end in time" in finding
     ends = reader.read(busy.history, "clients").to_pylist()
@@ -243,7 +243,7 @@ def test_one_that_crashes_leaves_the_others(busy: Run, node: ClientNode, role: R
     assert killed < set(before)
     wait_until(lambda: len(busy.running) == 9, PATIENCE_S, "the watch to see it")
     assert names(busy.running, role) == [name for name in before if name not in killed]
-    flushing.flush(busy, deadline(busy))
+    closing.flush(busy, deadline(busy))
     assert not busy.findings
 
 
@@ -298,7 +298,7 @@ def test_another_comes_in_the_place_of_one_that_crashed(
     assert len(run.running) == 10
     for client in run.cluster.workload():
         assert client.node == "client-1"
-    flushing.flush(run, deadline(run))
+    closing.flush(run, deadline(run))
     assert not run.findings
 
 
@@ -324,7 +324,7 @@ def test_clients_are_started_each_on_its_node(busy: Run, node: ClientNode) -> No
     run = replace(busy, client_nodes=[node, other])
     setup.start_workload(run, deadline(run))
     run.ended_well["workload"] = True
-    flushing.flush(run, deadline(run))
+    closing.flush(run, deadline(run))
     assert {one.client.node for one in run.started} == {"client-1", "client-2"}
     assert len(node.processes) == len(other.processes) == 5
     assert run.cluster.members.clients == ("client-1", "client-2")
@@ -336,9 +336,9 @@ def test_clients_are_started_each_on_its_node(busy: Run, node: ClientNode) -> No
 
 
 def test_the_time_for_stopping_grows_with_what_there_is(busy: Run) -> None:
-    alone_s = flushing.limit_s(busy)
+    alone_s = closing.flush_limit_s(busy)
     setup.start_workload(busy, deadline(busy))
-    assert flushing.limit_s(busy) > alone_s + CATCH_UP_S
+    assert closing.flush_limit_s(busy) > alone_s + CATCH_UP_S
 
 
 def test_clients_are_told_by_kind(campaign_file: Callable[..., Path]) -> None:
@@ -384,7 +384,7 @@ def test_a_session_that_a_fatal_error_ended_is_written_down_once(
     assert told == [("producer-acks-all-minisr-1-0", 1, "out of sequence")]
     # The last word of a client comes when nobody watches it any more.
     node.say({"producer-acks-all-minisr-1-0": {**fatal, "sessions_ended": 3}, **AT_WORK})
-    flushing.flush(busy, deadline(busy))
+    closing.flush(busy, deadline(busy))
     assert [session for _, session, _ in ended_sessions(busy)] == [1, 3]
     assert not any("ended by itself" in finding for finding in busy.findings)
 

@@ -21,7 +21,7 @@ from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Cancelled, Deadline, SystemClock
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.harness.running.servers import NothingLeft
-from ackproof.harness.running.steps import closing, striking
+from ackproof.harness.running.steps import closing, injection
 from ackproof.harness.running.steps import nemesis as steps
 from ackproof.harness.running.steps.catalogue import STEPS
 from ackproof.history import reader
@@ -547,7 +547,7 @@ def test_no_fault_follows_one_after_which_no_broker_comes_up(run: Run, memory: M
     memory.system.brokers[0].process.current = ProcessState.RUNNING
     run.executor.inject(entry := opened(run, "kill", "broker-1"))
     assert not servers.brokers_are_gone(run), "the fault will start its broker"
-    assert not striking.heal(run, entry, deadline(run))
+    assert not injection.heal(run, entry, deadline(run))
     assert servers.brokers_are_gone(run)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ackproof.harness.campaign.plan.faults import ScheduledFault
-from ackproof.harness.running import joining
+from ackproof.harness.running import servers
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
-from ackproof.harness.running.steps import closing, striking
+from ackproof.harness.running.steps import closing, injection
 from ackproof.harness.running.steps import nemesis as steps
 from ackproof.history import reader, storage
 from ackproof.nemesis import FAULTS
@@ -31,7 +31,7 @@ def joined(run: Run) -> Run:
         seed=1,
     )
     made = dataclasses.replace(run, plan=[planned])
-    joining.attend(made)
+    servers.attend_joining(made)
     return made
 
 
@@ -64,7 +64,7 @@ def test_one_that_ends_by_itself_is_told(joined: Run, memory: Memory) -> None:
 
 def test_of_one_that_did_not_leave_everything_is_collected(joined: Run) -> None:
     """Here there is nothing of its replicas to be fetched, which is told of each broker."""
-    joined.executor.inject(striking._aimed(joined, joined.plan[0], deadline(joined)))
+    joined.executor.inject(injection._aimed(joined, joined.plan[0], deadline(joined)))
     joined.ended_well["deploy"] = True
     closing.collect(joined, deadline(joined))
     assert (joined.directory / "logs" / "broker-4").is_dir()

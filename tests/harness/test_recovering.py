@@ -11,7 +11,7 @@ from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.harness.running.interruption import Interruption
 from ackproof.harness.running.orchestrator import carry_out
 from ackproof.harness.running.servers import NothingLeft
-from ackproof.harness.running.steps import recovering
+from ackproof.harness.running.steps import recovery
 from ackproof.harness.running.steps.catalogue import STEPS, Step
 from ackproof.history import reader
 from ackproof.infra.interface import ProcessState
@@ -32,7 +32,7 @@ def rows(run: Run) -> list[dict[str, object]]:
 
 
 def test_recovered_every_partition_is_whole_and_the_tail_passes(run: Run) -> None:
-    recovering.recover(run, deadline(run))
+    recovery.recover(run, deadline(run))
     assert run.clock.monotonic() == pytest.approx(5.0)
     assert {(row["topic"], row["partition"]) for row in rows(run)} == {
         partition for cell in run.cells for partition in cell.topic_partitions
@@ -44,7 +44,7 @@ def test_recovered_every_partition_is_whole_and_the_tail_passes(run: Run) -> Non
 def test_no_recovery_in_time_says_what_is_missing(run: Run, memory: Memory) -> None:
     memory.system.brokers[2].process.current = ProcessState.EXITED
     with pytest.raises(StepTimeout, match=r"acks-0-minisr-1-0 has the ISR \[1, 2\]"):
-        recovering.recover(run, deadline(run))
+        recovery.recover(run, deadline(run))
     assert run.clock.monotonic() == pytest.approx(60.0, abs=1.0), "limits.recover"
     assert not any(row["whole"] for row in rows(run))
     assert {tuple(row["isr"]) for row in rows(run)} == {(1, 2), (2, 1)}
@@ -58,7 +58,7 @@ def end_all(memory: Memory) -> None:
 def test_recovering_ends_at_once_when_no_broker_is_left(run: Run, memory: Memory) -> None:
     end_all(memory)
     with pytest.raises(NothingLeft, match="all brokers have ended for good"):
-        recovering.recover(run, deadline(run))
+        recovery.recover(run, deadline(run))
     assert run.clock.monotonic() < 1
     assert {(row["leader"], row["whole"]) for row in rows(run)} == {(-1, False)}
 
@@ -67,7 +67,7 @@ def test_recovering_ends_when_the_last_broker_ends_meanwhile(run: Run, memory: M
     acks(run)
     says(run, "member-0", lambda now: ends_at(20, now, memory), "g")
     with pytest.raises(NothingLeft):
-        recovering.recover(run, deadline(run))
+        recovery.recover(run, deadline(run))
     assert run.clock.monotonic() == pytest.approx(20, abs=1.0)
     assert all(row["whole"] for row in rows(run)), "what they were when they were looked at"
 
@@ -87,14 +87,14 @@ def test_stale_metadata_do_not_make_a_cluster_without_brokers_whole(
     end_all(memory)
     assert all(view.leader > 0 for view in run.system.view().partitions.values())
     with pytest.raises(NothingLeft):
-        recovering.recover(run, deadline(run))
+        recovery.recover(run, deadline(run))
     assert not any(row["whole"] for row in rows(run))
 
 
 def test_of_a_zookeeper_that_does_not_answer_nobody_knows(run: Run, memory: Memory) -> None:
     memory.system.zookeepers[0].process.current = ProcessState.STOPPED
     with pytest.raises(StepTimeout, match="the metadata cannot be read"):
-        recovering.recover(run, deadline(run))
+        recovery.recover(run, deadline(run))
     assert rows(run) == []
 
 
@@ -166,7 +166,7 @@ def test_groups_that_go_on_are_waited_for(run: Run) -> None:
             lambda now, many=many: {"assigned": many if now > 20 else 0, "shown": int(now)},
             "g",
         )
-    recovering.recover(run, deadline(run))
+    recovery.recover(run, deadline(run))
     assert run.clock.monotonic() == pytest.approx(20 + TAIL, abs=1.0)
     assert run.findings == []
 
@@ -185,7 +185,7 @@ def test_a_group_that_does_not_gets_all_of_its_time_and_is_told(
     acks(run)
     says(run, "member-0", lambda now: {"shown": int(now), **figures}, "g")
     says(run, "member-1", lambda now: {"assigned": PARTITIONS, "shown": int(now)}, "other")
-    recovering.recover(run, deadline(run))
+    recovery.recover(run, deadline(run))
     assert run.clock.monotonic() == pytest.approx(GROUPS_LIMIT + TAIL, abs=1.0)
     assert run.findings == ["run 1, recover: groups that do not go on: g"]
     assert all(row["whole"] for row in rows(run))
@@ -201,7 +201,7 @@ def test_its_time_is_the_steps_too(run: Run) -> None:
 def test_where_nothing_is_acked_there_is_nothing_to_be_shown(run: Run) -> None:
     says(run, "producer", lambda _: {"acked": 5})
     says(run, "member-0", lambda _: {"assigned": PARTITIONS, "shown": 5}, "g")
-    recovering.recover(run, deadline(run))
+    recovery.recover(run, deadline(run))
     assert run.clock.monotonic() == pytest.approx(10 + TAIL, abs=1.0)
     assert run.findings == []
 
@@ -214,5 +214,5 @@ def test_while_a_fault_is_not_healed_nobody_waits(run: Run) -> None:
     run.ledger.open(
         OpenFault(fault_id=1, fault=FAULTS["pause-client"], target=target, plan=plan, hold_ms=0)
     )
-    recovering.recover(run, deadline(run))
+    recovery.recover(run, deadline(run))
     assert run.clock.monotonic() == pytest.approx(TAIL, abs=1.0)

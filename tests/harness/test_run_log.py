@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from ackproof.harness.running.run_log import logging_to
+from ackproof.harness.running.progress import logging_to
 
 log = logging.getLogger("ackproof.tests")
 

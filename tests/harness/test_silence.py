@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from ackproof.harness.running.client_health import SLACK_S, Silences, limit_s
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
-from ackproof.harness.running.silence import SLACK_S, Silences, limit_s
 from ackproof.history import reader
 from ackproof.infra.interface import InfraError
 from ackproof.nemesis import FAULTS

@@ -14,8 +14,8 @@ from ackproof.harness.running import clients, servers
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
-from ackproof.harness.running.steps import closing, flushing, setup
-from ackproof.harness.running.watch import Watch
+from ackproof.harness.running.processes import Watch
+from ackproof.harness.running.steps import closing, setup
 from ackproof.history import reader
 from ackproof.infra.clocks import ClockReading
 from ackproof.infra.interface import DeploymentError, InfraError, ProcessState
@@ -299,7 +299,7 @@ def test_a_client_that_a_fault_crashed_is_no_finding(run: Run, found_by: str) ->
         assert run.cluster.members.workload == {}
         assert [client.name for client in run.cluster.workload()] == ["producer-t"]
     else:
-        flushing.flush(run, Deadline.after(run.clock, 10))
+        closing.flush(run, Deadline.after(run.clock, 10))
     assert run.running == []
     assert run.findings == []
     assert ends(run) == [("producer-t", -9, 1)]
@@ -328,7 +328,7 @@ def test_a_silent_client_host_ends_neither_the_watching_nor_the_flush(run: Run) 
     del run.watches[setup.CLIENTS]
     assert not run.findings
     run.ended_well["workload"] = True
-    flushing.flush(run, Deadline.after(run.clock, 10))
+    closing.flush(run, Deadline.after(run.clock, 10))
     assert run.running == []
     assert [text for text in run.findings if "cannot be killed" in text]
     assert not run.ended_well["flush"]

@@ -8,15 +8,7 @@ from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.timings import fault_limit_ms
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
-from ackproof.harness.running.steps import (
-    closing,
-    failover,
-    flushing,
-    nemesis,
-    recovering,
-    setup,
-    story,
-)
+from ackproof.harness.running.steps import closing, failover, nemesis, recovery, setup, story
 from ackproof.history.cell import LIBRDKAFKA
 from ackproof.nemesis.process.commands import Commands
 
@@ -74,7 +66,7 @@ def _commands_s(run: Run, each: int) -> float:
 
 def _recover_s(run: Run) -> float:
     cluster_s = (run.campaign.limits.recover + run.campaign.schedule.tail) / 1000
-    return cluster_s + recovering.groups_limit_s(run)
+    return cluster_s + recovery.groups_limit_s(run)
 
 
 def _heal_s(run: Run) -> float:
@@ -114,15 +106,21 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         name="recover",
-        act=recovering.recover,
+        act=recovery.recover,
         limit_s=lambda run: _LAST_LOOK_S + _recover_s(run),
         needs="ready",
     ),
-    Step(name="flush", act=flushing.flush, limit_s=flushing.limit_s, needs="ready", cleans_up=True),
+    Step(
+        name="flush",
+        act=closing.flush,
+        limit_s=closing.flush_limit_s,
+        needs="ready",
+        cleans_up=True,
+    ),
     Step(
         name="final-read",
         act=closing.final_read,
-        limit_s=lambda run: run.campaign.limits.final_read / 1000 + flushing.CLOSE_HISTORIES_S,
+        limit_s=lambda run: run.campaign.limits.final_read / 1000 + closing.CLOSE_HISTORIES_S,
         needs="ready",
     ),
     Step(

@@ -1,19 +1,84 @@
-"""The last steps: final read, collect, teardown."""
+"""The last steps of a run: flush, final read, collect, teardown."""
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
-from ackproof.harness.running import clients, watch
+from ackproof.harness.campaign.clients.producers import message_timeout_ms
+from ackproof.harness.running import client_health, clients, processes
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
-from ackproof.harness.running.ends import exit_status, last_words
+from ackproof.harness.running.processes import exit_status, last_words
 from ackproof.harness.running.servers import check_brokers_left
+from ackproof.harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
 from ackproof.history import storage
 from ackproof.infra.interface import InfraError, Node, Server, System
-from ackproof.workloads.interface import Client
+from ackproof.workloads.interface import CATCH_UP_S, Client, Role
 from ackproof.workloads.reading_back.crash import apart, crashed
+
+# --- flush ----------------------------------------------------------------------------------------
+#
+# Producers first. What they have under way is for the consumers to read, which are asked when
+# nobody sends any more, and go on until they have read to the end.
+
+CLOSE_HISTORIES_S = 20.0
+_FETCH_HISTORIES_S = 20.0
+
+
+def flush_limit_s(run: Run) -> float:
+    """How long it may take, given the clients that run."""
+    there = {one.client.role for one in run.running}
+    return _FETCH_HISTORIES_S + sum(_share_s(run, role) for role in there)
+
+
+def flush(run: Run, deadline: Deadline) -> None:
+    """Every client finishes what is under way, closes its history and ends."""
+    processes.stop_watching(run.watches, [CLIENTS, SILENCE])
+    for role in (Role.PRODUCER, Role.CONSUMER):
+        # Of its own: one producer that hangs would else leave the consumers no time, and each of
+        # them would be killed for it.
+        end = min(deadline.end, run.clock.monotonic() + _share_s(run, role))
+        _stop(run, role, replace(deadline, end=end))
+    for node in run.client_nodes:
+        _tried(run, node.sync)
+        if run.ended_well.get("workload") is not None:
+            _tried(run, partial(compare_clocks, run, node, "end"))
+    # What a client says last is here only now where its files are copied.
+    client_health.note_ended_sessions(run)
+
+
+def _share_s(run: Run, role: Role) -> float:
+    """Producers wait at most message.timeout.ms for what is under way, consumers so long for what
+    there is to read."""
+    sent_s = max(map(message_timeout_ms, run.cells)) / 1000
+    return CLOSE_HISTORIES_S + (sent_s if role is Role.PRODUCER else CATCH_UP_S)
+
+
+def _stop(run: Run, role: Role, deadline: Deadline) -> None:
+    for one in clients.of_role(role, run.running):
+        if not one.ended():
+            _tried(run, partial(clients.ask_to_stop, one))
+    while left := clients.of_role(role, run.running):
+        one = left[-1]
+        how = clients.wait(one, deadline)
+        run.running.remove(one)
+        if how and one.ended():
+            ended_otherwise(run, one, how)
+        elif how:
+            run.finding("flush", f"the client {one.client.name} {how}")
+
+
+def _tried(run: Run, act: Callable[[], None]) -> None:
+    """A host that does not answer is a finding; what is left to do is done."""
+    try:
+        act()
+    except InfraError as silence:
+        run.finding("flush", str(silence))
+
+
+# --- final read, collect, teardown ----------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +119,7 @@ def _read(
 
 def collect(run: Run, deadline: Deadline) -> None:
     """Fetch every replica's raw log, if there ever was one, and every process's output."""
-    watch.stop(run.watches, list(run.watches))
+    processes.stop_watching(run.watches, list(run.watches))
     brokers = (*run.system.brokers, *run.system.added.there)
     for broker in brokers if run.ended_well.get("deploy") else ():
         deadline.check()
@@ -67,7 +132,7 @@ def collect(run: Run, deadline: Deadline) -> None:
 
 def teardown(run: Run, deadline: Deadline) -> None:
     """Stop everything. One failure does not keep the rest from being tried."""
-    watch.stop(run.watches, list(run.watches))
+    processes.stop_watching(run.watches, list(run.watches))
     killing = {p.client.name: partial(clients.kill, p) for p in run.running if not p.ended()}
     parts: dict[str, Callable[[], None]] = {
         **killing,

@@ -13,9 +13,8 @@ from confluent_kafka import KafkaException
 
 from ackproof.harness.campaign.model.failover import TOPIC, FailoverSpec
 from ackproof.harness.campaign.plan.timings import fault_limit_ms
-from ackproof.harness.running.context import Run
+from ackproof.harness.running.context import Run, record_zookeeper_counters
 from ackproof.harness.running.deadline import Deadline, StepTimeout
-from ackproof.harness.running.steps.counting import counted
 from ackproof.history.manifest import PlannedFailover
 from ackproof.infra.interface import InfraError, ViewUnavailable
 from ackproof.nemesis import FAULTS
@@ -53,11 +52,11 @@ def _measured(
     spec = run.campaign.failover
     assert spec is not None
     _grown(run, spec, planned.partitions, deadline)
-    counted(run, "grown", planned.partitions)
+    record_zookeeper_counters(run, "grown", planned.partitions)
     entry = _aimed(run, planned, number)
     try:
         if _struck(run, executor, entry, planned, deadline):
-            counted(run, "failed-over", planned.partitions)
+            record_zookeeper_counters(run, "failed-over", planned.partitions)
     finally:
         executor.heal(entry)
     _await_return(run, executor, entry, deadline)

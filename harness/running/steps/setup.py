@@ -4,14 +4,12 @@ from collections.abc import Mapping
 
 from ackproof.harness.campaign.model.workload import described, idle
 from ackproof.harness.campaign.plan.comebacks import comebacks
-from ackproof.harness.running import clients, joining, servers, sessions
-from ackproof.harness.running.context import Run
+from ackproof.harness.running import client_health, clients, servers
+from ackproof.harness.running.client_health import Silences
+from ackproof.harness.running.context import Run, record_zookeeper_counters
 from ackproof.harness.running.deadline import Deadline, StepTimeout
-from ackproof.harness.running.ends import exit_status, in_words, last_words
-from ackproof.harness.running.silence import Silences
-from ackproof.harness.running.steps.counting import counted
-from ackproof.harness.running.steps.recovering import unwhole, whole
-from ackproof.harness.running.watch import Watch
+from ackproof.harness.running.processes import Watch, exit_status, in_words, last_words
+from ackproof.harness.running.steps.recovery import unwhole, whole
 from ackproof.infra.interface import DeploymentError, Node
 from ackproof.workloads.configuration import connected
 from ackproof.workloads.interface import Role
@@ -24,7 +22,7 @@ CLIENTS, SILENCE = "clients", "clients' silence"
 def deploy(run: Run, deadline: Deadline) -> None:
     """Start every server, and begin to record what changes in ZooKeeper."""
     servers.watch(run)
-    joining.attend(run)
+    servers.attend_joining(run)
     try:
         run.system.deploy()
     except DeploymentError as error:
@@ -34,7 +32,7 @@ def deploy(run: Run, deadline: Deadline) -> None:
         words = last_words(error.server.node, error.server.name)
         raise DeploymentError(f"{cause}{words}", error.server) from error
     deadline.check()
-    counted(run, "deployed")
+    record_zookeeper_counters(run, "deployed")
     run.observer.start()
 
 
@@ -46,7 +44,7 @@ def ready(run: Run, deadline: Deadline) -> None:
     )
     if not deadline.until(lambda: whole(run)):
         raise StepTimeout(f"not ready: {unwhole(run)}")
-    counted(run, "ready")
+    record_zookeeper_counters(run, "ready")
 
 
 def start_workload(run: Run, deadline: Deadline) -> None:
@@ -131,7 +129,7 @@ def ended_otherwise(run: Run, one: clients.ClientProcess, how: str) -> None:
 
 def _look_after_clients(run: Run) -> None:
     """A client ends when it is told to; one that ends before that has not done what it should."""
-    sessions.look(run)
+    client_health.note_ended_sessions(run)
     ended = [one for one in tuple(run.running) if one.ended()]
     if CLIENTS not in run.watches:  # it took so long to tell that they were told to end meanwhile
         return

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from ackproof.harness.campaign.plan.faults import Act, Cue, Event, Part, ScheduledFault, When
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline, StepTimeout
-from ackproof.harness.running.steps.recovering import whole
-from ackproof.harness.running.steps.striking import limit_s, not_struck, strike
+from ackproof.harness.running.steps.injection import limit_s, not_struck, strike
+from ackproof.harness.running.steps.recovery import whole
 from ackproof.infra.interface import PartitionView, ViewUnavailable
 from ackproof.nemesis.proofs.proving import shrink_ms
 

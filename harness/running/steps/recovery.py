@@ -1,16 +1,16 @@
 """The step ``recover``: whether the healed cluster comes to serve again, partition by partition,
-and its groups go on, group by group."""
+and its groups go on, group by group.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 
 from ackproof.harness.campaign.plan.timings import group_recovery_ms
+from ackproof.harness.running.client_health import SLACK_S
 from ackproof.harness.running.clients import ClientProcess
-from ackproof.harness.running.context import Run
+from ackproof.harness.running.context import Run, record_zookeeper_counters
 from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.harness.running.servers import brokers_are_gone, check_brokers_left
-from ackproof.harness.running.silence import SLACK_S
-from ackproof.harness.running.steps.counting import counted
 from ackproof.infra.interface import PartitionView, ViewUnavailable
 
 _SILENT = "the metadata cannot be read"
@@ -53,7 +53,7 @@ def recover(run: Run, deadline: Deadline) -> None:
         raise StepTimeout(f"did not recover: {_listed(_lacking(run, last)) if last else _SILENT}")
     _let_groups_go_on(run, deadline)
     deadline.wait(run.campaign.schedule.tail / 1000)
-    counted(run, "recovered")
+    record_zookeeper_counters(run, "recovered")
 
 
 def groups_limit_s(run: Run) -> float:

@@ -1,5 +1,6 @@
 """A session of Spark that is started before it is needed: while the cluster is torn down, when
-nothing is measured any more, so that nobody waits for it."""
+nothing is measured any more, so that nobody waits for it.
+"""
 
 import logging
 import shutil
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 log = logging.getLogger(__name__)
 
 
-class Ahead:
+class SparkPrewarm:
     """The session for the check of a campaign, if it is begun; ended with the context.
 
     Args:
@@ -30,7 +32,7 @@ class Ahead:
         self._spark: SparkSession | None = None
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> "Ahead":
+    def __enter__(self) -> "SparkPrewarm":
         return self
 
     def __exit__(

@@ -1,4 +1,6 @@
-"""Clients that fall silent: they run, and what is due of them does not come.
+"""The health of clients: those that fall silent, and those that begin another session.
+
+A client is silent if it runs, and what is due of it does not come.
 
 - Of a producer some record's outcome is always due, until all that it was to send have theirs: it
   has records under way, or is to send some, and each of them is acknowledged, fails or is given up
@@ -19,11 +21,13 @@ from dataclasses import dataclass, field
 from ackproof.harness.campaign.clients.producers import message_timeout_ms
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
-from ackproof.harness.running.ends import last_words
-from ackproof.history.sessions import SHOWN_NOTHING
+from ackproof.harness.running.processes import last_words
+from ackproof.history.sessions import SHOWN_NOTHING, in_words
 from ackproof.infra.interface import InfraError
 from ackproof.workloads.configuration import commit_s
 from ackproof.workloads.interface import Role
+
+# --- silent clients -------------------------------------------------------------------------------
 
 SLACK_S = 10.0
 """For machines that are busy, and for progress files that are copied from hosts."""
@@ -159,3 +163,21 @@ def limit_s(run: Run, one: ClientProcess) -> float:
     given = one.client.specification["consumer_config"]
     assert isinstance(given, Mapping)
     return commit_s(given) + SLACK_S
+
+
+# --- ended sessions -------------------------------------------------------------------------------
+#
+# A client begins another session after a fatal error of its client library, or when the library
+# would do no more (``history.sessions``). The end of each session is recorded.
+
+
+def note_ended_sessions(run: Run) -> None:
+    """Take note of the sessions that have ended since the last look, as far as clients tell."""
+    for one in tuple(run.started):
+        name, ended = one.client.name, one.counts().get("sessions_ended", 0)
+        if ended <= run.sessions_ended.get(name, 0):
+            continue
+        run.sessions_ended[name] = ended
+        why = one.fatal()
+        run.recorder.client(name, None, None, why, session=ended)
+        run.tell(f"workload: {in_words(name, ended, why)}")

@@ -1,11 +1,48 @@
-"""Watching processes, each in a thread of its own: a host that does not answer, which may take half
-a minute to say so, keeps nobody else from being looked at."""
+"""The processes of a run: a watch over each, and how each ended."""
 
 import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from ackproof.infra.interface import InfraError
+from ackproof.history.last_words import quoted
+from ackproof.infra.interface import InfraError, Node, Process
+
+# --- how a process ended --------------------------------------------------------------------------
+
+_REAPED_WITHIN_S = 5.0
+
+
+def exit_status(process: Process) -> int | None:
+    """Of a process that has ended, negative for a signal; None when nobody can tell.
+
+    ``exit_code`` may not know it yet: between the end of a process and its being reaped, there is
+    a moment.
+    """
+    try:
+        return process.wait(_REAPED_WITHIN_S)
+    except TimeoutError:
+        return None
+
+
+def in_words(status: int | None) -> str:
+    """``status 70``."""
+    return "status unknown" if status is None else f"status {status}"
+
+
+def last_words(node: Node, name: str) -> str:
+    """Return what the log of a process on ``node`` adds to the message that it ended; empty where
+    the log is empty or cannot be read. Its path is the one below the run's directory."""
+    try:
+        log = node.read(node.log_directory / f"{name}.log")
+    except (InfraError, OSError):
+        return ""
+    return quoted(log, f"logs/{node.name}/{name}.log")
+
+
+# --- watches --------------------------------------------------------------------------------------
+#
+# Each process is watched in a thread of its own. A host may take half a minute before it is known
+# to be silent; the other processes are watched meanwhile.
 
 LOOK_EVERY_S = 1.0
 _LAST_LOOK_S = 5.0
@@ -51,7 +88,7 @@ class Watch:
             log.exception("%s", self._thread.name)
 
 
-def stop(watches: dict[str, Watch], names: Sequence[str]) -> None:
+def stop_watching(watches: dict[str, Watch], names: Sequence[str]) -> None:
     """Take those that have ``names`` out of ``watches``, and wait for their last look."""
     stopped = {name: watches.pop(name) for name in names if name in watches}
     for watch in stopped.values():
