@@ -11,9 +11,14 @@ from ackproof.harness.children import Children, Interrupted
 from ackproof.harness.commands.errors import fail, told
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
+from ackproof.harness.shrinking.failures import (
+    NothingToShrink,
+    failures_of,
+    first_failed_run,
+)
 from ackproof.harness.shrinking.judge import DIRECTORY, SMALLEST, Judge, OutOfRuns
 from ackproof.harness.shrinking.odds import Tally
-from ackproof.harness.shrinking.recorded import NothingToShrink, as_recorded, broken_in, failed_run
+from ackproof.harness.shrinking.recorded import as_recorded
 from ackproof.harness.shrinking.search import NotAgain, Search
 from ackproof.harness.shrinking.ways import WAYS, Candidate
 
@@ -61,8 +66,11 @@ def shrink(
     confirm: int,
     runs_max: int,
 ) -> None:
-    """Repeat a run in DIR that broke a guarantee with fewer and shorter faults, fewer cells and
-    servers, a lower rate, until nothing more can go.
+    """Repeat a failed run in DIR with fewer and shorter faults, fewer cells and servers, and a
+    lower rate, until nothing more can go.
+
+    A run failed if it broke a guarantee, or if it did not meet an expectation of its campaign. A
+    smaller campaign counts if it fails by one of the same guarantees, or of the same expectations.
 
     A failure that shows only now and then is repeated as often as its odds ask for. The smallest
     campaign so far is DIR/shrink/smallest.yaml, and how often it failed stands in its first line.
@@ -71,10 +79,10 @@ def shrink(
     """
     with told():
         found = places.existing(directory)
-        candidate, broken = _begin(found, number)
+        candidate, failures = _begin(found, number)
         children = Children()
         children.install()
-        judge = Judge(found, broken, children, runs_max)
+        judge = Judge(found, failures, children, runs_max)
         search = Search(
             fails=judge.fails,
             ways=WAYS,
@@ -82,7 +90,7 @@ def shrink(
             doubt=doubt,
             repeats_max=repeats_max,
         )
-        click.echo(f"broken: {', '.join(sorted(broken))}; to begin with: {candidate}")
+        click.echo(f"failed: {', '.join(sorted(failures))}; to begin with: {candidate}")
         status = _search(search, candidate, judge, confirm)
         if (smallest := found / DIRECTORY / SMALLEST).exists():
             click.echo(str(smallest))
@@ -95,14 +103,14 @@ def _begin(found: Path, number: int | None) -> tuple[Candidate, frozenset[str]]:
     if result is None:
         fail(f"{found} is not checked yet: ackproof check {found}", ExitStatus.USAGE)
     try:
-        run = failed_run(result) if number is None else number
-        broken = broken_in(result, run)
-        if not broken:
-            raise NothingToShrink(f"run {run} broke no guarantee")
+        run = first_failed_run(result) if number is None else number
+        failures = failures_of(result, run)
+        if not failures:
+            raise NothingToShrink(f"run {run} broke no guarantee and met its expectations")
         recorded = as_recorded(campaign, run, found / "runs" / str(run) / "history")
     except NothingToShrink as nothing:
         fail(f"{found}: {nothing}", ExitStatus.USAGE)
-    return Candidate.of(recorded), broken
+    return Candidate.of(recorded), failures
 
 
 def _search(

@@ -16,6 +16,7 @@ from pathlib import Path
 from ackproof.harness.children import Children
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import verdict
+from ackproof.harness.shrinking.failures import fails_by
 from ackproof.harness.shrinking.odds import Tally
 from ackproof.harness.shrinking.ways import Candidate
 from ackproof.history.aside import write_text
@@ -38,19 +39,18 @@ class OutOfRuns(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of the journal. ``failed``: whether a guarantee was broken that was broken to begin
-    with."""
+    """A line of the journal. ``failed``: whether the candidate failed as the campaign did."""
 
     candidate: str
     failed: bool
 
 
 class Judge:
-    """Whether candidates fail, as the campaign did that broke these guarantees.
+    """A judge of candidates: whether they fail as the campaign did.
 
     Args:
         directory: The results that are to be shrunk.
-        broken: The guarantees, by name.
+        failures: What the campaign failed by (:mod:`ackproof.harness.shrinking.failures`).
         children: Run campaigns.
         runs_max: How many may be run now.
     """
@@ -58,13 +58,13 @@ class Judge:
     def __init__(
         self,
         directory: Path,
-        broken: frozenset[str],
+        failures: frozenset[str],
         children: Children,
         runs_max: int,
     ) -> None:
         self._directory = directory / DIRECTORY
         self._directory.mkdir(exist_ok=True)
-        self._broken = broken
+        self._failures = failures
         self._children = children
         self._left = runs_max
         self._known: dict[str, list[bool]] = defaultdict(list)
@@ -86,8 +86,8 @@ class Judge:
 
     def keep(self, candidate: Candidate, tally: Tally) -> None:
         """Write down the smallest so far."""
-        broken = ", ".join(sorted(self._broken))
-        text = f"# Failed {tally} runs: {broken}.\n{candidate.text}"
+        failures = ", ".join(sorted(self._failures))
+        text = f"# Failed {tally} runs: {failures}.\n{candidate.text}"
         write_text(self._directory / SMALLEST, text)
         results = self._directory / _RUN
         if results.is_dir():  # not where it is answered from the journal
@@ -115,21 +115,21 @@ class Judge:
         file.write_text(candidate.text, encoding="utf-8")
         with (self._directory / _OUTPUT).open("wb") as output:
             self._children.campaign([str(file), "--out", str(results)], output)
-        failed = _judged(results, self._broken)
+        failed = _judged(results, self._failures)
         if self._children.asked_to_stop or not failed:
             shutil.rmtree(results, ignore_errors=True)
         self._children.check()
         return failed
 
 
-def _judged(results: Path, broken: frozenset[str]) -> bool | None:
+def _judged(results: Path, failures: frozenset[str]) -> bool | None:
     try:
         result = verdict.read(results)
     except DamagedResults:
         return None
     if result is None:
         return None
-    if any(guarantee.name in broken for _, guarantee in result.broken):
+    if fails_by(result, failures):
         return True
     # Too little evidence for a pass is no failure; a run that broke down is neither.
     return None if result.infrastructure_failed else False

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness.campaign.model.campaign import Campaign, EvidenceSpec
 from ackproof.harness.campaign.model.cells import Cells, Sweep, only
 from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
@@ -18,26 +17,10 @@ from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, Schedule
 from ackproof.harness.campaign.model.values.where import holds_for
 from ackproof.harness.campaign.plan.faults import Act, acts
 from ackproof.harness.campaign.plan.runs import RunPlan, runs_of
+from ackproof.harness.shrinking.failures import NothingToShrink
 from ackproof.history import reader
 
 _NS_PER_MS = 1_000_000
-
-
-class NothingToShrink(Exception):
-    """The results have no broken guarantee."""
-
-
-def broken_in(result: CampaignResult, run: int) -> frozenset[str]:
-    """The guarantees that a run broke, by name."""
-    return frozenset(guarantee.name for cell, guarantee in result.broken if cell.run == run)
-
-
-def failed_run(result: CampaignResult) -> int:
-    """The first run that broke a guarantee. Raises NothingToShrink."""
-    for run in result.runs:
-        if broken_in(result, run.number):
-            return run.number
-    raise NothingToShrink("no run of it broke a guarantee")
 
 
 def as_recorded(campaign: Campaign, number: int, history: Path) -> Campaign:

@@ -3,14 +3,16 @@ remembered, what is kept."""
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
-from made_results import cell_result, guarantee
+from made_results import cell_result, guarantee, threshold
 
-from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
+from ackproof.checkers.thresholds import Threshold, Unit
+from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.schedule import FaultEntry, StoryEntry
@@ -24,9 +26,14 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
 from ackproof.harness.running.deadline import SystemClock
 from ackproof.harness.running.recorder import RunRecorder
+from ackproof.harness.shrinking.failures import (
+    NothingToShrink,
+    failures_of,
+    first_failed_run,
+)
 from ackproof.harness.shrinking.judge import DIRECTORY, Judge, OutOfRuns
 from ackproof.harness.shrinking.odds import Tally
-from ackproof.harness.shrinking.recorded import NothingToShrink, as_recorded, broken_in, failed_run
+from ackproof.harness.shrinking.recorded import as_recorded
 from ackproof.harness.shrinking.search import Search, Way
 from ackproof.harness.shrinking.ways import WAYS, Candidate
 from ackproof.infra.interface import InfraError
@@ -69,7 +76,7 @@ def right(campaign: Campaign, directory: Path) -> None:
 
 def result_of(*broken: Sequence[str], infrastructure_failed: bool = False) -> CampaignResult:
     """Of runs, each with one cell that broke these guarantees."""
-    cells = tuple(
+    cells = [
         cell_result(
             run=number,
             guarantees=[guarantee(name, held=False) for name in names],
@@ -77,25 +84,83 @@ def result_of(*broken: Sequence[str], infrastructure_failed: bool = False) -> Ca
             verdict=Verdict.FAIL if names else Verdict.PASS,
         )
         for number, names in enumerate(broken, start=1)
-    )
+    ]
+    return result_with(cells, infrastructure_failed=infrastructure_failed)
+
+
+def result_with(
+    cells: Sequence[CellResult], *, infrastructure_failed: bool = False
+) -> CampaignResult:
+    """Of runs with these cells, each in a run of its own."""
+    came = {cell.counts_as for cell in cells}
+    worst = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.NOT_GUARANTEED)
     return CampaignResult(
-        verdict=Verdict.FAIL if any(broken) else Verdict.PASS,
-        cells=cells,
+        verdict=next(one for one in worst if one in came),
+        cells=tuple(cells),
         anomalies={},
         findings=(),
         runs=tuple(
             RunResult(number=n, clock_bound_ns=0, infrastructure_failed=infrastructure_failed)
-            for n in range(1, len(broken) + 1)
+            for n in range(1, len(cells) + 1)
         ),
     )
 
 
-def test_the_first_run_that_broke_a_guarantee() -> None:
-    result = result_of((), (LOST, "order"), (LOST,))
-    assert failed_run(result) == 2
-    assert broken_in(result, 2) == {LOST, "order"}
-    with pytest.raises(NothingToShrink):
-        failed_run(result_of((), ()))
+def kept(number: int, measure: str = "lost") -> CellResult:
+    """A cell that promises nothing, and is to have lost no record; it has lost so many."""
+    none_lost = Threshold(
+        measure=measure,
+        operator="<=",
+        limit=0,
+        unit=Unit.RECORDS,
+        measured=number,
+        met=number == 0,
+    )
+    return cell_result(verdict=Verdict.NOT_GUARANTEED, thresholds=(none_lost,), **{measure: number})
+
+
+class TestFailures:
+    def test_first_failed_run_is_the_first_that_broke_a_guarantee(self) -> None:
+        result = result_of((), (LOST, "order"), (LOST,))
+        assert first_failed_run(result) == 2
+        assert failures_of(result, 2) == {LOST, "order"}
+        with pytest.raises(NothingToShrink):
+            first_failed_run(result_of((), ()))
+
+    def test_unmet_threshold_is_a_failure_where_no_guarantee_was_broken(self) -> None:
+        unmet = cell_result(thresholds=[threshold(met=False), threshold("lost", met=None)])
+        result = result_with([cell_result(), replace(unmet, run=2)])
+        assert first_failed_run(result) == 2
+        assert failures_of(result, 1) == frozenset()
+        assert failures_of(result, 2) == {"unavailable.longest <= 10 s"}
+
+    def test_broken_guarantee_comes_before_an_unmet_threshold(self) -> None:
+        broken = {"guarantees": (guarantee(LOST, held=False),), "verdict": Verdict.FAIL}
+        both = cell_result(thresholds=(threshold(met=False),), run=2, **broken)
+        result = result_with([cell_result(thresholds=(threshold(met=False),)), both])
+        assert first_failed_run(result) == 2
+        assert failures_of(result, 2) == {LOST}
+
+    @pytest.mark.parametrize(
+        ("came", "expected", "failures"),
+        [
+            (Verdict.NOT_GUARANTEED, (Verdict.PASS,), {"verdict pass"}),
+            (
+                Verdict.PASS,
+                (Verdict.FAIL, Verdict.NOT_GUARANTEED),
+                {"verdict fail or not-guaranteed"},
+            ),
+            (Verdict.FAIL, (Verdict.FAIL,), set()),
+            (Verdict.PASS, (Verdict.PASS,), set()),
+            (Verdict.INCONCLUSIVE, (Verdict.PASS,), set()),
+            (Verdict.NOT_GUARANTEED, (), set()),
+        ],
+    )
+    def test_expected_verdict_that_did_not_come_is_a_failure(
+        self, came: Verdict, expected: tuple[Verdict, ...], failures: set[str]
+    ) -> None:
+        result = result_with([cell_result(verdict=came, expected=expected)])
+        assert failures_of(result, 1) == failures
 
 
 class TestAsRecorded:
@@ -321,8 +386,8 @@ class Processes(Children):
         return ExitStatus.BROKEN if result.verdict is Verdict.FAIL else ExitStatus.HELD
 
 
-def judging(tmp_path: Path, processes: Processes, runs_max: int = 99) -> Judge:
-    return Judge(tmp_path, frozenset({LOST}), processes, runs_max)
+def judging(tmp_path: Path, processes: Processes, runs_max: int = 99, failure: str = LOST) -> Judge:
+    return Judge(tmp_path, frozenset({failure}), processes, runs_max)
 
 
 class TestJudge:
@@ -331,6 +396,16 @@ class TestJudge:
     ) -> None:
         answers = [(LOST, "order"), ("order",), ()]
         judge = judging(tmp_path, Processes(lambda _: result_of(answers.pop(0))))
+        one = candidate(campaign, ("one", 0, 500))
+        assert [judge.fails(one) for _ in range(3)] == [True, False, False]
+
+    def test_it_fails_likewise_if_it_misses_one_of_the_same_expectations(
+        self, campaign: Campaign, tmp_path: Path
+    ) -> None:
+        lost = [kept(3), kept(0), kept(3, measure="duplicated")]
+        judge = judging(
+            tmp_path, Processes(lambda _: result_with([lost.pop(0)])), failure="lost <= 0"
+        )
         one = candidate(campaign, ("one", 0, 500))
         assert [judge.fails(one) for _ in range(3)] == [True, False, False]
 
@@ -414,7 +489,10 @@ def test_nothing_to_shrink(campaign: Campaign, tmp_path: Path) -> None:
     document = verdict.to_document({"name": "small", "seed": 1}, result_of(()))
     (directory / "verdict.json").write_text(json.dumps(document))
     held = shrink(directory)
-    assert (held.exit_code, "no run of it broke a guarantee" in held.stderr) == (2, True)
+    assert (held.exit_code, "no run of it broke a guarantee or missed an" in held.stderr) == (
+        2,
+        True,
+    )
     other = shrink(directory, "--run", "1")
     assert (other.exit_code, "run 1 broke no guarantee" in other.stderr) == (2, True)
     for result in (unchecked, held, other):
