@@ -42,6 +42,7 @@ COPY ackproof/__init__.py ackproof/py.typed ackproof/
 COPY broker ackproof/broker
 COPY campaigns ackproof/campaigns
 COPY checkers ackproof/checkers
+COPY config ackproof/config
 COPY harness ackproof/harness
 COPY history ackproof/history
 COPY infra ackproof/infra

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DOCS   := $(VENV)/.docs-installed
 CLASSES := $(VENV)/.classes
-ENGINE := infra/docker/with-engine.sh
+ENGINE := infra/backends/docker/with-engine.sh
 
 # Else each of some thousand processes compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,7 +45,7 @@ $(CLASSES): $(STAMP) | programs
 	@touch $@
 
 clients: $(STAMP)  ## programs of client libraries to compare: Java's, franz-go's; fetches and compiles
-	$(BIN)/python -m ackproof.infra.client_builds
+	$(BIN)/python -m ackproof.infra.clients.builds
 
 demo: setup  ## the quick campaign on this machine; names the tutorial and ends with the path of an HTML report
 	$(BIN)/ackproof demo
@@ -88,7 +88,7 @@ test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetch
 kafka-tests libraries-tests:
 	@where=; \
 	test "$$(id -u)" = 0 || where=" and not ssh"; \
-	if $(BIN)/python -m ackproof.infra.docker.engine; \
+	if $(BIN)/python -m ackproof.infra.backends.docker.engine; \
 	then $(MAKE) --no-print-directory docker-image || exit; \
 	else where="$$where and not docker"; fi; \
 	$(BIN)/pytest -m "$(@:-tests=) and not docker and not ssh" \
@@ -109,16 +109,16 @@ docker-tests:
 	$(BIN)/pytest -m "docker and not kafka and not libraries"
 
 docker-image: docker-base  ## the image of a node; BASE=IMAGE makes it from that one
-	$(BIN)/python -m ackproof.infra.docker.image $(BASE)
+	$(BIN)/python -m ackproof.infra.backends.docker.image $(BASE)
 
 docker-base: $(STAMP)  ## its base: Debian's, or made by debootstrap where no registry is reached
-	@test -n "$(BASE)" || $(BIN)/python -m ackproof.infra.docker.base
+	@test -n "$(BASE)" || $(BIN)/python -m ackproof.infra.backends.docker.base
 
 image: docker-base  ## the image of Ackproof itself, ackproof:latest; BASE=IMAGE makes it from that one
-	$(BIN)/python -P -m ackproof.infra.docker.harness_image $(BASE)
+	$(BIN)/python -P -m ackproof.infra.backends.docker.harness_image $(BASE)
 
 docker-clean: $(STAMP)  ## remove the images, and what dead runs left in the engine
-	$(BIN)/python -m ackproof.infra.docker.cleanup
+	$(BIN)/python -m ackproof.infra.backends.docker.cleanup
 
 bench: setup bench-ready bench-check bench-recording  ## speed against Apache Kafka, as ratios; fetches it (quarter of an hour)
 	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.speed
@@ -137,7 +137,7 @@ bench-recording: setup  ## what recording costs a client, beside a bare one, as 
 
 # One after the other: each takes the machine to itself.
 seed004: setup  ## the benchmarks of docs/seed004.md, and their figures on it (two hours); OUT=DIRECTORY
-	$(BIN)/python -m ackproof.infra.client_builds java
+	$(BIN)/python -m ackproof.infra.clients.builds java
 	@for one in settings partitions broker-kills latency; do \
 		$(BIN)/ackproof run campaigns/seed004-$$one.yaml --yes --out $(or $(OUT),results)/seed004-$$one-$$(date -u +%Y%m%dT%H%M%SZ) || exit; \
 	done
@@ -153,7 +153,7 @@ side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and
 # What was run is kept below results/known-losses, and not run again. Without a JDK all is run but what
 # takes Java's client.
 known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 each; hours, goes on where it was
-	-$(BIN)/python -m ackproof.infra.client_builds java
+	-$(BIN)/python -m ackproof.infra.clients.builds java
 	$(BIN)/ackproof known-losses $(STORIES) --runs $(or $(RUNS),1) --out docs/known-losses.md
 
 reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties, its messages

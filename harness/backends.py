@@ -14,20 +14,22 @@ from typing import Any, NoReturn, Protocol
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.running.interruption import SIGNALS
 from ackproof.history.cell import LIBRDKAFKA, as_text
-from ackproof.infra import attended, client_programs, systems
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.disks import DiskPlan
-from ackproof.infra.docker import engine
-from ackproof.infra.here import enter as here_enter
-from ackproof.infra.here.backend import CAPABILITIES, HereBackend
-from ackproof.infra.interface import Backend, Capability, System
-from ackproof.infra.local import enter as local_enter
-from ackproof.infra.nodes import Obstacles, capabilities, lacking, limits
-from ackproof.infra.registry import Kind
-from ackproof.infra.ssh import inventory, libraries
-from ackproof.infra.ssh.inventory import Inventory
-from ackproof.infra.systems import make_system, names
-from ackproof.infra.trials import TRIALS
+from ackproof.infra import systems
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import Backend, Capability, System
+from ackproof.infra.api.storage import DiskPlan
+from ackproof.infra.backends.docker import engine
+from ackproof.infra.backends.local import enter as local_enter
+from ackproof.infra.backends.localhost import CAPABILITIES, HereBackend
+from ackproof.infra.backends.ssh import inventory, libraries
+from ackproof.infra.backends.ssh.inventory import Inventory
+from ackproof.infra.clients import programs as client_programs
+from ackproof.infra.machine.registry import Kind
+from ackproof.infra.node.capability_probes import TRIALS
+from ackproof.infra.node.nodes import Obstacles, capabilities, lacking, limits
+from ackproof.infra.runs import supervised
+from ackproof.infra.runs import supervised as here_enter
+from ackproof.infra.systems import make_system, product
 
 LOCAL, DOCKER, SSH, HERE = "local", "docker", "ssh", HereBackend.name
 
@@ -76,7 +78,7 @@ class Place:
         open: A backend. Nodes may keep their files below ``scratch``; what lies below ``results``
             can be shared with them.
         enter: Replaces the calling process by one that runs a command where the backend works, as
-            a run that the registry knows (see ``infra.local.enter.enter``).
+            a run that the registry knows (see ``infra.backends.local.enter.enter``).
         never: What no such backend can do, wherever it is, and why.
         where: What of the rest depends on the place, and on what of it.
     """
@@ -113,7 +115,7 @@ class Site:
     @property
     def nodes(self) -> Sequence[str]:
         """The names of all nodes."""
-        if names.external(self.cluster.system):
+        if product.is_external(self.cluster.system):
             return client_nodes(self.cluster)
         return [*self.cluster.servers, *client_nodes(self.cluster)]
 
@@ -148,20 +150,20 @@ class Open(Protocol):
 
 
 def _local(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    from ackproof.infra.local.backend import LocalBackend
+    from ackproof.infra.backends.local.backend import LocalBackend
 
     return LocalBackend(scratch, site.nodes, clocks=site.cluster.clocks)
 
 
 def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    from ackproof.infra.docker.backend import DockerBackend
+    from ackproof.infra.backends.docker.backend import DockerBackend
 
     disks = site.cluster.disks is not None
     return DockerBackend(results, site.tell, site.nodes, disks=disks, artifacts=site.artifacts)
 
 
 def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    from ackproof.infra.ssh.backend import SshBackend
+    from ackproof.infra.backends.ssh.backend import SshBackend
 
     return SshBackend(site.inventory, site.nodes, report=site.tell, artifacts=site.artifacts)
 
@@ -208,7 +210,7 @@ def _tried_on_this_machine(
 
 
 def _survey(site: Site) -> frozenset[Capability]:
-    from ackproof.infra.ssh import hosts
+    from ackproof.infra.backends.ssh import hosts
 
     tried = {one: verb for one, verb in TRIALS.items() if one in site.needs}
     return hosts.survey(
@@ -223,7 +225,7 @@ def _survey(site: Site) -> frozenset[Capability]:
 
 
 def _enter_docker(*command: Any, **run: Any) -> NoReturn:
-    from ackproof.infra.docker.enter import enter
+    from ackproof.infra.runs.supervised import enter_for_docker as enter
 
     enter(*command, **run)
 
@@ -248,14 +250,14 @@ BACKENDS: Mapping[str, Place] = {
         capabilities=_survey,
         obstacle=libraries.unavailable,
         open=_ssh,
-        enter=attended.enter,
+        enter=supervised.enter,
         where=_ON_HOSTS,
     ),
     HERE: Place(
         capabilities=lambda _site: CAPABILITIES,
-        obstacle=here_enter.can_enter,
+        obstacle=here_enter.external_obstacle,
         open=_here,
-        enter=here_enter.enter,
+        enter=here_enter.enter_for_external,
         never=_NEVER_HERE,
     ),
 }

@@ -18,9 +18,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ackproof.history.aside import write_text
 from ackproof.history.storage import AnyPath
 from ackproof.infra.agent.facts import release
-from ackproof.infra.interface import InfraError
-from ackproof.infra.java import find_java
-from ackproof.infra.software import zookeeper_jars
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.software import find_java, zookeeper_jars
 
 FILE = "environment.json"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.problems.sizes import bytes_of_a_run
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
 
 _MB = 1_000_000
 LEAST_MB = 256

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ackproof.config.documents import Problem
+from ackproof.config.sensitive import shown
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.model.external import described
@@ -13,14 +15,12 @@ from ackproof.harness.campaign.plan.runs import RunPlan
 from ackproof.harness.campaign.plan.timings import CampaignTimings
 from ackproof.harness.campaign.problems.external import IN_FORCE
 from ackproof.harness.exit_status import Unconfirmed
-from ackproof.infra.documents import Problem
-from ackproof.infra.interface import InfraError, ViewUnavailable
-from ackproof.infra.secrets import Handed, read_all
-from ackproof.infra.sensitive import shown
-from ackproof.infra.systems.external.described import Described, server_name
+from ackproof.infra.api.interface import InfraError, ViewUnavailable
+from ackproof.infra.machine.secrets import Handed, read_all
+from ackproof.infra.systems.external.description import Described, server_name
 from ackproof.infra.systems.external.journal import FILE
-from ackproof.infra.systems.external.reaching import why_silent
-from ackproof.infra.systems.external.survey import CLEANUP, Surveyed, survey
+from ackproof.infra.systems.external.probes import CLEANUP, Surveyed, survey
+from ackproof.infra.systems.external.reachability import why_silent
 from ackproof.infra.systems.external.system import ExternalSystem
 
 KEPT: Mapping[str, str] = {

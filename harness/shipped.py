@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from ackproof.infra.wording import unknown
+from ackproof.config.suggestions import unknown
 
 
 class UnknownCampaign(ValueError):

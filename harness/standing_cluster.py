@@ -16,9 +16,9 @@ from ackproof.harness.backends import go_inside, make
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.running.deadline import Deadline
 from ackproof.history.aside import write_text
-from ackproof.infra import cleanup
-from ackproof.infra.interface import InfraError
-from ackproof.infra.registry import Entry, Kind, Registry
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.registry import Entry, Kind, Registry
+from ackproof.infra.runs import cleanup
 
 RUN_ID = "cluster"
 
@@ -60,7 +60,7 @@ def enter(specification: str) -> None:
 @contextlib.contextmanager
 def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
     """The daemon's inner half: a cluster that serves, and is torn down at the end."""
-    from ackproof.infra.local.backend import LocalBackend  # see harness.backends
+    from ackproof.infra.backends.local.backend import LocalBackend  # see harness.backends
 
     backend = LocalBackend(scratch / "nodes", exposed=True)
     system = make(cluster, backend)

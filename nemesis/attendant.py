@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ackproof.infra.interface import Server
+from ackproof.infra.api.interface import Server
 
 
 class Attendant(Protocol):

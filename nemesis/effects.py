@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ackproof.infra.interface import Process, ProcessState
+from ackproof.infra.api.interface import Process, ProcessState
 from ackproof.nemesis.interface import Cluster, Resource
 
 PROCESS = "process"

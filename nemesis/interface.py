@@ -14,9 +14,9 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from ackproof.infra.ensemble import CONTROLLER_IDS
-from ackproof.infra.interface import Backend, Capability, Node, Server, System, Timings
-from ackproof.infra.own_commands import OwnCommands
+from ackproof.infra.api.interface import Backend, Capability, Node, Server, System, Timings
+from ackproof.infra.api.metadata import CONTROLLER_IDS
+from ackproof.infra.machine.own_commands import OwnCommands
 from ackproof.nemesis.attendant import Attendant, Attendants
 from ackproof.nemesis.rhythm import Rhythm
 from ackproof.nemesis.workload import WorkloadClient, nobody_comes_back

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import cast
 
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
 from ackproof.nemesis.interface import Aim, Fault, Parameters
 from ackproof.plugins.registration import common_problems, parameter_problems
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ackproof.infra.interface import Process
+from ackproof.infra.api.interface import Process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from ackproof.history.cell import Cell, Value
-from ackproof.infra.client_programs import CLIENTS, command, missing
-from ackproof.infra.interface import InfraError, Node, System
-from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.api.interface import InfraError, Node, System
+from ackproof.infra.backends.local.backend import LocalBackend
+from ackproof.infra.clients.programs import CLIENTS, command, missing
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems import make_system
-from ackproof.infra.waiting import wait_until
 from ackproof.testing.nonconformity import NotConforming
 from ackproof.testing.trials import tried
 from ackproof.workloads.foreign.program import READY_S, Program, ProgramFailed, greeting

@@ -9,8 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
 
 from ackproof.checkers.raw_logs.segments import OtherFormat, RawLog
 from ackproof.history.cell import Cell, Value
-from ackproof.infra.changes import ChangeKind, ClusterChange
-from ackproof.infra.interface import (
+from ackproof.infra.api.interface import (
     DeploymentError,
     InfraError,
     PartitionView,
@@ -19,9 +18,10 @@ from ackproof.infra.interface import (
     System,
     ViewUnavailable,
 )
-from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.api.metadata import ChangeKind, ClusterChange
+from ackproof.infra.backends.local.backend import LocalBackend
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems import make_system, parse, prepare
-from ackproof.infra.waiting import wait_until
 from ackproof.testing.nonconformity import NotConforming
 from ackproof.testing.trials import tried
 from ackproof.workloads.topics import TopicsRefused, create_topics

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from ackproof.infra.local.enter import enter, inside
+from ackproof.infra.backends.local.enter import enter, inside
 from ackproof.testing.nonconformity import NotConforming
 
 Trial = Callable[[str, Path], None]

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ackproof.infra.local.enter import can_enter
+from ackproof.infra.backends.local.enter import can_enter
 from benchmarks.ready.waits import NotReady, Ratios, measure
 
 FAILED = 1

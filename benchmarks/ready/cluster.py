@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 
 from ackproof.harness.backends import BACKENDS, CLIENT_NODE, Place, Site, make
 from ackproof.harness.campaign.model.campaign import Cluster
-from ackproof.infra.interface import InfraError, System
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import InfraError, System
+from ackproof.infra.machine.waiting import wait_until
 
 READY = "ready"
 BROKERS = 3

@@ -16,13 +16,13 @@ from time import perf_counter
 
 from ssh_hosts import ssh_hosts
 
-from ackproof.infra.docker.base import ensure_base
-from ackproof.infra.docker.engine import connected, unavailable
-from ackproof.infra.docker.image import ensure_image
-from ackproof.infra.interface import InfraError
-from ackproof.infra.registry import STATE_DIRECTORY
-from ackproof.infra.ssh.cleanup import clean
-from ackproof.infra.ssh.inventory import load
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.docker.base import ensure_base
+from ackproof.infra.backends.docker.engine import connected, unavailable
+from ackproof.infra.backends.docker.image import ensure_image
+from ackproof.infra.backends.ssh.hosts import clean_hosts
+from ackproof.infra.backends.ssh.inventory import load
+from ackproof.infra.machine.registry import STATE_DIRECTORY
 from benchmarks.ready.cluster import BROKERS, READY
 
 LOCAL = "local"
@@ -99,7 +99,7 @@ def _hosts(say: Say) -> Iterator[Sequence[Case]]:
 def _on_hosts(inventory: Path) -> Sequence[Case]:
     def cleaned() -> None:
         said: list[str] = []
-        if not clean(load(inventory), said.append):
+        if not clean_hosts(load(inventory), said.append):
             raise NotReady("\n".join(said))
 
     return (

@@ -6,6 +6,7 @@ They are told by ``validate``, ``run`` and its dry run. What cannot run at all i
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign import unmeasurable
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.clusters import ClusterSweep
@@ -14,8 +15,7 @@ from ackproof.harness.campaign.model.values.durations import format_ms
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.ground import Ground
 from ackproof.harness.campaign.problems.draft import Draft
-from ackproof.infra.documents import Problem
-from ackproof.infra.systems.names import external
+from ackproof.infra.systems.product import is_external
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets import expressions
@@ -54,7 +54,7 @@ def warnings(campaign: Campaign) -> Iterator[Problem]:
 
 
 def _even_quorums(cluster: ClusterSweep) -> Iterator[Problem]:
-    if external(cluster.system):
+    if is_external(cluster.system):
         return
     kind = "controllers" if cluster.smallest.kraft else "ZooKeeper servers"
     for number in (number for number in cluster.zookeepers if number % 2 == 0):
@@ -118,7 +118,7 @@ def _too_short(
     """Return why a fault is over before the cluster takes notice of it; None where it may not
     be, or where the cluster's own time-outs are not known."""
     timeouts = _timeouts(entry, target, ground)
-    if entry.hold is None or not timeouts or external(campaign.cluster.system):
+    if entry.hold is None or not timeouts or is_external(campaign.cluster.system):
         return None
     longest_ms = entry.hold[1]
     if longest_ms >= min(timeouts.values()):

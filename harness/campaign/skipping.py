@@ -3,11 +3,11 @@ campaign's copy, in the manifest, and beside every verdict."""
 
 from collections.abc import Iterator
 
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.campaign import Campaign, Skipped
 from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
 from ackproof.harness.campaign.plan.needs import DISKS, faults_of, refusal
-from ackproof.infra.documents import Problem
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
 from ackproof.nemesis import FAULTS
 
 

@@ -4,11 +4,11 @@ test: a warning for each."""
 from collections.abc import Iterator
 
 from ackproof.checkers.thresholds import MEASURES, never_measured
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.expectations import threshold_sources
 from ackproof.history.cell import Cell
-from ackproof.infra.documents import Problem
 
 _OUTAGES = "unavailable."
 """How the names of the measures of outages begin."""

@@ -14,6 +14,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.config import documents
+from ackproof.config.documents import Document, DocumentRefused, Problem, problems_of
+from ackproof.config.suggestions import unknown
 from ackproof.harness.backends import BACKENDS
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -48,9 +51,7 @@ from ackproof.harness.campaign.problems.workload import (
     own_workload_problems,
     workload_problems,
 )
-from ackproof.infra import documents, systems
-from ackproof.infra.documents import Document, DocumentRefused, Problem, problems_of
-from ackproof.infra.wording import unknown
+from ackproof.infra import systems
 from ackproof.plugins import SWITCH
 
 _NAMES: Sequence[tuple[str, str, str, Sequence[str]]] = (

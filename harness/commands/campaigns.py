@@ -18,8 +18,8 @@ from ackproof.harness.campaign.plan.needs import needs_of
 from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.commands.run import run
 from ackproof.harness.console import console
-from ackproof.infra import client_builds
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
+from ackproof.infra.clients import builds
 from ackproof.infra.systems import parse
 
 _AROUND_A_RUN_S = 40
@@ -80,7 +80,7 @@ def needs_in_words(campaign: Campaign) -> Iterator[str]:
         yield "root"
     if Capability.FAKE_CLOCKS in needs:
         yield "libfaketime"
-    if built := sorted(set(clients_of(campaign.cells)) & set(client_builds.LIBRARIES)):
+    if built := sorted(set(clients_of(campaign.cells)) & set(builds.LIBRARIES)):
         yield f"the client {' and '.join(built)} (make clients)"
 
 

@@ -12,14 +12,14 @@ from rich.text import Text
 
 from ackproof import nemesis
 from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign import offers
 from ackproof.harness.campaign.plan.faults import as_written
 from ackproof.harness.campaign.plan.stories import Story, catalogue
 from ackproof.harness.console import console
-from ackproof.infra.client_programs import CLIENTS, Client
+from ackproof.infra.clients.programs import CLIENTS, Client
 from ackproof.infra.systems import SYSTEMS
 from ackproof.infra.systems.product import Product
-from ackproof.infra.wording import unknown
 from ackproof.nemesis.examples import EXAMPLES, ORDERS
 from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions

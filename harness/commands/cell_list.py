@@ -10,7 +10,7 @@ from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.validation import CampaignFile
 from ackproof.harness.console import plain
-from ackproof.infra.systems.names import external
+from ackproof.infra.systems.product import is_external
 from ackproof.nemesis.interface import OWN_TOPICS
 
 _HEADINGS = ("cell", "topic", "partitions", "replicas")
@@ -20,7 +20,7 @@ def cells_table(campaign: Campaign) -> Table:
     """Return the cells of a campaign and their topics. On a cluster of one's own the names of
     topics have the seed, which may not be drawn yet."""
     cells = campaign.cells
-    if external(campaign.cluster.system) and not cells.prefix:
+    if is_external(campaign.cluster.system) and not cells.prefix:
         cells = cells.model_copy(update={"prefix": f"{OWN_TOPICS}SEED-"})
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in _HEADINGS:

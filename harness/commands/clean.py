@@ -7,10 +7,10 @@ import click
 from ackproof.harness import standing_cluster
 from ackproof.harness.commands.errors import told
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.infra import cleanup
-from ackproof.infra.docker.engine import unavailable
-from ackproof.infra.registry import Registry
-from ackproof.infra.ssh.inventory import load
+from ackproof.infra.backends.docker.engine import unavailable
+from ackproof.infra.backends.ssh.inventory import load
+from ackproof.infra.machine.registry import Registry
+from ackproof.infra.runs import cleanup
 
 
 @click.command()
@@ -60,13 +60,13 @@ def clean(
         for one in results:
             removed &= cleanup.restore_results(Registry.open(), one, tell)
         if unavailable() is None:
-            from ackproof.infra.docker import cleanup as containers
+            from ackproof.infra.backends.docker import cleanup as containers
 
             removed &= containers.clean(tell)
         if inventory is not None:
-            from ackproof.infra.ssh import cleanup as hosts
+            from ackproof.infra.backends.ssh import hosts
 
-            removed &= hosts.clean(
+            removed &= hosts.clean_hosts(
                 load(inventory), tell, accepted=frozenset(accepted), everything=everything,
                 keep_software=keep_software,
             )  # fmt: skip

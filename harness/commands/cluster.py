@@ -17,8 +17,8 @@ from ackproof.harness.commands.errors import fail, told
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.running.deadline import Deadline, SystemClock
 from ackproof.history.cell import Value
-from ackproof.infra.systems import names, prepare
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems import prepare, product
+from ackproof.infra.systems.product import MetadataQuorum
 
 _UP_WITHIN_S = 120.0
 
@@ -58,7 +58,7 @@ def up(
     """Start one in the background; print bootstrap.servers and zookeeper.connect,
     or with KRaft controller.quorum.bootstrap.servers."""
     written: dict[str, object] = {
-        "system": system or names.BUNDLED,
+        "system": system or product.BUNDLED,
         "brokers": brokers,
         "zookeepers": zookeepers,
         "properties": dict(map(_property, properties)),

@@ -14,15 +14,15 @@ from rich.table import Table
 from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.infra import client_programs
-from ackproof.infra.client_programs import CLIENTS
-from ackproof.infra.docker.engine import unavailable
-from ackproof.infra.interface import Capability, InfraError
-from ackproof.infra.java import JAVA_VERSION_MIN, find_java
-from ackproof.infra.local.enter import can_enter, obstacles, undoable, unlimited
-from ackproof.infra.nodes import OF_LINKS, Obstacles, lacking
-from ackproof.infra.scarcity import Scarce
-from ackproof.infra.ssh import libraries
+from ackproof.infra.api.interface import Capability, InfraError
+from ackproof.infra.api.limits import Scarce
+from ackproof.infra.backends.docker.engine import unavailable
+from ackproof.infra.backends.local.enter import can_enter, obstacles, undoable, unlimited
+from ackproof.infra.backends.ssh import libraries
+from ackproof.infra.clients import programs
+from ackproof.infra.clients.programs import CLIENTS
+from ackproof.infra.machine.software import JAVA_VERSION_MIN, find_java
+from ackproof.infra.node.nodes import OF_LINKS, Obstacles, lacking
 from ackproof.infra.systems import SYSTEMS
 from ackproof.nemesis import FAULTS
 from ackproof.plugins import misplaced
@@ -204,7 +204,7 @@ def _disk(directory: Path) -> Finding:
 
 
 def _clients() -> Finding:
-    lacking = {one: why for one in CLIENTS if (why := client_programs.missing(one)) is not None}
+    lacking = {one: why for one in CLIENTS if (why := programs.missing(one)) is not None}
     return Finding(
         what="client libraries",
         works=not lacking,

@@ -8,11 +8,11 @@ from typing import NoReturn
 
 import click
 
+from ackproof.config.documents import DocumentRefused
 from ackproof.harness.directory import NotAlone, NotResults
 from ackproof.harness.exit_status import ExitStatus, Unconfirmed
 from ackproof.history.errors import HistoryError
-from ackproof.infra.documents import DocumentRefused
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
 
 
 @contextmanager

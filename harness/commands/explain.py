@@ -12,6 +12,7 @@ from ackproof.checkers.judging.guarantees import guarantees
 from ackproof.checkers.judging.promises import PROMISES
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
+from ackproof.config.suggestions import unknown
 from ackproof.harness import shipped
 from ackproof.harness.commands.catalogues import (
     client_entry,
@@ -21,9 +22,8 @@ from ackproof.harness.commands.catalogues import (
 )
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.infra.client_programs import CLIENTS
+from ackproof.infra.clients.programs import CLIENTS
 from ackproof.infra.systems import SYSTEMS
-from ackproof.infra.wording import unknown
 from ackproof.nemesis import FAULTS
 from ackproof.workloads import WORKLOADS
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from ackproof.config.documents import DocumentRefused
 from ackproof.harness.backends import require_inventory
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.docs import schema as schemas
@@ -14,7 +15,6 @@ from ackproof.harness.commands.cell_list import cells_table, print_warnings
 from ackproof.harness.commands.errors import fail
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.infra.documents import DocumentRefused
 
 _FILE = click.Path(path_type=Path)
 

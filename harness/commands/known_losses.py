@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from ackproof.config.suggestions import unknown
 from ackproof.harness.children import Children, Interrupted, last_words
 from ackproof.harness.commands.errors import fail, told
 from ackproof.harness.exit_status import ExitStatus
@@ -16,7 +17,6 @@ from ackproof.harness.known_losses.tally import Tally
 from ackproof.harness.once import Once
 from ackproof.history.aside import write_text
 from ackproof.infra.systems import prepare
-from ackproof.infra.wording import unknown
 
 _FILE = Path("campaigns/known-losses/stories.yaml")
 

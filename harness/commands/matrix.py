@@ -18,7 +18,7 @@ from ackproof.harness.side_by_side import document, page
 from ackproof.harness.side_by_side.columns import side_by_side
 from ackproof.harness.side_by_side.members import Member, carried_out, members, read
 from ackproof.harness.summary import comparison_table
-from ackproof.infra.systems import names, parse, prepare
+from ackproof.infra.systems import parse, prepare, product
 
 _SEED_BITS = 32
 
@@ -28,9 +28,9 @@ def _systems(_context: click.Context, _option: click.Parameter, text: str) -> tu
         found = tuple(parse(name.strip()).text for name in text.split(","))
     except ValueError as refusal:
         raise click.BadParameter(str(refusal)) from None
-    if names.EXTERNAL in found:
+    if product.EXTERNAL in found:
         # Before the first run on it the user is asked, and nobody is here who could.
-        raise click.BadParameter(f"{names.EXTERNAL}: a cluster of your own is for `ackproof run`")
+        raise click.BadParameter(f"{product.EXTERNAL}: a cluster of your own is for `ackproof run`")
     if len(set(found)) < len(found):
         raise click.BadParameter("a system is named twice")
     return found

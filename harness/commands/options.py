@@ -8,7 +8,7 @@ import click
 
 from ackproof.harness import shipped
 from ackproof.infra.systems import parse
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems.product import MetadataQuorum
 
 _FILE = click.Path(path_type=Path)
 

@@ -37,10 +37,10 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.running import execution
 from ackproof.harness.running.deadline import SystemClock
 from ackproof.harness.running.interruption import Interruption
-from ackproof.infra import cleanup
-from ackproof.infra.interface import Capability, InfraError
-from ackproof.infra.local.status import MEANT_AS_1
-from ackproof.infra.registry import Kind, Registry
+from ackproof.infra.api.interface import Capability, InfraError
+from ackproof.infra.backends.local.processes import MEANT_AS_1
+from ackproof.infra.machine.registry import Kind, Registry
+from ackproof.infra.runs import cleanup
 from ackproof.infra.systems import prepare
 
 _SEED_BITS = 32

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.checkers.verdict import Verdict
+from ackproof.config import documents
 from ackproof.harness.comparing import sides
 from ackproof.harness.comparing.measures import Measure, measures
 from ackproof.harness.comparing.sides import Key, Side
 from ackproof.harness.directory import CAMPAIGN_FILE
 from ackproof.harness.report import chance
 from ackproof.harness.report.document import VerdictDocument
-from ackproof.infra import documents
 
 SETTINGS_TOLD = 12
 """Settings that differ and are named; of more than these, how many there are."""

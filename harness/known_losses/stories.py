@@ -8,14 +8,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator
 
 from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.config import documents
+from ackproof.config.documents import DocumentRefused
+from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.directory import NotResults
 from ackproof.history.document_errors import in_words
-from ackproof.infra import documents
-from ackproof.infra.documents import DocumentRefused
 from ackproof.infra.systems import parse
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
-from ackproof.infra.wording import unknown
+from ackproof.infra.systems.product import MetadataQuorum
 
 
 def _known(shows: tuple[str, ...]) -> tuple[str, ...]:

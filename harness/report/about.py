@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ackproof.config.documents import DocumentRefused
 from ackproof.harness import environment
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -23,7 +24,6 @@ from ackproof.harness.report.timeline import NS_PER_S, FaultSpan
 from ackproof.history import reader
 from ackproof.history.errors import HistoryError
 from ackproof.history.storage import AnyPath
-from ackproof.infra.documents import DocumentRefused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

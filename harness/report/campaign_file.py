@@ -5,11 +5,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ackproof.config import yaml_document
 from ackproof.harness.directory import CAMPAIGN_FILE
 from ackproof.history import manifest
 from ackproof.history.errors import HistoryError
 from ackproof.history.storage import AnyPath
-from ackproof.infra import yaml_document
 
 
 def read(directory: AnyPath) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.processes import last_words
 from ackproof.history.sessions import SHOWN_NOTHING, in_words
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
 from ackproof.workloads.configuration import commit_s
 from ackproof.workloads.interface import Role
 

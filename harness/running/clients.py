@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.processes import exit_status, in_words
-from ackproof.infra import client_programs
-from ackproof.infra.interface import Command, InfraError, Node, Process, ProcessState
-from ackproof.infra.secrets import Handed
+from ackproof.infra.api.interface import Command, InfraError, Node, Process, ProcessState
+from ackproof.infra.clients import programs
+from ackproof.infra.machine.secrets import Handed
 from ackproof.workloads.configuration import CONNECTION
 from ackproof.workloads.interface import Client, Role
 
@@ -62,7 +62,7 @@ def start(
     specification = node.directory / f"{client.name}.json"
     content = dict(client.specification)
     if client.library is not None:
-        content["program"] = client_programs.command(client.library, node)
+        content["program"] = programs.command(client.library, node)
     node.write(specification, json.dumps(content, indent=1).encode())
     env = {CONNECTION: json.dumps(dict(connection))} if connection else {}
     command = Command(name=client.name, argv=_argv(client, node, specification), env=env)

@@ -14,10 +14,10 @@ from ackproof.harness.running.progress import Progress
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedFailover
-from ackproof.infra.changes import Observer
-from ackproof.infra.interface import Backend, Node, System, ViewUnavailable
-from ackproof.infra.own_commands import OwnCommands
-from ackproof.infra.secrets import Handed
+from ackproof.infra.api.interface import Backend, Node, System, ViewUnavailable
+from ackproof.infra.api.metadata import Observer
+from ackproof.infra.machine.own_commands import OwnCommands
+from ackproof.infra.machine.secrets import Handed
 from ackproof.nemesis.attendant import Attendants
 from ackproof.nemesis.execution.executor import Executor
 from ackproof.nemesis.execution.ledger import Ledger

@@ -27,10 +27,10 @@ from ackproof.harness.running.spark_prewarm import SparkPrewarm
 from ackproof.history.printable import printable
 from ackproof.history.schema import INTERRUPTED
 from ackproof.history.storage import AnyPath
-from ackproof.infra.interface import Backend, System
-from ackproof.infra.own_commands import FILE as COMMANDS
-from ackproof.infra.own_commands import OwnCommands
-from ackproof.infra.systems.racks import racks_of
+from ackproof.infra.api.interface import Backend, System
+from ackproof.infra.machine.own_commands import FILE as COMMANDS
+from ackproof.infra.machine.own_commands import OwnCommands
+from ackproof.infra.systems.properties import racks_of
 from ackproof.nemesis.execution.ledger import Ledger
 from ackproof.workloads import WORKLOADS
 

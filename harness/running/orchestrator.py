@@ -19,7 +19,7 @@ from ackproof.harness.running.servers import NothingLeft
 from ackproof.harness.running.steps.catalogue import STEPS, Step
 from ackproof.history.manifest import identity_of
 from ackproof.history.schema import INTERRUPTED
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
 from ackproof.workloads.topics import TopicsRefused
 
 LEFT_BEHIND_AFTER_S = 5.0

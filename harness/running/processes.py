@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from ackproof.history.last_words import quoted
-from ackproof.infra.interface import InfraError, Node, Process
+from ackproof.infra.api.interface import InfraError, Node, Process
 
 # --- how a process ended --------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from ackproof.harness.campaign.plan.runs import HARNESS, HARNESS_TABLES
 from ackproof.harness.running.deadline import Clock
 from ackproof.history.errors import WriteFailed
 from ackproof.history.writer import Row, TableWriter
-from ackproof.infra.changes import ClusterChange
-from ackproof.infra.clocks import ClockReading
-from ackproof.infra.interface import ZooKeeperCounters
+from ackproof.infra.api.clocks import ClockReading
+from ackproof.infra.api.interface import ZooKeeperCounters
+from ackproof.infra.api.metadata import ClusterChange
 from ackproof.nemesis.interface import Fault, Proof, Target
 from ackproof.workloads.failover import Seen
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ackproof.harness.running import processes
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.processes import Watch, exit_status, in_words, last_words
-from ackproof.infra.interface import InfraError, Process, ProcessState, Server
+from ackproof.infra.api.interface import InfraError, Process, ProcessState, Server
 
 # --- servers from the first start to the last -----------------------------------------------------
 

@@ -20,7 +20,7 @@ from ackproof.harness.shrinking.failures import fails_by
 from ackproof.harness.shrinking.odds import Tally
 from ackproof.harness.shrinking.ways import Candidate
 from ackproof.history.aside import write_text
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
 
 DIRECTORY = "shrink"
 JOURNAL = "journal.jsonl"

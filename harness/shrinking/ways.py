@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from ackproof.config.documents import Document
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.values.amounts import FLAT_OUT
@@ -17,7 +18,6 @@ from ackproof.harness.campaign.model.values.durations import format_ms, parse_ms
 from ackproof.harness.campaign.model.values.where import holds_for
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.shrinking.search import Way
-from ackproof.infra.documents import Document
 
 Content = dict[str, Any]
 

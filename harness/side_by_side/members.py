@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ackproof.checkers.verdict import CampaignResult
+from ackproof.config.documents import DocumentRefused
 from ackproof.harness.campaign import validation
 from ackproof.harness.children import Children, last_words
 from ackproof.harness.once import Once
@@ -14,7 +15,6 @@ from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.rows import CellRow, rows
 from ackproof.history import manifest
 from ackproof.history.errors import HistoryError
-from ackproof.infra.documents import DocumentRefused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,7 +134,7 @@ def told(
     address: str, port: int, say: str, line: str, log: str, within: float = _ANSWERS_WITHIN_S
 ) -> dict[str, float]:
     """What time it is by a server that writes it into its log when ``say`` (in hex) is sent to it;
-    see ``infra.clocks``. Raises Refused when it does not ``within`` seconds."""
+    see ``infra.api.clocks``. Raises Refused when it does not ``within`` seconds."""
     try:
         size = os.path.getsize(log)
         with socket.create_connection((address, port), within) as connection:

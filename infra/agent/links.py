@@ -88,7 +88,7 @@ def packets(
 
 
 def obstacles() -> dict[str, str | None]:
-    """By capability (``infra.interface.Capability``), why links cannot be treated so here; None
+    """By capability (``infra.api.interface.Capability``), why links cannot be treated so here; None
     where they can. Tried, without effect."""
     found = {
         name: _obstacle(partial(_nft, trial, "--check")) for name, trial in rules.trials().items()

@@ -8,6 +8,20 @@ import threading
 import time
 from errno import EINPROGRESS
 
+
+def accepts(address: str, port: int, within: float = 1.0) -> bool:
+    """Whether a new TCP connection to it succeeds ``within`` seconds. The kernel answers
+    for a process that is stopped: a listening port accepts as long as its backlog has room."""
+    try:
+        socket.create_connection((address, port), timeout=within).close()
+    except OSError:
+        return False
+    return True
+
+
+# --- measuring --------------------------------------------------------------------------------
+
+
 _AT_ONCE = 16
 """New connections under way: more than a listener's backlog has room for are lost, link or not."""
 _PIECE = bytes(1 << 14)

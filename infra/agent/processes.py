@@ -36,7 +36,7 @@ def limit(what: str, amount: int) -> None:
 
 
 def state(number: int) -> dict[str, object]:
-    """``state``: of infra.interface.ProcessState; ``exit_code``: negative for a signal, None
+    """``state``: of infra.api.interface.ProcessState; ``exit_code``: negative for a signal, None
     while it lives. It has exited once its exit code is known: of a process that is killed the first
     thread may be gone (a zombie in ``/proc``) while others still write."""
 

@@ -26,7 +26,7 @@ class Trouble(NamedTuple):
     Attributes:
         addresses: The peer's. ``loss`` and ``reset`` befall what comes from there, ``narrow`` and
             ``slow`` what goes there.
-        kind: Of ``infra.impairments.Impairment``, as the next two.
+        kind: Of ``infra.api.interface.Impairment``, as the next two.
         ports: At either end. Empty: of all packets.
         number: Names its counters.
         connections: With ``reset-open``: what was open when it began.
@@ -91,7 +91,7 @@ def script(
 
 
 def trials() -> Mapping[str, str]:
-    """By capability (``infra.interface.Capability``), for ``nft --check -f``: what it takes."""
+    """By capability (``infra.api.interface.Capability``), for ``nft --check -f``: what it takes."""
     peer, open_one = ("192.0.2.1", "2001:db8::1"), (("192.0.2.1", 1, 2),)
     kinds = {
         "cut-links": [Trouble(peer, "loss", 100, (1,), 0)],

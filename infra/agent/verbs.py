@@ -13,7 +13,6 @@ from ackproof.infra.agent import (
     files,
     links,
     measuring,
-    probes,
     processes,
     throttle,
 )
@@ -37,7 +36,7 @@ VERBS: Verbs = {
     "impair": links.impair,
     "mend": links.mend,
     "packets": links.packets,
-    "reaches": probes.accepts,
+    "reaches": measuring.accepts,
     "tries": measuring.tries,
     "connecting_ms": measuring.connecting_ms,
     "hold": measuring.hold,

@@ -8,18 +8,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.disks import DiskPlan
-from ackproof.infra.interface import Backend, InfraError, System
+from ackproof.config.suggestions import unknown
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import Backend, InfraError, System
+from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.systems.bundled import BUNDLED_BROKER
-from ackproof.infra.systems.external.product import EXTERNAL_CLUSTER
+from ackproof.infra.systems.external.description import EXTERNAL_CLUSTER
 from ackproof.infra.systems.kafka.product import APACHE_KAFKA, IMAGE
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
-from ackproof.infra.systems.names import KAFKA
-from ackproof.infra.systems.product import Build, Layout, Product
+from ackproof.infra.systems.product import KAFKA, Build, Layout, MetadataQuorum, Product, as_product
 from ackproof.infra.systems.properties import Known
-from ackproof.infra.systems.registration import as_product
-from ackproof.infra.wording import unknown
 from ackproof.plugins import Plugin, Table
 
 _BUILT_IN = (BUNDLED_BROKER, EXTERNAL_CLUSTER, APACHE_KAFKA)
@@ -131,7 +128,7 @@ def make_system(
 
     ``zookeepers``: how many servers keep the metadata; with KRaft, controllers. ``properties``:
     Kafka's broker properties. ``metadata_quorum``: who keeps the metadata
-    (:class:`infra.systems.metadata_quorum.MetadataQuorum`); None: whoever does by default.
+    (:class:`infra.systems.product.MetadataQuorum`); None: whoever does by default.
     ``disks``: what the brokers' logs lie on; None: directories of their nodes. ``clocks``: whether
     its servers go by fake clocks. Raises InfraError for a name that is none, or that is not
     deployed there, ValueError for properties that cannot be, and for a quorum that it has not.

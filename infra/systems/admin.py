@@ -21,8 +21,8 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from ackproof.infra.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
-from ackproof.infra.interface import Server
+from ackproof.infra.api.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
+from ackproof.infra.api.interface import Server
 
 _ATTEMPT_S = 10.0
 """A broker that was paused answers no sooner for being waited for."""
@@ -42,7 +42,7 @@ Attempt = Callable[[float], None]
 
 
 class KafkaAdmin:
-    """Implements ``infra.admin.Admin``.
+    """Implements ``infra.api.admin.Admin``.
 
     Args:
         brokers: All that there are at the moment, those that are down, too.
@@ -69,8 +69,7 @@ class KafkaAdmin:
     ) -> None:
         # kio takes its time, and where hypothesis is installed, that writes into the working
         # directory: not whenever a cluster is deployed.
-        from ackproof.infra.systems.reassignment import reassign
-        from ackproof.infra.systems.secured import connector
+        from ackproof.infra.systems.wire import connector, reassign
 
         try:
             connect = connector(self._connection)

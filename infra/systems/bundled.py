@@ -7,16 +7,15 @@ from functools import cache
 from itertools import count
 from pathlib import Path, PurePosixPath
 
-from ackproof.infra.disks import DiskPlan
-from ackproof.infra.interface import Backend, Node
-from ackproof.infra.systems.names import BUNDLED
+from ackproof.infra.api.interface import Backend, Node
+from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.systems.on_zookeeper import (
     BrokerCommand,
     BuildOnZooKeeper,
     Program,
     SystemOnZooKeeper,
 )
-from ackproof.infra.systems.product import Product
+from ackproof.infra.systems.product import BUNDLED, Product
 from ackproof.infra.systems.properties import Known
 
 _sizes = count(1)
@@ -68,7 +67,7 @@ BUNDLED_BROKER = Product(
 
 
 class BundledSystem(SystemOnZooKeeper):
-    """Implements ``infra.interface.System``; see :class:`SystemOnZooKeeper`.
+    """Implements ``infra.api.interface.System``; see :class:`SystemOnZooKeeper`.
 
     Args:
         broker_command: Given the node and the path of ``server.properties`` there, the command

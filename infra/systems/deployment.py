@@ -1,16 +1,30 @@
-"""What it takes to deploy brokers, whoever keeps their metadata."""
+"""Deploying brokers, whichever servers keep their metadata, and adding brokers later."""
 
 import io
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from jproperties import Properties
 
-from ackproof.infra.agent.probes import accepts
-from ackproof.infra.disks import DiskPlan
-from ackproof.infra.interface import DeploymentError, Node
-from ackproof.infra.storage import Disk
+from ackproof.infra.agent.measuring import accepts
+from ackproof.infra.api.admin import Admin
+from ackproof.infra.api.clocks import FakeClock
+from ackproof.infra.api.interface import (
+    Added,
+    Backend,
+    ClusterView,
+    DeploymentError,
+    Node,
+    Server,
+    ViewUnavailable,
+)
+from ackproof.infra.api.storage import Disk, DiskPlan
+from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.systems.admin import KafkaAdmin
 from ackproof.infra.systems.server import NodeServer
-from ackproof.infra.waiting import wait_until
 
 BROKER_PORT = 9092
 BROKERS_UP_S = 60.0
@@ -62,3 +76,127 @@ def await_all(
                 f"{server.log_tail()}",
                 server,
             )
+
+
+# --- added brokers ----------------------------------------------------------------------------
+
+
+class AddedBrokers:
+    """Implements ``infra.api.interface.Added``. Thread-safe.
+
+    Args:
+        make: Makes the node of a ``broker.id``, and configures the broker on it.
+        deployed: How many brokers there are besides, with the ids from 1 on.
+    """
+
+    def __init__(self, backend: Backend, make: Callable[[int], NodeServer], deployed: int) -> None:
+        self._backend = backend
+        self._make = make
+        self._lock = threading.Lock()
+        self._there: dict[int, NodeServer] = {}
+        self._highest = deployed
+
+    @property
+    def there(self) -> Sequence[NodeServer]:
+        return list(self._there.values())
+
+    @property
+    def next_id(self) -> int:
+        return self._highest + 1
+
+    def add(self, number: int) -> NodeServer:
+        with self._lock:
+            if number not in self._there:
+                self._highest = max(self._highest, number)
+                try:
+                    self._there[number] = self._make(number)
+                except BaseException:
+                    self._backend.remove(name_of(number))
+                    raise
+            return self._there[number]
+
+    def remove(self, number: int) -> None:
+        with self._lock:
+            if number in self._there:
+                self._backend.remove(name_of(number))
+                del self._there[number]
+
+
+def name_of(number: int) -> str:
+    """What the broker of that id is called, and its node."""
+    return f"broker-{number}"
+
+
+# --- deployed systems -------------------------------------------------------------------------
+
+
+class DeployedSystem(ABC):
+    """What of ``infra.api.interface.System`` follows from the brokers: those that are deployed, and
+    those that join later.
+
+    Args:
+        name: As a campaign names it.
+        properties: In force, the same for every server.
+        disks: What the brokers' logs lie on; None: directories of their nodes.
+        clocks: Whether every server goes by a fake clock of its node.
+    """
+
+    def __init__(
+        self, name: str, properties: dict[str, str], disks: DiskPlan | None, *, clocks: bool
+    ) -> None:
+        self.name = name
+        self._properties = properties
+        self._disks = disks
+        self._clocks = clocks
+
+    def _make_brokers(self, backend: Backend, count: int) -> None:
+        """With the ids from 1, once there is what :meth:`_broker` needs."""
+
+        def make(number: int) -> NodeServer:
+            return self._broker(backend.node(name_of(number)), number)
+
+        self._brokers = tuple(on_all(make, range(1, count + 1)))
+        self._added = AddedBrokers(backend, make, count)
+        self._admin = KafkaAdmin(self._all_brokers, self._topic_config)
+
+    @abstractmethod
+    def _broker(self, node: Node, number: int) -> NodeServer:
+        """The broker of that id, configured on its node."""
+
+    @abstractmethod
+    def _topic_config(self, topic: str) -> Mapping[str, str]:
+        """What is set of a topic. Raises ViewUnavailable."""
+
+    @abstractmethod
+    def view(self) -> ClusterView: ...
+
+    @property
+    def brokers(self) -> Sequence[Server]:
+        return self._brokers
+
+    @property
+    def added(self) -> Added[Server]:
+        return self._added
+
+    @property
+    def admin(self) -> Admin:
+        return self._admin
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.address for broker in self._brokers)
+
+    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
+        return [disk.data for disk in broker.disks] or [broker.node.directory / "data"]
+
+    def _all_brokers(self) -> Sequence[NodeServer]:
+        return [*self._brokers, *self._added.there]
+
+    def _clock(self, node: Node) -> FakeClock | None:
+        return node.fake_clock() if self._clocks else None
+
+    def _registered(self, broker: NodeServer) -> bool:
+        try:
+            return broker.id in self.view().brokers
+        except ViewUnavailable:
+            return False

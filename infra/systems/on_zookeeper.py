@@ -12,10 +12,7 @@ from pathlib import PurePosixPath
 
 from kazoo.client import KazooClient
 
-from ackproof.infra.changes import ClusterChange, Observer
-from ackproof.infra.disks import DiskPlan
-from ackproof.infra.ensemble import Ensemble
-from ackproof.infra.interface import (
+from ackproof.infra.api.interface import (
     Backend,
     ClusterView,
     Command,
@@ -25,27 +22,32 @@ from ackproof.infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from ackproof.infra.systems.deployed import DeployedSystem
+from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
+from ackproof.infra.api.storage import DiskPlan
+from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.deployment import (
     BROKER_PORT,
     BROKERS_UP_S,
     STOP_GRACE_S,
+    DeployedSystem,
     await_all,
     disks,
     listens,
     server_properties,
 )
-from ackproof.infra.systems.ensemble import ZooKeeperEnsemble
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
 from ackproof.infra.systems.observer import ClusterObserver
-from ackproof.infra.systems.product import Build, Layout
-from ackproof.infra.systems.properties import RESERVED, TIMINGS, Known, timing_ms
-from ackproof.infra.systems.racks import own_rack
+from ackproof.infra.systems.product import Build, Layout, MetadataQuorum
+from ackproof.infra.systems.properties import RESERVED, TIMINGS, Known, own_rack, timing_ms
 from ackproof.infra.systems.server import NodeServer, stop_all
 from ackproof.infra.systems.view import ViewReader, connect, disconnect, topic_config
-from ackproof.infra.systems.zookeeper import counters, expired, serves, zookeeper_server
-from ackproof.infra.together import on_all
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.systems.zookeeper import (
+    ZooKeeperEnsemble,
+    counters,
+    expired,
+    serves,
+    zookeeper_server,
+)
 
 _LEADING = ("leader", "standalone")
 _VIEW_TIMEOUT_S = 2.0
@@ -65,7 +67,7 @@ class Program:
         command: Given the node and the path of ``server.properties`` there, the command line. What
             it needs besides is put on the node.
         knock: What is sent to it so that it writes a line into its log, and what stands there (see
-            ``infra.clocks.Question``).
+            ``infra.api.clocks.Question``).
         properties: Of every broker for which nobody says otherwise, where the program's own default
             will not do.
         starts_beside_itself: Whether it starts while the session of the process before it, which
@@ -79,7 +81,7 @@ class Program:
 
 
 class SystemOnZooKeeper(DeployedSystem):
-    """Implements ``infra.interface.System``.
+    """Implements ``infra.api.interface.System``.
 
     Args:
         name: As a campaign names it.

@@ -7,15 +7,66 @@ then makes the cluster that a :class:`Layout` asks for.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.disks import DiskPlan
-from ackproof.infra.interface import Backend, System
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
-from ackproof.infra.systems.names import EXTERNAL
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import Backend, System
+from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.systems.properties import Known
+from ackproof.plugins.registration import common_problems
+
+BUNDLED = "bundled"
+KAFKA = "kafka"
+EXTERNAL = "external"
+
+
+def is_external(name: str) -> bool:
+    """Return whether the system of that name is a cluster of the user's own, not deployed here."""
+    return name == EXTERNAL
+
+
+# --- metadata quorum --------------------------------------------------------------------------
+#
+# Who keeps the metadata of a system: ZooKeeper, or KRaft's controllers, which are servers of their
+# own or brokers, too. The words are those of Kafka's own system tests (ducktape's
+# ``metadata_quorum``).
+
+
+class MetadataQuorum(StrEnum):
+    """Who keeps the metadata."""
+
+    ZOOKEEPER = "zookeeper"
+    ISOLATED_KRAFT = "isolated-kraft"
+    """Controllers that are servers of their own."""
+    COMBINED_KRAFT = "combined-kraft"
+    """Controllers that are brokers, too (``process.roles=broker,controller``)."""
+
+    @property
+    def kraft(self) -> bool:
+        """Whether it is KRaft's controllers."""
+        return self is not MetadataQuorum.ZOOKEEPER
+
+    @property
+    def combined(self) -> bool:
+        """Whether they are brokers, too."""
+        return self is MetadataQuorum.COMBINED_KRAFT
+
+    def keepers(self, count: int) -> tuple[str, ...]:
+        """What so many servers are called that keep the metadata: of brokers it is the first."""
+        return tuple(f"{_CALLED[self]}-{number}" for number in range(1, count + 1))
+
+
+_CALLED = {
+    MetadataQuorum.ZOOKEEPER: "zookeeper",
+    MetadataQuorum.ISOLATED_KRAFT: "controller",
+    MetadataQuorum.COMBINED_KRAFT: "broker",
+}
+
+
+# --- products and builds ----------------------------------------------------------------------
+
 
 ONLY_CLIENTS = "here"
 """The backend on which nothing is deployed."""
@@ -147,3 +198,30 @@ class Product:
     def takes_version(self) -> bool:
         """Whether something may stand behind a colon."""
         return any(":" in form for form in self.forms)
+
+
+# --- plug-ins' systems ------------------------------------------------------------------------
+
+
+def as_product(found: object, name: str) -> Product:
+    """Return a registered object as the system called ``name``. Raises ValueError that says what is
+    wrong with it."""
+    if not isinstance(found, Product):
+        raise ValueError("it is not an instance of ackproof.infra.systems.product.Product")
+    for problem in _problems(found, name):
+        raise ValueError(problem)
+    return found
+
+
+def _problems(found: Product, name: str) -> Iterator[str]:
+    yield from common_problems(found, name)
+    if not callable(found.build):
+        yield "its build must be a function of the version"
+    for kind in ("forms", "versions"):
+        names = getattr(found, kind)
+        if isinstance(names, str) or not all(isinstance(one, str) and one for one in names):
+            yield f"its {kind} must be a sequence of texts"
+    if not found.forms or any(one.partition(":")[0] != name for one in found.forms):
+        yield f"its forms must be {name}, or {name}: with what stands behind the colon, or both"
+    if found.versions and not found.takes_version:
+        yield f"it has versions, and none of its forms has a colon: add {name}:VERSION"

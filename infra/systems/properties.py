@@ -2,18 +2,17 @@
 can be told before anything is deployed.
 
 The bundled broker's are in ``bundled.json``, made of its own configuration and documentation; those
-of a release of Apache Kafka in ``kafka/<version>.json``, made of that release.
-"""
+of a release of Apache Kafka in ``kafka/<version>.json``, made of that release."""
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Self
 
-from ackproof.infra.schemas import Schema
-from ackproof.infra.wording import hint
+from ackproof.config.schemas import Schema
+from ackproof.config.suggestions import hint
 
 Value = str | int | float | bool
 
@@ -241,3 +240,27 @@ def _wrong_number(value: Value, schema: Mapping[str, Any]) -> str | None:
     bounds = f" from {least:,}" if "minimum" in schema else ""
     bounds += f" to {most:,}" if "maximum" in schema or (plain and int(value) > most) else ""
     return f"a whole number{bounds}, not {value!r}"
+
+
+# --- racks ------------------------------------------------------------------------------------
+
+
+RACK = "broker.rack"
+SELECTOR = "replica.selector.class"
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def own_rack(node: str, properties: Mapping[str, str]) -> Mapping[str, str]:
+    """The property that says where the broker on ``node`` stands: in a rack of its own, called like
+    the node, where consumers are sent to the replica in theirs and ``properties``, which are those
+    of all brokers, name no rack."""
+    return {RACK: node} if _apart(properties) else {}
+
+
+def racks_of(nodes: Sequence[str], properties: Mapping[str, object]) -> Sequence[str]:
+    """In which racks the brokers on ``nodes`` stand by :func:`own_rack`."""
+    return tuple(nodes) if _apart(properties) else ()
+
+
+def _apart(properties: Mapping[str, object]) -> bool:
+    return properties.get(SELECTOR) == RACK_AWARE and RACK not in properties

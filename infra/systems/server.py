@@ -3,22 +3,44 @@
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from time import monotonic
 
-from ackproof.infra.clocks import FakeClock, Question
-from ackproof.infra.interface import Command, Node, Process, ProcessState
-from ackproof.infra.storage import Disk
-from ackproof.infra.systems.clock import ServerClock
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.clocks import FakeClock, Question, Told
+from ackproof.infra.api.interface import Command, Node, Process, ProcessState
+from ackproof.infra.api.storage import Disk
+from ackproof.infra.machine.waiting import wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class ServerClock:
+    """Implements ``infra.api.clocks.Clock``.
+
+    Attributes:
+        clock: Of its node.
+        ask: How the server is asked; another question each time.
+    """
+
+    clock: FakeClock
+    ask: Callable[[], Question]
+
+    def run(self, offset_ms: int, rate: float = 1.0) -> None:
+        self.clock.run(offset_ms, rate)
+
+    def told(self) -> Told:
+        return self.clock.told(self.ask())
+
+
+# --- server -----------------------------------------------------------------------------------
+
 
 _LOG_TAIL_BYTES = 4000
 _ALONE_S = 2.0
 
 
 class NodeServer:
-    """Implements ``infra.interface.Server``: one server on a node of its own.
+    """Implements ``infra.api.interface.Server``: one server on a node of its own.
 
     Args:
         server_id: ``broker.id`` or ZooKeeper's ``myid``.
@@ -28,7 +50,7 @@ class NodeServer:
         disks: What its log directories lie on, where these are not the node's own.
         clock: What it shall go by, where that is not the true time.
         knock: What is sent to it so that it writes a line into its log, and what stands there (see
-            ``infra.clocks.Question``).
+            ``infra.api.clocks.Question``).
         before_start: Called before each start; may wait.
     """
 

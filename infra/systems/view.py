@@ -17,7 +17,7 @@ from kazoo.interfaces import IAsyncResult
 from kazoo.protocol.states import WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 
-from ackproof.infra.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
 
 BROKERS = "/brokers/ids"
 TOPICS = "/brokers/topics"

@@ -1,16 +1,36 @@
-"""Requests of Kafka's protocol and their answers, for what librdkafka does not speak."""
+"""Requests of Kafka's protocol that librdkafka does not speak, over connections of our own."""
 
 import io
+import secrets
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
 from typing import TypeVar
 
+from confluent_kafka import KafkaError, KafkaException
+from kio.schema.alter_partition_reassignments.v0.request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kio.schema.alter_partition_reassignments.v0.response import (
+    AlterPartitionReassignmentsResponse,
+)
+from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
+from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
+from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
-from kio.static.primitive import i32
+from kio.static.primitive import i32, i32Timedelta
 from kio.static.protocol import RequestPayload, ResponsePayload
+
+from ackproof.infra.api.interface import Server
+from ackproof.infra.systems.security import PLAIN, Scram, ScramError, Security, security
 
 R = TypeVar("R", bound=ResponsePayload)
 
@@ -95,3 +115,112 @@ def _decoded(payload: bytes, answer: type[R]) -> R:
     if header.correlation_id != _CORRELATION_ID:
         raise OSError(f"the answer to request {header.correlation_id}")
     return entity
+
+
+# --- secured connections ----------------------------------------------------------------------
+
+
+_NONCE_BYTES = 24
+
+
+def connector(given: Mapping[str, str]) -> Connect:
+    """What opens connections, given librdkafka's properties that connecting takes. It raises
+    OSError where it is not let in; this raises as :func:`infra.systems.security.security`."""
+    wanted = security(given)
+
+    def connect(address: tuple[str, int], deadline: float) -> socket.socket:
+        with ExitStack() as opened:
+            left_s = max(deadline - time.monotonic(), 0.001)
+            connection = opened.enter_context(socket.create_connection(address, timeout=left_s))
+            if wanted.tls is not None:
+                # It closes what it wraps where the handshake fails.
+                wrapped = wanted.tls.wrap_socket(connection, server_hostname=address[0])
+                connection = opened.enter_context(wrapped)
+            _log_in(connection, wanted, deadline)
+            opened.pop_all()
+        return connection
+
+    return connect
+
+
+def _log_in(connection: socket.socket, wanted: Security, deadline: float) -> None:
+    if wanted.mechanism is None:
+        return
+    shaken = ask(
+        connection,
+        SaslHandshakeRequest(mechanism=wanted.mechanism),
+        SaslHandshakeResponse,
+        deadline,
+    )
+    if shaken.error_code.value:
+        offered = ", ".join(shaken.mechanisms)
+        raise PermissionError(f"the broker does not take {wanted.mechanism}, but {offered}")
+
+    def say(words: bytes) -> bytes:
+        request = SaslAuthenticateRequest(auth_bytes=words)
+        answer = ask(connection, request, SaslAuthenticateResponse, deadline)
+        if answer.error_code.value:
+            raise PermissionError(answer.error_message or answer.error_code.name)
+        return answer.auth_bytes
+
+    if wanted.mechanism == PLAIN:
+        say(f"\0{wanted.user}\0{wanted.password}".encode())
+        return
+    nonce = secrets.token_urlsafe(_NONCE_BYTES)
+    scram = Scram(wanted.mechanism, wanted.user, wanted.password, nonce)
+    try:
+        scram.check(say(scram.final(say(scram.first()))))
+    except ScramError as error:
+        raise PermissionError(str(error)) from None
+
+
+# --- reassignment (KIP-455) -------------------------------------------------------------------
+
+
+_TELLS_LITTLE = {KafkaError._TRANSPORT: 1, KafkaError.NOT_CONTROLLER: 2}
+
+
+def reassign(
+    brokers: Sequence[Server],
+    topic: str,
+    partition: int,
+    replicas: Sequence[int],
+    timeout_s: float,
+    connect: Connect,
+) -> None:
+    """Ask one broker after the other, for whoever is not the controller says so. Raises
+    KafkaException."""
+    moved = ReassignablePartition(
+        partition_index=i32(partition), replicas=tuple(map(BrokerId, replicas))
+    )
+    named = ReassignableTopic(name=TopicName(topic), partitions=(moved,))
+    end = time.monotonic() + timeout_s
+    refusals: list[KafkaError] = []
+    for broker in brokers:
+        left_s = min(max(end - time.monotonic(), 0.1), timeout_s / 2)
+        error = _asked(broker, named, left_s, connect)
+        if error is None:
+            return
+        refusals.append(error)
+    # One that does not answer may be the controller: that the others are not tells nothing.
+    raise KafkaException(min(refusals, key=lambda one: _TELLS_LITTLE.get(one.code(), 0)))
+
+
+def _asked(
+    broker: Server, topic: ReassignableTopic, timeout_s: float, connect: Connect
+) -> KafkaError | None:
+    """What a broker has against moving the partition; None: it moves."""
+    request = AlterPartitionReassignmentsRequest(
+        timeout=i32Timedelta.parse(timedelta(seconds=timeout_s)), topics=(topic,)
+    )
+    address = (broker.node.address, broker.port)
+    try:
+        answer = call(address, request, AlterPartitionReassignmentsResponse, timeout_s, connect)
+    except ConnectionRefusedError as refusal:
+        return KafkaError(KafkaError.NOT_CONTROLLER, f"{broker.name}: {refusal}")
+    except OSError as error:
+        return KafkaError(KafkaError._TRANSPORT, f"{broker.name}: {error}")
+    moves = [one for named in answer.responses for one in named.partitions]
+    told = [(one.error_code.value, one.error_message) for one in moves]
+    refusals = [(answer.error_code.value, answer.error_message), *told]
+    return next((KafkaError(code, why) for code, why in refusals if code), None)

@@ -1,19 +1,29 @@
-"""ZooKeeper, from the jars that PySpark ships: one server, or an ensemble.
-
-It lies wholly on its node: ``zookeeper/zoo.cfg``, ``zookeeper/data`` (snapshots, transaction log,
-``myid``), ``zookeeper/log4j2.properties``. Transactions are forced to disk before they are
-acknowledged (ZooKeeper's default).
-"""
+"""ZooKeeper's servers: how they are started, and what may be seen and done of the ensemble."""
 
 import re
 import socket
+import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from time import monotonic
+from typing import Any
 
-from ackproof.infra.clocks import FakeClock
-from ackproof.infra.interface import Command, InfraError, Node, ZooKeeperCounters
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss, KazooException, NodeExistsError, NoNodeError
+from kazoo.interfaces import IAsyncResult
+
+from ackproof.infra.api.clocks import FakeClock
+from ackproof.infra.api.interface import (
+    Command,
+    InfraError,
+    Node,
+    ViewUnavailable,
+    ZooKeeperCounters,
+)
+from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.server import NodeServer
+from ackproof.infra.systems.view import BROKERS, connect, disconnect, unconnected
 
 CLIENT_PORT = 2181
 _PEER_PORT = 2888
@@ -175,3 +185,192 @@ def _word(address: str, word: bytes, timeout: float) -> Mapping[str, str]:
                 name, _, value = line.partition("\t" if "\t" in line else ":")
                 lines[name.strip()] = value.strip()
     return lines
+
+
+# --- the ensemble -----------------------------------------------------------------------------
+#
+# A hand on ZooKeeper's servers and sessions, from outside of the cluster.
+#
+# Whoever knows the id and the password of a session may go on with it and end it; it is how
+# ZooKeeper's FAQ has a session expire for a test. The id of a broker's session stands in ZooKeeper,
+# as the owner of its registration. The password follows from it (:func:`password`): ZooKeeper draws
+# it anew from the id whenever it needs it, and keeps none. So nothing of the broker's is needed,
+# and whose broker it is does not matter.
+
+
+_WITHIN_S = 10.0
+_FAR_AHEAD = 2**30
+"""A number that no client's requests come to."""
+_SUPER_SECRET = 0xB3415C00
+_JAVA_MULTIPLIER, _JAVA_INCREMENT, _JAVA_MASK = 0x5DEECE66D, 0xB, (1 << 48) - 1
+
+
+def password(session: int) -> bytes:
+    """What ZooKeeper asks of whoever goes on with a session (ZooKeeperServer.generatePasswd): 16
+    bytes of a ``java.util.Random`` whose seed is the id, XORed with a constant that the source
+    calls a secret."""
+    state = (session ^ _SUPER_SECRET ^ _JAVA_MULTIPLIER) & _JAVA_MASK
+    words = []
+    for _ in range(4):
+        state = (state * _JAVA_MULTIPLIER + _JAVA_INCREMENT) & _JAVA_MASK
+        words.append(state >> 16)
+    return struct.pack("<4I", *words)
+
+
+class ZooKeeperEnsemble:
+    """Implements ``infra.api.metadata.Ensemble``, on connections of its own.
+
+    Args:
+        servers: All of it: the address of each, ``host:port``, by its name.
+        session_timeout_ms: Asked for by sessions of ours, and for those that are ended: the one
+            that the brokers ask for, too, so that an attempt that fails changes none.
+    """
+
+    def __init__(self, servers: Mapping[str, str], session_timeout_ms: int) -> None:
+        self._servers = servers
+        self._zookeeper_connect = ",".join(servers.values())
+        self._session_timeout_s = session_timeout_ms / 1000
+        self._occupying: dict[int, KazooClient] = {}
+        self._ours: frozenset[int] = frozenset()
+
+    @property
+    def ours(self) -> frozenset[int]:
+        return self._ours
+
+    def modes(self) -> Mapping[str, str]:
+        found = zip(self._servers, on_all(mode, list(self._servers.values())), strict=True)
+        return {name: what for name, what in found if what is not None}
+
+    def end_session(self, session: int) -> bool:
+        deadline = monotonic() + _WITHIN_S
+        ended = False
+        # Whether the close arrived kazoo does not tell: the client, on its way back to its session,
+        # may have had ZooKeeper drop our connection first. So until ZooKeeper knows it no more.
+        while self._closed(session):
+            ended = True
+            if monotonic() > deadline:
+                raise ViewUnavailable(f"session 0x{session:x} goes on after {_WITHIN_S:g} s")
+        self._part(session)
+        return ended
+
+    def occupy(self, broker: int) -> bool:
+        if broker in self._occupying:
+            return False
+        path = f"{BROKERS}/{broker}"
+        deadline = monotonic() + _WITHIN_S
+        client = connect(self._zookeeper_connect, self._session_timeout_s, _WITHIN_S)
+        self._occupying[broker] = client
+        try:
+            taken = self._take(_Registration(client, path, deadline))
+        except (KazooException, client.handler.timeout_exception) as error:
+            raise ViewUnavailable(f"{path} could not be occupied: {error!r}") from error
+        if not taken:
+            self.vacate(broker)
+        return taken
+
+    def vacate(self, broker: int) -> None:
+        client = self._occupying.pop(broker, None)
+        if client is not None:
+            disconnect(client)
+
+    def close(self) -> None:
+        """Vacate whatever is occupied. Idempotent."""
+        for broker in list(self._occupying):
+            # A ZooKeeper that is silent, or gone: our session expires with it.
+            with suppress(KazooException):
+                self.vacate(broker)
+
+    def _take(self, registration: "_Registration") -> bool:
+        found = registration.read()
+        if found is None or found[1] in self._ours:
+            return False
+        content, owner = found
+        ended = []
+        while owner not in self._ours:
+            self._closed(owner)
+            ended.append(owner)
+            self._ours |= {registration.session()}
+            # Between the end of its session and our node the broker may have been quicker, and
+            # registered by a new one: then that one ends, too.
+            owner = registration.write(content) or owner
+        for session in ended:
+            self._part(session)
+        return True
+
+    def _part(self, session: int) -> None:
+        """Have every server drop what connection of a session it has, now that the session is over.
+
+        Our connection drops the broker's, and the broker comes back to its session a moment before
+        the close arrives. If it comes to the same server, that one goes by the connection that sent
+        the close, and leaves the other open: the broker is connected for good in a session that is
+        over, and never registers again. Whoever comes with the session later is turned away, and
+        takes the place of whoever was there.
+        """
+        for name in self.modes():
+            self._closed(session, self._servers[name])
+
+    def _closed(self, session: int, address: str | None = None) -> bool:
+        """Go on with a session, at any server or at that one, and close it. False where ZooKeeper
+        knew it no more: kazoo has begun another one then, which is closed."""
+        identity = session, password(session)
+        where = address or self._zookeeper_connect
+        client = unconnected(where, self._session_timeout_s, identity)
+        try:
+            # Not start(), which takes a connection that its client had broken again for none.
+            if not client.start_async().wait(_WITHIN_S):
+                raise ViewUnavailable(f"ZooKeeper did not answer within {_WITHIN_S:g} s")
+            held = client.client_id  # None while the connection is broken
+            # A server tells the requests of a session by their numbers alone. The broker, back at
+            # another server, begins to count at 1 as we do: its first request would be taken for
+            # our close, answered with nonsense, and its connection left open for good, in a session
+            # that is over.
+            client._connection._xid = _FAR_AHEAD
+            return held is None or held[0] == session
+        finally:
+            disconnect(client)
+
+
+class _Registration:
+    """The znode of a broker, that is to be ours.
+
+    Args:
+        client: Who is to own it.
+        deadline: Of :func:`time.monotonic`. What is not answered by then raises the timeout of
+            kazoo's handler; what ZooKeeper refuses, KazooException.
+    """
+
+    def __init__(self, client: KazooClient, path: str, deadline: float) -> None:
+        self._client = client
+        self._path = path
+        self._deadline = deadline
+
+    def session(self) -> int:
+        """The client's."""
+        known = self._client.client_id
+        if known is None:
+            raise ConnectionLoss
+        session: int = known[0]
+        return session
+
+    def read(self) -> tuple[bytes, int] | None:
+        """Its content and its owner; None where there is none."""
+        try:
+            content, stat = self._answer(self._client.get_async(self._path))
+        except NoNodeError:
+            return None
+        return content, stat.ephemeralOwner
+
+    def write(self, content: bytes) -> int | None:
+        """Write it, where it is not there; who owns it now, None where it has gone meanwhile."""
+        try:
+            _, stat = self._answer(
+                self._client.create_async(self._path, content, ephemeral=True, include_data=True)
+            )
+        except NodeExistsError:
+            found = self.read()
+            return None if found is None else found[1]
+        owner: int = stat.ephemeralOwner
+        return owner
+
+    def _answer(self, result: IAsyncResult) -> Any:
+        return result.get(timeout=max(0.0, self._deadline - monotonic()))

@@ -6,7 +6,7 @@ from itertools import cycle
 
 from pydantic import Field
 
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
 from ackproof.nemesis.admin import observations as seen
 from ackproof.nemesis.admin.effects import Move, Prefer, moved
 from ackproof.nemesis.admin.joining import Join

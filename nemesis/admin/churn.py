@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from ackproof.infra.interface import Capability, Timings
+from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.admin import observations as seen
 from ackproof.nemesis.admin.topic_effects import CreateTopic, DeleteRecords, DeleteTopic, GrowTopic
 from ackproof.nemesis.interface import (

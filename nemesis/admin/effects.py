@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ackproof.infra.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
-from ackproof.infra.interface import ClusterView, ViewUnavailable
+from ackproof.infra.api.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
+from ackproof.infra.api.interface import ClusterView, ViewUnavailable
 from ackproof.nemesis.effects import NotBegun, Terminate
 from ackproof.nemesis.interface import Cluster, Placed, Resource
 from ackproof.nemesis.proofs.proving import expiry_ms, shrink_ms

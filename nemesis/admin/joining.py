@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ackproof.infra.interface import ClusterView, PartitionView, Process, ProcessState, Server
+from ackproof.infra.api.interface import ClusterView, PartitionView, Process, ProcessState, Server
 from ackproof.nemesis.admin.effects import await_view, holds, patience_s
 from ackproof.nemesis.effects import kill
 from ackproof.nemesis.interface import Cluster, Resource

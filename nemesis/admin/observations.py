@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from ackproof.infra.admin import NoAnswer, OrderRefused
-from ackproof.infra.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.infra.api.admin import NoAnswer, OrderRefused
+from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
 from ackproof.nemesis.admin.effects import ElectUncleanly, Move, OnPartition, Prefer, SetConfig
 from ackproof.nemesis.admin.joining import Join
 from ackproof.nemesis.admin.topic_effects import (

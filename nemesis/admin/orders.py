@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
 from ackproof.nemesis.admin import observations as orders_seen
 from ackproof.nemesis.admin.effects import ElectUncleanly, Prefer, Retire, SetConfig, moved
 from ackproof.nemesis.admin.ordered import Ordered

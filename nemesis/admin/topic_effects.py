@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ackproof.infra.admin import NoAnswer
-from ackproof.infra.interface import ClusterView
+from ackproof.infra.api.admin import NoAnswer
+from ackproof.infra.api.interface import ClusterView
 from ackproof.nemesis.admin.effects import TOPIC, OnPartition, await_view, patience_s, take_back
 from ackproof.nemesis.interface import Cluster, Resource
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ackproof.infra.clocks import Clock
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.clocks import Clock
+from ackproof.infra.api.interface import InfraError
 from ackproof.nemesis.effects import OnServer
 from ackproof.nemesis.interface import Cluster
 

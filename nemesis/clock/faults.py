@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from ackproof.infra.interface import Capability, Timings
+from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.clock import observations as clocks_seen
 from ackproof.nemesis.clock.effects import SetClock
 from ackproof.nemesis.clock.observations import TOLD_APART_MS

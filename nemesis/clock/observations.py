@@ -11,8 +11,8 @@ be told apart shows nothing, either way.
 from collections import Counter
 from collections.abc import Callable
 
-from ackproof.infra.clocks import Told
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.clocks import Told
+from ackproof.infra.api.interface import InfraError
 from ackproof.nemesis.clock.effects import CLOCK, SetClock, clock_of
 from ackproof.nemesis.interface import Injection, Look, Observation, Resource
 from ackproof.nemesis.proofs.looking import (

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from ackproof.infra.interface import Capability, Timings
+from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.interface import (
     Aim,
     Injection,

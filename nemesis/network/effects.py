@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ackproof.infra.impairments import CUT, Counted, Impairment
+from ackproof.infra.api.interface import CUT, Counted, Impairment
 from ackproof.nemesis.effects import LINK
 from ackproof.nemesis.interface import Cluster, Link, Resource
 from ackproof.nemesis.network.services import Service, nodes, ports, way

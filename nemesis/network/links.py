@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from ackproof.infra.interface import Capability, Timings
+from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.interface import (
     Aim,
     Injection,

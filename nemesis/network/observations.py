@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from ackproof.infra.interface import ProcessState
+from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis.effects import LINK, PROCESS
 from ackproof.nemesis.interface import Injection, Link, Look, Observation, Resource
 from ackproof.nemesis.network.effects import OnLink

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ackproof.infra.interface import Node, Server
+from ackproof.infra.api.interface import Node, Server
 from ackproof.nemesis.interface import Cluster, Link, Members, Unplannable
 from ackproof.nemesis.network.grudge import Grudge
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof.infra.interface import Capability, Timings
+from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.effects import Crash, StopClient
 from ackproof.nemesis.interface import (
     Aim,

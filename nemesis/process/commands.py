@@ -13,8 +13,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from ackproof.infra.interface import Capability, ProcessState, Timings
-from ackproof.infra.own_commands import OwnCommand
+from ackproof.infra.api.interface import Capability, ProcessState, Timings
+from ackproof.infra.machine.own_commands import OwnCommand
 from ackproof.nemesis.effects import LINK, PROCESS, NotBegun
 from ackproof.nemesis.interface import (
     Aim,

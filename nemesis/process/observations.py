@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable
 
-from ackproof.infra.interface import Process, ViewUnavailable
+from ackproof.infra.api.interface import Process, ViewUnavailable
 from ackproof.nemesis.effects import Crash, Empty, Kill, Stop, StopClient, Terminate
 from ackproof.nemesis.interface import Effect, Injection, Look, Observation
 from ackproof.nemesis.proofs.looking import (

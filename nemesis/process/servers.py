@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof.infra.interface import Capability, Timings
+from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.effects import Empty, Kill, Stop, Terminate
 from ackproof.nemesis.interface import (
     Aim,

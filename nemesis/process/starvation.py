@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from ackproof.infra.interface import Capability, Timings
-from ackproof.infra.scarcity import Scarce
+from ackproof.infra.api.interface import Capability, Timings
+from ackproof.infra.api.limits import Scarce
 from ackproof.nemesis.effects import StandBy
 from ackproof.nemesis.interface import (
     Aim,
@@ -52,7 +52,7 @@ class TooLittleMemory(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """No more than so much for a server's process; see ``infra.interface.Node.limit``."""
+    """No more than so much for a server's process; see ``infra.api.interface.Node.limit``."""
 
     server: str
     what: Scarce

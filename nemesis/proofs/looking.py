@@ -8,7 +8,7 @@ cut it; with ZooKeeper stopped, no registration expires.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from ackproof.infra.interface import ClusterView, Process, ProcessState, ViewUnavailable
+from ackproof.infra.api.interface import ClusterView, Process, ProcessState, ViewUnavailable
 from ackproof.nemesis.effects import CLIENT, DISK, PROCESS, concerns_session
 from ackproof.nemesis.interface import (
     Cluster,
@@ -96,7 +96,7 @@ def observe(
 
 
 def in_state(cluster: Cluster, wanted: str) -> Callable[[str], Seen]:
-    """Whether a server's process is in a state, a value of ``infra.interface.ProcessState``."""
+    """Whether a server's process is in a state, a value of ``infra.api.interface.ProcessState``."""
     return in_one_of(lambda server: cluster.server(server).process, wanted)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ackproof.infra.interface import ClusterView, ViewUnavailable
+from ackproof.infra.api.interface import ClusterView, ViewUnavailable
 from ackproof.nemesis.interface import Injection, Look, Observation
 from ackproof.nemesis.proofs.looking import (
     Seen,

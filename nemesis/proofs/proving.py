@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from ackproof.infra.interface import Timings
+from ackproof.infra.api.interface import Timings
 from ackproof.nemesis.interface import Look, Observation, Proof
 
 _POLL_S = 0.1

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ackproof.infra.interface import InfraError, Server
-from ackproof.infra.storage import Disk
+from ackproof.infra.api.interface import InfraError, Server
+from ackproof.infra.api.storage import Disk
 from ackproof.nemesis.effects import OnDisk, OnProcess, StandBy, kill
 from ackproof.nemesis.interface import Cluster
 

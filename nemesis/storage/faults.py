@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from ackproof.infra.interface import Capability, Timings
+from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.effects import Kill, StandBy
 from ackproof.nemesis.interface import (
     Aim,

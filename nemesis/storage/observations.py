@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from ackproof.infra.interface import InfraError, Server
-from ackproof.infra.storage import Disk, Witnesses
+from ackproof.infra.api.interface import InfraError, Server
+from ackproof.infra.api.storage import Disk, Witnesses
 from ackproof.nemesis.effects import OnDisk
 from ackproof.nemesis.interface import Injection, Look, Observation
 from ackproof.nemesis.proofs.looking import Seen, intended, observe, of_disk, struck, unless

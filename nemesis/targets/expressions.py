@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ackproof.infra.wording import hint, meant_of, there_are
+from ackproof.config.suggestions import hint, meant_of, there_are
 from ackproof.nemesis.interface import Aim, Members
 
 ZK_LEADER = "zk-leader"

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ackproof.infra.ensemble import CONTROLLER_IDS
-from ackproof.infra.interface import ClusterView, PartitionView
+from ackproof.infra.api.interface import ClusterView, PartitionView
+from ackproof.infra.api.metadata import CONTROLLER_IDS
 from ackproof.nemesis.interface import Members
 
 

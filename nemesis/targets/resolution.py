@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ackproof.infra.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
 from ackproof.nemesis.interface import Aim, Cluster, Link, Members, Placed, Target, majority
 from ackproof.nemesis.targets.expressions import (
     QUORUM,

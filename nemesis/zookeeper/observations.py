@@ -1,6 +1,6 @@
 """What ZooKeeper says of registrations whose session a fault ended, or replaced by one of ours."""
 
-from ackproof.infra.interface import ClusterView
+from ackproof.infra.api.interface import ClusterView
 from ackproof.nemesis.interface import Effect, Injection, Look
 from ackproof.nemesis.proofs.looking import Seen, of_brokers, sessions_before, struck
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ackproof.infra.admin import Election, NoAnswer, NoSuchTopic
-from ackproof.infra.interface import ClusterView, ViewUnavailable
+from ackproof.infra.api.admin import Election, NoAnswer, NoSuchTopic
+from ackproof.infra.api.interface import ClusterView, ViewUnavailable
 
 Key = tuple[str, int]
 

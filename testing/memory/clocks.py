@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ackproof.infra.clocks import Told
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.clocks import Told
+from ackproof.infra.api.interface import InfraError
 
 BETWEEN_MS = 500
 """Each time that a server is asked, so much time has passed."""

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from ackproof.infra.changes import ClusterChange, Observer
-from ackproof.infra.interface import (
+from ackproof.infra.api.interface import (
     ClusterView,
     PartitionView,
     ProcessState,
@@ -17,6 +16,7 @@ from ackproof.infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
+from ackproof.infra.api.metadata import ClusterChange, Observer
 from ackproof.nemesis.interface import Cluster
 from ackproof.nemesis.workload import WorkloadClient
 from ackproof.testing.memory.admin import MemoryAdmin

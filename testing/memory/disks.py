@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from ackproof.infra.interface import InfraError
-from ackproof.infra.storage import Damage, Witnesses
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.api.storage import Damage, Witnesses
 
 
 @dataclass

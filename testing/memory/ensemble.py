@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ackproof.infra.interface import ProcessState, Server
+from ackproof.infra.api.interface import ProcessState, Server
 
 
 @dataclass

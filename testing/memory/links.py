@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ackproof.infra.impairments import CUT, Counted, Impairment
-from ackproof.infra.interface import Node
+from ackproof.infra.api.interface import CUT, Counted, Impairment, Node
 
 if TYPE_CHECKING:
     from ackproof.testing.memory.servers import MemoryBackend
@@ -18,8 +17,8 @@ On = tuple[str, str, Impairment]
 
 @dataclass
 class MemoryLinks:
-    """Implements ``infra.impairments.Links``. What is drawn for real is as expected here: of losses
-    exactly so many connections fail. A cut of everything is the backend's ``cut``."""
+    """Implements ``infra.api.interface.Links``. What is drawn for real is as expected here: of
+    losses exactly so many connections fail. A cut of everything is the backend's ``cut``."""
 
     backend: "MemoryBackend"
     on: set[On] = field(default_factory=set)

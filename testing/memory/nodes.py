@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.clocks import ClockReading, FakeClock
-from ackproof.infra.interface import Command, InfraError, Process, ProcessState, Software
-from ackproof.infra.scarcity import Scarce
-from ackproof.infra.storage import Damage
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.clocks import ClockReading, FakeClock
+from ackproof.infra.api.interface import Command, InfraError, Process, ProcessState, Software
+from ackproof.infra.api.limits import Scarce
+from ackproof.infra.api.storage import Damage
 from ackproof.testing.memory.disks import MemoryDisk, MemoryFiles
 
 _FATAL = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ackproof.infra.distant import Distant
-from ackproof.infra.interface import Capability, InfraError, Node, ProcessState
+from ackproof.infra.api.interface import Capability, Distant, InfraError, Node, ProcessState
 from ackproof.testing.memory.clocks import MemoryClock
 from ackproof.testing.memory.disks import MemoryDisk
 from ackproof.testing.memory.links import MemoryLinks

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cases import case_named
 
-from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.backends.local.backend import LocalBackend
 
 
 def __getattr__(name: str) -> Callable[[Path], None]:

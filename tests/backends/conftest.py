@@ -18,11 +18,11 @@ from patience import PATIENCE_S
 from places import places
 from ssh_hosts import SshHosts, ssh_hosts
 
-from ackproof.infra import cleanup
-from ackproof.infra.docker import cleanup as containers
-from ackproof.infra.registry import Registry
-from ackproof.infra.ssh.cleanup import clean as clean_hosts
-from ackproof.infra.ssh.inventory import load
+from ackproof.infra.backends.docker import cleanup as containers
+from ackproof.infra.backends.ssh.hosts import clean_hosts as clean_hosts
+from ackproof.infra.backends.ssh.inventory import load
+from ackproof.infra.machine.registry import Registry
+from ackproof.infra.runs import cleanup
 
 HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cases import case_named
 
-from ackproof.infra.docker.backend import DockerBackend
+from ackproof.infra.backends.docker.backend import DockerBackend
 
 warnings.simplefilter("error")
 scratch = Path(sys.argv[1])

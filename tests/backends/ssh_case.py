@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cases import case_named
 
-from ackproof.infra.ssh.backend import SshBackend
-from ackproof.infra.ssh.inventory import load
+from ackproof.infra.backends.ssh.backend import SshBackend
+from ackproof.infra.backends.ssh.inventory import load
 
 warnings.simplefilter("error")
 scratch = Path(sys.argv[2])

@@ -8,7 +8,7 @@ from conformance import control_groups
 from disk_cases import images_in_use
 from patience import PATIENCE_S
 
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 CASES = (*catalogue_cases.CASES, *conformance.CASES, *ensemble.CASES)
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from ackproof.infra.interface import InfraError
-from ackproof.infra.nodes import Nodes
-from ackproof.infra.ssh.once import once
-from ackproof.infra.together import SeveralFailed, on_all
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.ssh.bundle import once
+from ackproof.infra.machine.parallel import SeveralFailed, on_all
+from ackproof.infra.node.nodes import Nodes
 
 WAIT_S = 120
 

@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from s3_store import SECRET, Store, store
 
 from ackproof.checkers.check import check
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from containers import owned_things
 
-from ackproof.infra.docker.backend import DockerBackend
-from ackproof.infra.interface import Command
+from ackproof.infra.api.interface import Command
+from ackproof.infra.backends.docker.backend import DockerBackend
 
 pytestmark = pytest.mark.docker
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ackproof.infra.docker.backend import DockerBackend
+from ackproof.infra.backends.docker.backend import DockerBackend
 backend = DockerBackend(Path(sys.argv[1]))
 for name in "abcd":
     backend.node(name)

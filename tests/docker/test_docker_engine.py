@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.infra.docker.backend import DockerBackend
-from ackproof.infra.docker.engine import OWNER, connected, owned, owner, refusal, unavailable
-from ackproof.infra.identity import ProcessIdentity
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.docker.backend import DockerBackend
+from ackproof.infra.backends.docker.engine import (
+    OWNER,
+    connected,
+    owned,
+    owner,
+    refusal,
+    unavailable,
+)
+from ackproof.infra.machine.identity import ProcessIdentity
 
 CAMPAIGN = Path(__file__).parents[2] / "campaigns" / "quick.yaml"
 OURS = {"OSType": "linux", "KernelVersion": os.uname().release, "SecurityOptions": ["name=seccomp"]}
@@ -74,7 +81,7 @@ def test_a_campaign_is_refused_before_anything_is_made(tmp_path: Path) -> None:
 
 
 def test_without_root_it_says_so() -> None:
-    code = "from ackproof.infra.docker.engine import unavailable; print(unavailable())"
+    code = "from ackproof.infra.backends.docker.engine import unavailable; print(unavailable())"
     other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     command = [sys.executable, "-c", code]
     said = subprocess.run(

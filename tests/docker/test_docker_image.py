@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from containers import owned_things
 
-from ackproof.infra.artifacts import Artifact, program
-from ackproof.infra.docker.backend import DockerBackend
-from ackproof.infra.docker.engine import IMAGE, connected
-from ackproof.infra.docker.image import BASE, PROJECT, ensure_image, sources
-from ackproof.infra.interface import Command, InfraError
-from ackproof.infra.software import zookeeper_jars
+from ackproof.infra.api.artifacts import Artifact, program
+from ackproof.infra.api.interface import Command, InfraError
+from ackproof.infra.backends.docker.backend import DockerBackend
+from ackproof.infra.backends.docker.engine import IMAGE, connected
+from ackproof.infra.backends.docker.image import BASE, PROJECT, ensure_image, sources
+from ackproof.infra.machine.software import zookeeper_jars
 
-DOCKERFILE = PROJECT / "infra" / "docker" / "Dockerfile"
+DOCKERFILE = PROJECT / "infra" / "backends" / "docker" / "Dockerfile"
 
 
 def test_the_image_keeps_every_jar_that_zookeeper_needs() -> None:

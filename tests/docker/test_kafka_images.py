@@ -11,8 +11,8 @@ import docker
 import pytest
 from containers import owned_things
 
-from ackproof.infra.docker.cleanup import clean
-from ackproof.infra.docker.engine import connected
+from ackproof.infra.backends.docker.cleanup import clean
+from ackproof.infra.backends.docker.engine import connected
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.kafka.images import taken
 
@@ -121,7 +121,7 @@ def test_an_image_that_is_not_there_is_not_pulled() -> None:
 
 KILLED = """
 import os
-from ackproof.infra.docker.engine import connected, owned
+from ackproof.infra.backends.docker.engine import connected, owned
 with connected() as client:
     print(client.containers.create("ackproof-test-kafka:1.0", ["never"], labels=owned()).name)
 os.kill(os.getpid(), 9)

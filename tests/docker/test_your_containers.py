@@ -10,11 +10,11 @@ import pytest
 from docker.models.containers import Container
 from patience import PATIENCE_S
 
-from ackproof.infra.docker.engine import IMAGE, connected
-from ackproof.infra.interface import InfraError
-from ackproof.infra.systems.external.described import Action, Handle
-from ackproof.infra.systems.external.hands import lay
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.docker.engine import IMAGE, connected
+from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.systems.external.control import lay
+from ackproof.infra.systems.external.description import Action, Handle
 
 pytestmark = pytest.mark.docker
 

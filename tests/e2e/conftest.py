@@ -12,7 +12,7 @@ import yaml
 from decoys import lay_decoys
 from patience import PATIENCE_S
 
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 PROJECT = Path(__file__).parent.parent.parent
 

@@ -11,9 +11,9 @@ import yaml
 from containers import owned_things
 
 from ackproof.infra import systems
-from ackproof.infra.docker.engine import connected
+from ackproof.infra.backends.docker.engine import connected
 from ackproof.infra.systems import pinned, quorum_of
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems.product import MetadataQuorum
 
 pytestmark = [pytest.mark.kafka, pytest.mark.docker, pytest.mark.e2e]
 

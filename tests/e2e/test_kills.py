@@ -21,10 +21,10 @@ from families import family, gone
 from patience import PATIENCE_S, TEST_S
 from ssh_hosts import SshHosts, ssh_hosts
 
-from ackproof.infra.registry import Registry
-from ackproof.infra.ssh.hosts import survey
-from ackproof.infra.ssh.inventory import load
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.backends.ssh.hosts import survey
+from ackproof.infra.backends.ssh.inventory import load
+from ackproof.infra.machine.registry import Registry
+from ackproof.infra.machine.waiting import wait_until
 
 pytestmark = [pytest.mark.kills, pytest.mark.timeout(TEST_S)]
 

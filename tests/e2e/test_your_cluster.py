@@ -9,7 +9,7 @@ import pytest
 from patience import PATIENCE_S, TEST_S
 from your_cluster import your_cluster
 
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.integration, pytest.mark.timeout(TEST_S)]
 

@@ -10,7 +10,7 @@ from patience import PATIENCE_S, TEST_S
 from secured_kafka import SECRETS, secured_kafka
 from told_secrets import in_files, watching
 
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 pytestmark = [
     *(pytest.mark.kafka, pytest.mark.e2e, pytest.mark.integration),

@@ -22,8 +22,8 @@ from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.harness.running.steps import closing, setup
 from ackproof.history import reader
-from ackproof.infra.interface import Command
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import Command
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import HealFailed
 from ackproof.nemesis.execution.ledger import OpenFault

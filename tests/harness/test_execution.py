@@ -18,7 +18,7 @@ from ackproof.harness.running.deadline import SystemClock
 from ackproof.harness.running.interruption import SIGNALS, Interruption
 from ackproof.history import manifest, reader
 from ackproof.history.writer import TableWriter
-from ackproof.infra.interface import Backend, InfraError
+from ackproof.infra.api.interface import Backend, InfraError
 
 pytestmark = pytest.mark.spark
 

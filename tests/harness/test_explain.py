@@ -9,7 +9,7 @@ from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.infra.client_programs import CLIENTS
+from ackproof.infra.clients.programs import CLIENTS
 from ackproof.infra.systems import SYSTEMS
 from ackproof.nemesis import FAULTS
 from ackproof.workloads import WORKLOADS

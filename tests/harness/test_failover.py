@@ -21,7 +21,7 @@ from ackproof.harness.running.steps import failover as steps
 from ackproof.harness.running.steps.catalogue import STEPS
 from ackproof.history import reader
 from ackproof.history.manifest import PlannedFailover
-from ackproof.infra.interface import ProcessState
+from ackproof.infra.api.interface import ProcessState
 from ackproof.testing.memory.cluster import Memory
 
 

@@ -25,8 +25,8 @@ from ackproof.harness.running.steps import closing, injection
 from ackproof.harness.running.steps import nemesis as steps
 from ackproof.harness.running.steps.catalogue import STEPS
 from ackproof.history import reader
-from ackproof.infra.interface import InfraError, Node, ProcessState
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import InfraError, Node, ProcessState
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import Kill
 from ackproof.nemesis.execution.executor import GateClosed

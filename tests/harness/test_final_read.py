@@ -12,7 +12,7 @@ from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.steps import closing
 from ackproof.history import reader
-from ackproof.infra.interface import Command, ProcessState
+from ackproof.infra.api.interface import Command, ProcessState
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
 
 LIMIT_S = 60.0

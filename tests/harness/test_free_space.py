@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from ackproof.harness import free_space
 from ackproof.harness.campaign.validation import check
 from ackproof.harness.cli import cli
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
 
 
 def test_campaign_without_room_is_refused_in_one_line(campaign_file, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ackproof.harness.running.servers import NothingLeft
 from ackproof.harness.running.steps import recovery
 from ackproof.harness.running.steps.catalogue import STEPS, Step
 from ackproof.history import reader
-from ackproof.infra.interface import ProcessState
+from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Plan, Target

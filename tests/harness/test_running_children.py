@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ackproof.harness.children import Children, Interrupted
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 ASKED_AND_WAITED_FOR = "trap 'echo asked; kill $!; exit 7' TERM; echo ready; sleep 600 & wait"
 GIVE_UP_S = 120

@@ -36,7 +36,7 @@ from ackproof.harness.shrinking.odds import Tally
 from ackproof.harness.shrinking.recorded import as_recorded
 from ackproof.harness.shrinking.search import Search, Way
 from ackproof.harness.shrinking.ways import WAYS, Candidate
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
 from ackproof.nemesis import FAULTS
 
 LOST = "no-acked-record-lost"

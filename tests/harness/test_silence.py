@@ -10,7 +10,7 @@ from ackproof.harness.running.client_health import SLACK_S, Silences, limit_s
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
 from ackproof.history import reader
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import StopClient
 from ackproof.nemesis.execution.ledger import OpenFault

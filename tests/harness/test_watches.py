@@ -17,9 +17,9 @@ from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.processes import Watch
 from ackproof.harness.running.steps import closing, setup
 from ackproof.history import reader
-from ackproof.infra.clocks import ClockReading
-from ackproof.infra.interface import DeploymentError, InfraError, ProcessState
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.clocks import ClockReading
+from ackproof.infra.api.interface import DeploymentError, InfraError, ProcessState
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import Crash, Kill
 from ackproof.nemesis.execution.ledger import OpenFault

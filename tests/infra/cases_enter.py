@@ -10,10 +10,10 @@ from pathlib import Path
 from link_cases import cut
 from patience import PATIENCE_S
 
-from ackproof.infra.interface import Command
-from ackproof.infra.local.backend import LocalBackend
-from ackproof.infra.local.status import MEANT_AS_1
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import Command
+from ackproof.infra.backends.local.backend import LocalBackend
+from ackproof.infra.backends.local.processes import MEANT_AS_1
+from ackproof.infra.machine.waiting import wait_until
 
 
 def exits_with_7(_: Path) -> int:

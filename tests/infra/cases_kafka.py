@@ -16,12 +16,12 @@ from patience import PATIENCE_S
 from striking import striker
 
 from ackproof.checkers.raw_logs.segments import OtherFormat, RawLog
-from ackproof.infra.admin import Election
-from ackproof.infra.changes import ChangeKind, ClusterChange
-from ackproof.infra.interface import ClusterView, Server, System, ViewUnavailable
-from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.api.admin import Election
+from ackproof.infra.api.interface import ClusterView, Server, System, ViewUnavailable
+from ackproof.infra.api.metadata import ChangeKind, ClusterChange
+from ackproof.infra.backends.local.backend import LocalBackend
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems import make_system, quorum_of
-from ackproof.infra.waiting import wait_until
 
 KAFKA = os.environ["TESTED_SYSTEM"]
 QUORUM = os.environ.get("TESTED_METADATA_QUORUM")

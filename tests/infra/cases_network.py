@@ -8,9 +8,9 @@ from pathlib import Path
 from link_cases import cut
 from patience import PATIENCE_S
 
-from ackproof.infra.interface import Command, Node
-from ackproof.infra.local.backend import LocalBackend
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import Command, Node
+from ackproof.infra.backends.local.backend import LocalBackend
+from ackproof.infra.machine.waiting import wait_until
 
 PORT = 9000
 

@@ -11,11 +11,11 @@ from confluent_kafka import Producer
 from patience import PATIENCE_S
 
 from ackproof.history.cell import Cell
-from ackproof.infra.interface import Server
-from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.api.interface import Server
+from ackproof.infra.backends.local.backend import LocalBackend
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.bundled import BundledSystem
-from ackproof.infra.systems.racks import RACK_AWARE, racks_of
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.systems.properties import RACK_AWARE, racks_of
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import Client, Load, Place
 from ackproof.workloads.topics import create_topics

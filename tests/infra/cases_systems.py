@@ -15,8 +15,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 from patience import PATIENCE_S
 
-from ackproof.infra.changes import ChangeKind, ClusterChange
-from ackproof.infra.interface import (
+from ackproof.infra.api.interface import (
     ClusterView,
     DeploymentError,
     Node,
@@ -24,10 +23,11 @@ from ackproof.infra.interface import (
     ProcessState,
     ViewUnavailable,
 )
-from ackproof.infra.local.backend import LocalBackend
+from ackproof.infra.api.metadata import ChangeKind, ClusterChange
+from ackproof.infra.backends.local.backend import LocalBackend
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.bundled import BundledSystem
 from ackproof.infra.systems.observer import ClusterObserver
-from ackproof.infra.waiting import wait_until
 
 SESSION_MS = 2000
 STAND_IN = Path(__file__).with_name("stand_in_broker.py")

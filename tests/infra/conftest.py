@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from inside import Inside, inside_as
 
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:

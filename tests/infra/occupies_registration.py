@@ -4,7 +4,7 @@ milliseconds, the broker's id."""
 import signal
 import sys
 
-from ackproof.infra.systems.ensemble import ZooKeeperEnsemble
+from ackproof.infra.systems.zookeeper import ZooKeeperEnsemble
 
 _, zookeeper_connect, session_timeout_ms, broker = sys.argv
 ensemble = ZooKeeperEnsemble(

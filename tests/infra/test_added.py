@@ -2,9 +2,8 @@
 
 import pytest
 
-from ackproof.infra.added import NobodyJoins
-from ackproof.infra.interface import InfraError
-from ackproof.infra.systems.added import AddedBrokers, name_of
+from ackproof.infra.api.interface import InfraError, NobodyJoins
+from ackproof.infra.systems.deployment import AddedBrokers, name_of
 from ackproof.testing.memory.cluster import memory_cluster
 from ackproof.testing.memory.servers import MemoryBackend, MemoryServer
 

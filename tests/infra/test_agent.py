@@ -19,10 +19,9 @@ from patience import PATIENCE_S
 
 from ackproof.infra.agent.main import command_line
 from ackproof.infra.agent.wire import Wire
-from ackproof.infra.agent_client import AgentClient
-from ackproof.infra.interface import InfraError
-from ackproof.infra.sockets import Sockets
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.node.agent_client import AgentClient, Sockets
 
 PROJECT = Path(__file__).parents[2]
 FAST_NS = 5 * 10**9

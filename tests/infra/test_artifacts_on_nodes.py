@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.interface import Command, InfraError
-from ackproof.infra.node import AgentNode, Made
-from ackproof.infra.systems.kafka.product import kafka_build
-from ackproof.infra.systems.kafka.system import kafka_program
-from ackproof.infra.systems.kraft.server import Program
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import Command, InfraError
+from ackproof.infra.node.node import AgentNode, Made
+from ackproof.infra.systems.kafka.kraft.system import ServerProgram
+from ackproof.infra.systems.kafka.product import kafka_build, kafka_program
 
 NOBODY: Any = None
 JARS, OTHERS = (
@@ -95,7 +94,7 @@ def test_every_program_of_kafka_goes_by_the_node_s_paths(tmp_path: Path) -> None
     assert set(map(PurePosixPath, files)) == {*broker.written, PurePosixPath(argv[-1])}
 
     server: Any = Recorded()
-    program = Program(release=release, jars=JARS, cluster_id="c")
+    program = ServerProgram(release=release, jars=JARS, cluster_id="c")
     started = program.configure(server, {"node.id": "1"})
     program.format(server, [PurePosixPath("/node/data")], votes=False)
     (formatted,) = server.started

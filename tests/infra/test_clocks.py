@@ -13,7 +13,7 @@ from patience import PATIENCE_S
 
 from ackproof.infra.agent import clocks
 from ackproof.infra.agent.wire import Refused
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 HERE = "127.0.0.1"
 HOUR_MS = 3_600_000

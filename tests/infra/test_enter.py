@@ -12,10 +12,10 @@ import psutil
 import pytest
 from patience import PATIENCE_S
 
-from ackproof.infra.cleanup import clean, leftovers
-from ackproof.infra.local import enter
-from ackproof.infra.local.marker import mark
-from ackproof.infra.registry import Kind, Registry
+from ackproof.infra.backends.local import enter
+from ackproof.infra.backends.local.processes import mark
+from ackproof.infra.machine.registry import Kind, Registry
+from ackproof.infra.runs.cleanup import clean, leftovers
 
 pytestmark = pytest.mark.integration
 
@@ -56,7 +56,7 @@ def _python(inside, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def test_a_command_that_does_not_exist_is_127(inside) -> None:
     # no shell, no path
-    code = "from ackproof.infra.local.enter import enter; enter(['/nonexistent'], 'run')"
+    code = "from ackproof.infra.backends.local.enter import enter; enter(['/nonexistent'], 'run')"
     done = _python(inside, "-c", code)
     assert done.returncode == 127
     assert "cannot start /nonexistent: No such file or directory" in done.stderr
@@ -99,7 +99,9 @@ def test_a_hang_up_that_was_ignored_stays_so(inside, wait_for) -> None:
 
 def test_a_crash_of_the_outer_process_breaks_no_guarantee(inside) -> None:
     """It is told of a run that the registry does not know."""
-    crashed = _python(inside, "-P", "-m", "ackproof.infra.local.outer", "unknown", "--", "true")
+    crashed = _python(
+        inside, "-P", "-m", "ackproof.infra.backends.local.outer", "unknown", "--", "true"
+    )
     assert crashed.returncode == 5
     assert "there is no run unknown on this machine" in crashed.stderr
 
@@ -253,7 +255,7 @@ def test_signal_on_the_way_inside_ends_the_run_in_one_line(inside) -> None:
     code = (
         "import os, pathlib, signal\n"
         "from ackproof.harness.backends import go_inside\n"
-        "from ackproof.infra.registry import Kind\n"
+        "from ackproof.infra.machine.registry import Kind\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
         "os.kill(os.getpid(), signal.SIGINT)\n"
         "scratch = pathlib.Path('scratch')\n"

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from ackproof.infra import cleanup
-from ackproof.infra.interface import InfraError, ProcessState
-from ackproof.infra.registry import Kind, Registry
-from ackproof.infra.secrets import Secret, handed, read_all
-from ackproof.infra.systems.external.described import Action, Described, Handle
-from ackproof.infra.systems.external.hands import lay
+from ackproof.infra.api.interface import InfraError, ProcessState
+from ackproof.infra.machine.registry import Kind, Registry
+from ackproof.infra.machine.secrets import Secret, handed, read_all
+from ackproof.infra.runs import cleanup
+from ackproof.infra.systems.external.control import lay
+from ackproof.infra.systems.external.description import Action, Described, Handle
 from ackproof.infra.systems.external.journal import FILE, Journal
-from ackproof.infra.systems.external.restoring import restore
+from ackproof.infra.systems.external.probes import survey
+from ackproof.infra.systems.external.restoration import restore
 from ackproof.infra.systems.external.server import OutsideServer
-from ackproof.infra.systems.external.survey import survey
 from ackproof.nemesis.effects import Kill, Terminate
 
 

@@ -11,10 +11,10 @@ from patience import PATIENCE_S
 from ssh_server import SshHost, ssh_host
 
 from ackproof.harness.campaign.model.external import HandSpec, handle
-from ackproof.infra.interface import InfraError
-from ackproof.infra.systems.external.described import Action, Handle
-from ackproof.infra.systems.external.hands import lay
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.systems.external.control import lay
+from ackproof.infra.systems.external.description import Action, Handle
 
 SYSTEMCTL = """\
 #!/bin/sh

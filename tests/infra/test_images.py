@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.infra.systems import parse, pinned, quorum_of
-from ackproof.infra.systems.kafka import archives, images
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems.kafka import images
+from ackproof.infra.systems.product import MetadataQuorum
 
 DIGEST = f"sha256:{'5e' * 32}"
 CLIENTS, CORE = "libs/kafka-clients-4.1.1.jar", "libs/kafka_2.13-4.1.1.jar"
@@ -67,7 +67,7 @@ def test_the_jars_of_a_directory_and_nothing_else(tmp_path: Path, inside: Path) 
         link("libs/kafka.jar", "./kafka_2.13-4.1.1.jar"),
         link("libs/same.jar", CLIENTS, tarfile.LNKTYPE),
     )
-    archives.unpack(chunks, inside)
+    images.unpack(chunks, inside)
     clients = b"c" * 3000
     assert files(inside) == {
         "kafka-clients-4.1.1.jar": clients,
@@ -95,7 +95,7 @@ def test_what_leads_elsewhere_is_refused(
     tmp_path: Path, inside: Path, members: list[tuple[tarfile.TarInfo, bytes]]
 ) -> None:
     with pytest.raises(ValueError, match=r"leads|which is not there"):
-        archives.unpack(archive(*members), inside)
+        images.unpack(archive(*members), inside)
     assert files(tmp_path) == {}
 
 
@@ -105,7 +105,7 @@ def test_no_name_leads_out(tmp_path_factory: pytest.TempPathFactory, names: list
     inside = outer / "libs"
     inside.mkdir()
     with suppress(ValueError):
-        archives.unpack(archive(*map(member, names)), inside)
+        images.unpack(archive(*map(member, names)), inside)
     assert set(files(outer)) == {f"libs/{name}" for name in files(inside)}
 
 
@@ -121,7 +121,7 @@ def test_what_is_too_large_or_no_archive_is_refused(
     inside: Path, chunks: Iterable[bytes], says: str
 ) -> None:
     with pytest.raises(ValueError, match=says):
-        archives.unpack(chunks, inside, bytes_max=40_000)
+        images.unpack(chunks, inside, bytes_max=40_000)
 
 
 def test_a_directory_that_has_both_is_found() -> None:
@@ -130,7 +130,7 @@ def test_a_directory_that_has_both_is_found() -> None:
         *("srv/it/kafka-clients-4.1.1.jar", "srv/it/kafka_2.13-4.1.1.jar"),
     )
     patterns = ("kafka-clients-*.jar", "kafka_2.*.jar")
-    found = archives.directories(archive(*map(member, names)), patterns, 1 << 20)
+    found = images.directories(archive(*map(member, names)), patterns, 1 << 20)
     assert list(found) == [PurePosixPath("/srv/it")]
 
 

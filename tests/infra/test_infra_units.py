@@ -10,16 +10,16 @@ import pytest
 from jproperties import Properties
 
 from ackproof.history.schema import CLUSTER
-from ackproof.infra.changes import ChangeKind, ClusterChange
-from ackproof.infra.interface import Capability, ClusterView, InfraError, PartitionView
-from ackproof.infra.java import find_java, parse_version
-from ackproof.infra.local.network import free_subnet
-from ackproof.infra.nodes import capabilities
+from ackproof.infra.api.interface import Capability, ClusterView, InfraError, PartitionView
+from ackproof.infra.api.metadata import ChangeKind, ClusterChange
+from ackproof.infra.backends.local.network import free_subnet
+from ackproof.infra.machine.software import find_java, parse_version
+from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.node.nodes import capabilities
 from ackproof.infra.systems import make_system
 from ackproof.infra.systems.deployment import server_properties
 from ackproof.infra.systems.observer import changes
 from ackproof.infra.systems.zookeeper import configuration, expired
-from ackproof.infra.waiting import wait_until
 
 PARTITION = PartitionView(
     topic="t",

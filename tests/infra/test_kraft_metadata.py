@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from kio.serial import entity_writer
 from kio.static.primitive import i8, i32, i64
 
-from ackproof.infra.changes import ChangeKind
-from ackproof.infra.systems.kraft.image import Image
-from ackproof.infra.systems.kraft.let_go import let_go
-from ackproof.infra.systems.kraft.properties import in_force, session_as_here
-from ackproof.infra.systems.kraft.records import (
+from ackproof.infra.api.metadata import ChangeKind
+from ackproof.infra.systems.kafka.kraft.image import Image
+from ackproof.infra.systems.kafka.kraft.properties import in_force, session_as_here
+from ackproof.infra.systems.kafka.kraft.records import (
     BrokerRegistrationChange,
     Config,
     Partition,
@@ -27,6 +26,7 @@ from ackproof.infra.systems.kraft.records import (
     Written,
     decoded,
 )
+from ackproof.infra.systems.kafka.kraft.system import let_go
 from ackproof.infra.systems.observer import EMPTY, changes
 
 ORDERS = uuid.UUID("44cf3e20-d8c6-4236-82cc-239386d1edd5")

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 import pytest
 from patience import PATIENCE_S
 
-from ackproof.infra.changes import ChangeKind, ClusterChange
-from ackproof.infra.interface import ViewUnavailable
-from ackproof.infra.systems.kraft.image import Image
-from ackproof.infra.systems.kraft.log import Moment
-from ackproof.infra.systems.kraft.observer import log_observer
+from ackproof.infra.api.interface import ViewUnavailable
+from ackproof.infra.api.metadata import ChangeKind, ClusterChange
+from ackproof.infra.systems.kafka.kraft.image import Image
+from ackproof.infra.systems.kafka.kraft.log import Moment, log_observer
 
 SECOND = 1_000_000_000
 LOST, BACK = ChangeKind.ZOOKEEPER_LOST, ChangeKind.ZOOKEEPER_BACK

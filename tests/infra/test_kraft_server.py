@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.interface import Command
-from ackproof.infra.systems.kafka.log4j import logging
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import Command
+from ackproof.infra.systems.kafka.kraft.system import ServerProgram
+from ackproof.infra.systems.kafka.programs import logging
 from ackproof.infra.systems.kafka.releases import Release
-from ackproof.infra.systems.kraft.server import Program
 
 JARS = Artifact(name="kafka-1", title="Apache Kafka", path=Path("/here"), sums={})
 METADATA, ONE, OTHER = map(PurePosixPath, ("/node/metadata", "/node/1", "/node/2"))
@@ -60,7 +60,7 @@ def test_a_voter_keeps_its_metadata_log(
     data: tuple[int, int], votes: bool, formatted: bool, left: int
 ) -> None:
     node: Any = FakeNode({ONE: data[0], OTHER: data[1], METADATA: 3})
-    program = Program(release=Release(version="3.9.1"), jars=JARS, cluster_id="c")
+    program = ServerProgram(release=Release(version="3.9.1"), jars=JARS, cluster_id="c")
     program.format(node, [ONE, OTHER], votes=votes)
     assert bool(node.ran) is formatted
     assert node.files[METADATA] == left

@@ -8,7 +8,7 @@ import pytest
 from ackproof.infra.agent.links import endpoint
 from ackproof.infra.agent.queues import Queue, asked, queueing_rate
 from ackproof.infra.agent.rules import Trouble, script, trials
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
 
 PEER = ("10.64.0.11",)
 

@@ -8,9 +8,9 @@ import pytest
 from patience import PATIENCE_S
 from pyroute2 import IPRoute
 
-from ackproof.infra.interface import InfraError
-from ackproof.infra.local.backend import LocalBackend
-from ackproof.infra.registry import Registry
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.local.backend import LocalBackend
+from ackproof.infra.machine.registry import Registry
 
 pytestmark = pytest.mark.integration
 

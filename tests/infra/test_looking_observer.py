@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from patience import PATIENCE_S
 
-from ackproof.infra.changes import ChangeKind, ClusterChange
-from ackproof.infra.interface import ClusterView, PartitionView, ViewUnavailable
-from ackproof.infra.systems.external.looking import UNTOLD
-from ackproof.infra.systems.external.observer import looking_observer
+from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.infra.api.metadata import ChangeKind, ClusterChange
+from ackproof.infra.systems.external.probes import UNTOLD
+from ackproof.infra.systems.external.system import looking_observer
 
 
 def view(leader: int) -> ClusterView:

@@ -6,7 +6,7 @@ import pytest
 
 from ackproof.infra.systems import known, quorum_of
 from ackproof.infra.systems.kafka import releases
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems.product import MetadataQuorum
 
 ZOOKEEPER, ISOLATED, COMBINED = MetadataQuorum
 WITH_BOTH = ("kafka:3.3.2", "kafka:3.9.1")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S
 
-from ackproof.infra import journal_lines
-from ackproof.infra.interface import InfraError
-from ackproof.infra.own_commands import (
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine import own_commands
+from ackproof.infra.machine.own_commands import (
     FILE,
     OwnCommand,
     OwnCommands,
@@ -20,8 +20,8 @@ from ackproof.infra.own_commands import (
     restore,
     run,
 )
-from ackproof.infra.registry import STATE_DIRECTORY
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.registry import STATE_DIRECTORY
+from ackproof.infra.machine.waiting import wait_until
 
 
 def shell(script: str, **more: object) -> OwnCommand:
@@ -127,7 +127,7 @@ def test_what_a_dead_run_left_is_undone_last_first_and_tried_again(tmp_path: Pat
 def test_journal_that_is_damaged_is_told(tmp_path: Path) -> None:
     run_directory = tmp_path / "runs" / "1"
     run_directory.mkdir(parents=True)
-    journal_lines.append(run_directory / FILE, {"inject": 1})
+    own_commands.append_entry(run_directory / FILE, {"inject": 1})
     with pytest.raises(InfraError, match="is damaged"):
         restore(tmp_path, pytest.fail)
 
@@ -135,8 +135,8 @@ def test_journal_that_is_damaged_is_told(tmp_path: Path) -> None:
 _KILLED = """
 import sys
 from pathlib import Path
-from ackproof.infra.own_commands import FILE, OwnCommand, OwnCommands
-from ackproof.infra.registry import Kind, Registry
+from ackproof.infra.machine.own_commands import FILE, OwnCommand, OwnCommands
+from ackproof.infra.machine.registry import Kind, Registry
 
 results, mark = Path(sys.argv[1]), sys.argv[2]
 Registry.open().add("mine", Kind.RUN, results=results)

@@ -10,7 +10,7 @@ import pytest
 from patience import PATIENCE_S
 
 from ackproof.infra.agent.parents import dying_with
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 PROJECT = Path(__file__).parents[2]
 STARTS_ONE = """

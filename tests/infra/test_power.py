@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from ackproof.infra.interface import Capability
-from ackproof.infra.local.enter import undoable
+from ackproof.infra.api.interface import Capability
+from ackproof.infra.backends.local.enter import undoable
 
 pytestmark = pytest.mark.integration
 LOSES = Capability.LOSE_UNSYNCED_WRITES

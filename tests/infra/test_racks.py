@@ -2,7 +2,7 @@
 
 import pytest
 
-from ackproof.infra.systems.racks import RACK, RACK_AWARE, SELECTOR, own_rack, racks_of
+from ackproof.infra.systems.properties import RACK, RACK_AWARE, SELECTOR, own_rack, racks_of
 
 NODES = ("broker-1", "broker-2")
 

@@ -11,7 +11,7 @@ import pytest
 from listening_tls import ListeningTls
 from processes import free_port
 
-from ackproof.infra.systems.external.reaching import why_silent
+from ackproof.infra.systems.external.reachability import why_silent
 
 Answer = Callable[[bytes], bytes]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ackproof.infra.cleanup import clean, leftovers, stop
-from ackproof.infra.identity import ProcessIdentity
-from ackproof.infra.interface import InfraError
-from ackproof.infra.registry import STATE_DIRECTORY, Entry, Kind, Registry
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.identity import ProcessIdentity
+from ackproof.infra.machine.registry import STATE_DIRECTORY, Entry, Kind, Registry
+from ackproof.infra.runs.cleanup import clean, leftovers, stop
 
 
 @pytest.fixture

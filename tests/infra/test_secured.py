@@ -9,9 +9,9 @@ import pytest
 from listening_tls import ANSWER, ListeningTls, listening_tls
 from patience import PATIENCE_S
 
-from ackproof.infra.admin import OrderRefused
+from ackproof.infra.api.admin import OrderRefused
 from ackproof.infra.systems.admin import KafkaAdmin
-from ackproof.infra.systems.secured import connector
+from ackproof.infra.systems.wire import connector
 
 USER, PASSWORD, PASSPHRASE = "ackproof", "hunter2, = and more", "its-key-is-locked-by-this"
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scram_server import Server
 
-from ackproof.infra.systems.scram import HASHES, Scram, ScramError
-from ackproof.infra.systems.security import security, unspoken
+from ackproof.infra.systems.security import HASHES, Scram, ScramError, security, unspoken
 
 SASL_SSL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
 PRINTABLE = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from ackproof.infra.sensitive import HIDDEN, holds_secret, is_sensitive, redacted, secrets_in
+from ackproof.config.sensitive import HIDDEN, holds_secret, is_sensitive, redacted, secrets_in
 
 OF_KAFKA = (
     *("delegation.token.master.key", "delegation.token.secret.key", "password.encoder.secret"),

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.infra import systems
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import InfraError
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.kafka import jars, releases
 from ackproof.infra.systems.kafka.product import KafkaBuild

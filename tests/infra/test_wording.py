@@ -2,7 +2,7 @@
 
 import pytest
 
-from ackproof.infra.wording import closest, meant_of, nearest_first, there_are
+from ackproof.config.suggestions import closest, meant_of, nearest_first, there_are
 
 TOPICS = ("acks-0-minisr-1", "acks-1-minisr-1", "acks-all-minisr-2", "orders")
 

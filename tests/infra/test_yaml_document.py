@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.infra.yaml_document import NotYaml, Position, dump, read
+from ackproof.config.yaml_document import NotYaml, Position, dump, read
 
 PLAIN = [
     ("true", True),

@@ -46,7 +46,7 @@ def test_wheel_has_one_package(wheel: Path) -> None:
         "ackproof/campaigns/known-losses/stories.yaml",
         "ackproof/harness/campaign/docs/template.yaml",
         "ackproof/harness/campaign/plan/stories.yaml",
-        "ackproof/infra/docker/Dockerfile",
+        "ackproof/infra/backends/docker/Dockerfile",
         "ackproof/py.typed",
         "LICENSE",
     ],

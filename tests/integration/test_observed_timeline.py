@@ -19,7 +19,7 @@ from ackproof.checkers.raw_logs.records import contents
 from ackproof.checkers.raw_logs.segments import RawLog
 from ackproof.checkers.timeline.words import words_of
 from ackproof.history.payload import Encoder
-from ackproof.infra.changes import ChangeKind, ClusterChange
+from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.systems.observer import ClusterObserver
 
 pytestmark = pytest.mark.integration

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from patience import PATIENCE_S
 
 from ackproof.harness.campaign import validation
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 from tools.mutation.__main__ import _CAMPAIGN, main
 from tools.mutation.sources import ROOT, SIMULATION
 

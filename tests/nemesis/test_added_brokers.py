@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import pytest
 
-from ackproof.infra.admin import OrderRefused
-from ackproof.infra.interface import InfraError, ProcessState, Server
+from ackproof.infra.api.admin import OrderRefused
+from ackproof.infra.api.interface import InfraError, ProcessState, Server
 from ackproof.nemesis.attendant import Attendants
 from ackproof.nemesis.execution.executor import HealFailed
 from ackproof.nemesis.interface import Unplannable

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ackproof.infra.admin import NoAnswer, OrderRefused
-from ackproof.infra.interface import ProcessState
+from ackproof.infra.api.admin import NoAnswer, OrderRefused
+from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis.admin.churn import CHURN
 from ackproof.nemesis.admin.orders import ADMIN
 from ackproof.nemesis.effects import NotBegun

@@ -4,7 +4,7 @@ import pytest
 
 from ackproof.harness.campaign.clients.producers import message_timeout_ms
 from ackproof.history.cell import Cell
-from ackproof.infra.interface import ProcessState
+from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.process.clients import OUTLASTED_MS
 from ackproof.testing.memory.nodes import MemoryNode

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from ackproof.infra.interface import Capability, InfraError
+from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.clock.effects import SetClock
 from ackproof.nemesis.clock.faults import CLOCKS

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.infra.interface import ProcessState
+from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Aim, Link, Members
 from ackproof.nemesis.network.grudge import apart, keeps_quorum, without_zookeeper

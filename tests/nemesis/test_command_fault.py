@@ -8,7 +8,7 @@ from from_outside import FromOutside
 from own_commands import by_file
 from pydantic import ValidationError
 
-from ackproof.infra.interface import InfraError, ProcessState
+from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import NotBegun
 from ackproof.nemesis.execution.executor import HealFailed

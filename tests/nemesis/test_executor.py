@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S
 
-from ackproof.infra.interface import InfraError, Node, ProcessState
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import InfraError, Node, ProcessState
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis.execution.executor import GateClosed, HealFailed
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.testing.memory.cluster import Memory

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from own_commands import by_file
 
-from ackproof.infra.interface import ProcessState
+from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.churn import CHURN
 from ackproof.nemesis.effects import Kill

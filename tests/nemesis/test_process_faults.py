@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from ackproof.infra.interface import ProcessState
+from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import GateClosed
 from ackproof.nemesis.interface import Members, Target, Unplannable

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S
 
-from ackproof.infra.interface import InfraError, Node
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import InfraError, Node
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis.execution.executor import GateClosed, HealFailed
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.rhythm import Rhythm

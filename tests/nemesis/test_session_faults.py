@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.infra.interface import ProcessState, ViewUnavailable
+from ackproof.infra.api.interface import ProcessState, ViewUnavailable
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members, Target, Unplannable
 from ackproof.nemesis.targets.expressions import parse, problems

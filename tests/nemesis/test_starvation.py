@@ -2,8 +2,8 @@
 
 import pytest
 
-from ackproof.infra.interface import ProcessState
-from ackproof.infra.scarcity import Scarce
+from ackproof.infra.api.interface import ProcessState
+from ackproof.infra.api.limits import Scarce
 from ackproof.testing.memory.servers import MemoryServer
 from ackproof.testing.nemesis import Nemesis
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ackproof.infra.interface import InfraError, ProcessState
+from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import Kill
 from ackproof.nemesis.interface import Effect, Unplannable

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof.infra.interface import ProcessState, ViewUnavailable
+from ackproof.infra.api.interface import ProcessState, ViewUnavailable
 from ackproof.nemesis.interface import Aim, Members
 from ackproof.nemesis.targets.expressions import parse, problems
 from ackproof.nemesis.targets.placement import planned_view

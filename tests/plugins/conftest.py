@@ -7,7 +7,7 @@ from installed_plugins import Install, write_plugin
 
 from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.infra import systems
-from ackproof.infra.client_programs import CLIENTS
+from ackproof.infra.clients.programs import CLIENTS
 from ackproof.plugins import SWITCH
 from ackproof.workloads import WORKLOADS
 

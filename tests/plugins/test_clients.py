@@ -9,9 +9,9 @@ import pytest
 from installed_plugins import Install
 
 from ackproof.history.cell import LIBRARIES, Cell
-from ackproof.infra import client_programs
-from ackproof.infra.client_programs import CLIENTS, as_client
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.clients import programs
+from ackproof.infra.clients.programs import CLIENTS, as_client
 from ackproof.testing.clients import _Told, check_client
 from ackproof.testing.memory.nodes import MemoryNode
 from ackproof.testing.nonconformity import NotConforming
@@ -19,7 +19,7 @@ from ackproof.testing.nonconformity import NotConforming
 GROUP = "ackproof.clients"
 SOURCE = """
 from dataclasses import replace
-from ackproof.infra.client_programs import CLIENTS, Client
+from ackproof.infra.clients.programs import CLIENTS, Client
 OWN = Client(name="own", summary="x", command=lambda node: ["own-program", node.name])
 def broken(*_):
     return 1 // 0
@@ -32,8 +32,8 @@ def test_client_of_a_plugin_is_in_the_table_after_the_built_in_ones(install: Ins
     install("owner", SOURCE, group=GROUP, own="OWN", version="2.3")
     assert [*CLIENTS] == [*LIBRARIES, "own"]
     assert str(CLIENTS.plugin("own")) == "owner 2.3"
-    assert client_programs.command("own", NODE) == ("own-program", "client-1")
-    assert client_programs.artifact("own") is client_programs.missing("own") is None
+    assert programs.command("own", NODE) == ("own-program", "client-1")
+    assert programs.artifact("own") is programs.missing("own") is None
 
 
 def test_history_of_a_client_is_read_without_its_plugin() -> None:
@@ -51,7 +51,7 @@ def test_built_in_client_passes_the_check_of_plugins(name: str) -> None:
     ("source", "says"),
     [
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("OWN = 5", "it is not an instance of ackproof.infra.client_programs.Client"),
+        ("OWN = 5", "it is not an instance of ackproof.infra.clients.programs.Client"),
         (
             SOURCE + "OWN = replace(OWN, name='x')",
             "registered as own and says that its name is 'x'",
@@ -78,7 +78,7 @@ def test_error_of_a_plugin_names_it(install: Install, what: str) -> None:
     install("owner", source, group=GROUP, own="OWN")
     arguments = (NODE,) if what == "command" else ()
     with pytest.raises(InfraError, match=r"client own of the plug-in owner 1\.0: ZeroDivisionE"):
-        getattr(client_programs, what)("own", *arguments)
+        getattr(programs, what)("own", *arguments)
 
 
 def told(manner: str, program: Path) -> _Told:

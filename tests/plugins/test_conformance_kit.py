@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from ackproof.infra.interface import Timings
+from ackproof.infra.api.interface import Timings
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import Kill, Stop
 from ackproof.nemesis.interface import (

@@ -22,7 +22,7 @@ class Nowhere(type(BUNDLED)):
 
 class Unfetched(type(BUNDLED)):
     def prepare(self, tell):
-        from ackproof.infra.interface import InfraError
+        from ackproof.infra.api.interface import InfraError
         raise InfraError("no such download")
 
 def made(build):

@@ -9,12 +9,10 @@ from installed_plugins import Install
 
 from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.infra import systems
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
 from ackproof.infra.systems import SYSTEMS
 from ackproof.infra.systems.bundled import bundled_properties
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
-from ackproof.infra.systems.product import Build, Layout, Product
-from ackproof.infra.systems.registration import as_product
+from ackproof.infra.systems.product import Build, Layout, MetadataQuorum, Product, as_product
 
 SOURCE = """
 from dataclasses import replace

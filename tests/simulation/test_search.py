@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S
 
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 pytestmark = pytest.mark.simulation
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from ssh_hosts import SshHosts, ssh_hosts
 
-from ackproof.infra.ssh.backend import SshBackend
-from ackproof.infra.ssh.inventory import load
+from ackproof.infra.backends.ssh.backend import SshBackend
+from ackproof.infra.backends.ssh.inventory import load
 
 HOSTS = 3
 Open = Callable[..., SshBackend]

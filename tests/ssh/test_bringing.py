@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ackproof.infra.artifacts import Artifact, machine_of, program
-from ackproof.infra.interface import InfraError
-from ackproof.infra.ssh.bringing import bring_artifact
-from ackproof.infra.ssh.remote.verbs import VERBS
+from ackproof.infra.api.artifacts import Artifact, machine_of, program
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.ssh.preparation import bring_artifact
+from ackproof.infra.backends.ssh.remote.verbs import VERBS
 
 MACHINE = os.uname().machine
 CONTENTS = {"a.jar": b"first", "b.jar": b"second"}

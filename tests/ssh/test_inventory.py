@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ackproof.infra.ssh.inventory import (
+from ackproof.infra.backends.ssh.inventory import (
     ROLES,
     Host,
     InventoryRefused,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.infra.ssh import bundle
-from ackproof.infra.ssh.libraries import foreign_modules
+from ackproof.infra.backends.ssh import bundle
+from ackproof.infra.backends.ssh.libraries import foreign_modules
 
 
 @pytest.fixture

@@ -16,17 +16,24 @@ from link_cases import LINKS, cut, heal
 from patience import PATIENCE_S
 from ssh_keys import lock_key, make_key
 
-from ackproof.infra.agent_client import AgentClient
-from ackproof.infra.artifacts import Artifact, program
-from ackproof.infra.copying import fetch
-from ackproof.infra.impairments import CUT, Impairment
-from ackproof.infra.interface import Capability, Command, InfraError, Node, ProcessState
-from ackproof.infra.ssh.backend import SshBackend
-from ackproof.infra.ssh.cleanup import clean
-from ackproof.infra.ssh.connection import Channels, Connection
-from ackproof.infra.ssh.inventory import load
-from ackproof.infra.ssh.preparation import Brought, bring_agent
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.artifacts import Artifact, program
+from ackproof.infra.api.interface import (
+    CUT,
+    Capability,
+    Command,
+    Impairment,
+    InfraError,
+    Node,
+    ProcessState,
+)
+from ackproof.infra.backends.ssh.backend import SshBackend
+from ackproof.infra.backends.ssh.connection import Channels, Connection
+from ackproof.infra.backends.ssh.hosts import clean_hosts
+from ackproof.infra.backends.ssh.inventory import load
+from ackproof.infra.backends.ssh.preparation import Brought, bring_agent
+from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.node.agent_client import AgentClient
+from ackproof.infra.node.copying import fetch
 
 pytestmark = pytest.mark.ssh
 
@@ -357,7 +364,7 @@ def test_jars_are_kept_from_run_to_run(inventory, hosts, tmp_path: Path) -> None
     ):
         backend.node("a").where(jars)
     assert hosts.run(0, "ls", str(there)).output == "a.jar\n"
-    assert clean(load(inventory(0)), told.append)
+    assert clean_hosts(load(inventory(0)), told.append)
     assert hosts.run(0, "ls", str(there)).status != 0
 
 
@@ -376,9 +383,9 @@ def test_programs_run_on_hosts_and_are_kept_as_jars_are(inventory, hosts, tmp_pa
     assert [line for line in told if "mine" in line] == [
         f"{hosts.addresses[0]}: bringing the program mine (0 MB)"
     ]
-    assert clean(load(inventory(0)), told.append, keep_software=True)
+    assert clean_hosts(load(inventory(0)), told.append, keep_software=True)
     assert hosts.run(0, "ls", str(there)).status == 0
-    assert clean(load(inventory(0)), told.append)
+    assert clean_hosts(load(inventory(0)), told.append)
     assert hosts.run(0, "ls", str(there)).status != 0
 
 
@@ -386,11 +393,11 @@ def test_clean_removes_everything_from_hosts(inventory, hosts) -> None:
     path = inventory(0, 1)
     backend = SshBackend(load(path), ["a"])
     said: list[str] = []
-    assert clean(load(path), said.append)
+    assert clean_hosts(load(path), said.append)
     assert any("is alive, left alone" in line for line in said)
     assert backend.node("a").start(Command(name="true", argv=["true"])).wait(PATIENCE_S) == 0
     said.clear()
-    assert clean(load(path), said.append, everything=True)
+    assert clean_hosts(load(path), said.append, everything=True)
     assert sorted(line.partition(":")[0] for line in said) == sorted(hosts.addresses[:2])
     assert all("removed /home/admin/.ackproof" in line for line in said)
     for number in (0, 1):
@@ -403,7 +410,7 @@ def test_a_host_that_cannot_be_cleaned_is_named(inventory, hosts) -> None:
     hosts.order("cut", 2)
     try:
         said: list[str] = []
-        assert not clean(wanted, said.append)
+        assert not clean_hosts(wanted, said.append)
         assert hosts.addresses[2] in said[0]
         assert "cannot be reached" in said[0]
     finally:

@@ -9,8 +9,8 @@ from kept import TOPIC, VALUES, Known, nothing_is_lost, with_records
 from patience import PATIENCE_S
 from striking import Striker, striker
 
-from ackproof.infra.interface import Backend
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import Backend
+from ackproof.infra.machine.waiting import wait_until
 
 LATER = [b"later-%d" % number for number in range(50)]
 LOST = [b"lost-%d" % number for number in range(20)]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from ackproof.infra.interface import Backend
+from ackproof.infra.api.interface import Backend
 
 Case = Callable[[Backend, Path], None]
 

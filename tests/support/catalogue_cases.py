@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ackproof.harness.backends import BACKENDS
-from ackproof.infra.interface import Backend, Capability
+from ackproof.infra.api.interface import Backend, Capability
 
 
 def it_can_do_what_the_catalogue_says(backend: Backend, _scratch: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 from patience import PATIENCE_S
 
-from ackproof.infra.clocks import FakeClock
-from ackproof.infra.interface import Backend, Capability, Command, Node, Process
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.clocks import FakeClock
+from ackproof.infra.api.interface import Backend, Capability, Command, Node, Process
+from ackproof.infra.machine.waiting import wait_until
 
 HOUR_MS = 3_600_000
 NEAR_MS = 200

@@ -10,7 +10,7 @@ from kept import Known
 from patience import PATIENCE_S
 from striking import Striker, striker
 
-from ackproof.infra.interface import Backend, Capability
+from ackproof.infra.api.interface import Backend, Capability
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.clock.faults import CLOCKS
 from ackproof.nemesis.examples import EXAMPLES

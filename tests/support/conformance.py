@@ -19,8 +19,8 @@ from patience import PATIENCE_S
 from peer import PORT, peers
 from scarcity import control_groups, too_little_cpu, too_little_memory
 
-from ackproof.infra.agent.probes import accepts
-from ackproof.infra.interface import (
+from ackproof.infra.agent.measuring import accepts
+from ackproof.infra.api.interface import (
     Backend,
     Capability,
     Command,
@@ -29,8 +29,8 @@ from ackproof.infra.interface import (
     Process,
     ProcessState,
 )
-from ackproof.infra.scarcity import Scarce
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.limits import Scarce
+from ackproof.infra.machine.waiting import wait_until
 
 MARK = "ACKPROOF_TEST_MARK"
 SILENCE_S = 0.5

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from ackproof.infra.docker.engine import OWNER, connected, owner
+from ackproof.infra.backends.docker.engine import OWNER, connected, owner
 
 
 def owned_things(*, dead: bool = False, by: Collection[int] | None = None) -> list[str]:

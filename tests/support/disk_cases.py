@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 from patience import PATIENCE_S
 
-from ackproof.infra.interface import Backend, Capability, Command, InfraError, Node, Process
-from ackproof.infra.storage import Disk, Witnesses
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import Backend, Capability, Command, InfraError, Node, Process
+from ackproof.infra.api.storage import Disk, Witnesses
+from ackproof.infra.machine.waiting import wait_until
 
 MEGABYTES = 32
 WRITES = """

@@ -11,10 +11,10 @@ from kazoo.retry import KazooRetry
 from kept import Known
 from patience import PATIENCE_S
 
-from ackproof.infra.interface import Backend, Server
+from ackproof.infra.api.interface import Backend, Server
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.bundled import BundledSystem
 from ackproof.infra.systems.zookeeper import mode
-from ackproof.infra.waiting import wait_until
 
 ZOOKEEPERS = 3
 BROKERS = 2

@@ -8,7 +8,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from ackproof.infra.local.enter import enter, inside
+from ackproof.infra.backends.local.enter import enter, inside
 
 
 def main() -> int:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ackproof.infra.interface import ProcessState
+from ackproof.infra.api.interface import ProcessState
 from ackproof.testing.memory.servers import MemoryServer
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.history.jepsen import Op, edn
-from ackproof.infra.java import find_java
+from ackproof.infra.machine.software import find_java
 
 CLASSPATH = "JEPSEN_CLASSPATH"
 """A Java class path with Jepsen, what it needs, and Clojure."""

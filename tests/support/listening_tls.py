@@ -21,7 +21,7 @@ from kio.static.primitive import i32
 from kio.static.protocol import RequestPayload, ResponsePayload
 from scram_server import Server
 
-from ackproof.infra.systems.scram import HASHES
+from ackproof.infra.systems.security import HASHES
 
 P = TypeVar("P", bound=RequestPayload)
 

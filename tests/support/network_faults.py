@@ -5,7 +5,7 @@ from pathlib import Path
 from kept import TOPIC, nothing_is_lost, with_records
 from striking import striker
 
-from ackproof.infra.interface import Backend
+from ackproof.infra.api.interface import Backend
 from ackproof.nemesis.examples import EXAMPLES
 from ackproof.nemesis.proofs.proving import expiry_ms
 

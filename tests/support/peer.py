@@ -11,8 +11,8 @@ import peer_process
 from patience import PATIENCE_S
 from peer_process import CONTROL_PORT, PORT
 
-from ackproof.infra.interface import Command, Node
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import Command, Node
+from ackproof.infra.machine.waiting import wait_until
 
 __all__ = ["PORT", "Peer", "peers"]
 

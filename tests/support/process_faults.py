@@ -12,9 +12,9 @@ from kept import TOPIC, VALUES, Known, nothing_is_lost, with_records
 from patience import PATIENCE_S
 from striking import TIMINGS, Striker, striker
 
-from ackproof.infra.interface import Backend, Command, Node
+from ackproof.infra.api.interface import Backend, Command, Node
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.bundled import BundledSystem
-from ackproof.infra.waiting import wait_until
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.workload import WorkloadClient
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 TIMEOUT_S = 120
 """Generous: it only matters when something is broken."""

@@ -13,7 +13,7 @@ import pytest
 from patience import PATIENCE_S
 from pyarrow import fs
 
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 _SERVES = re.compile(r"Running on (http://127\.0\.0\.1:\d+)")
 SECRET = "hush-hush"

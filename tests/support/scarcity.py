@@ -8,9 +8,9 @@ import pytest
 from patience import PATIENCE_S
 
 from ackproof.infra.agent.cgroups import RUN
-from ackproof.infra.interface import Backend, Capability, Command, InfraError, Node
-from ackproof.infra.scarcity import Scarce
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import Backend, Capability, Command, InfraError, Node
+from ackproof.infra.api.limits import Scarce
+from ackproof.infra.machine.waiting import wait_until
 
 GREEDY = "import os; [os.urandom(1 << 20) for _ in range({})]"
 

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import hmac
 
-from ackproof.infra.systems.scram import HASHES
+from ackproof.infra.systems.security import HASHES
 
 ROUNDS = 4096
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import yaml
 from patience import PATIENCE_S
 
-from ackproof.infra.ssh.connection import Connection, Outcome
-from ackproof.infra.ssh.inventory import load
-from ackproof.infra.ssh.login import Trust
+from ackproof.infra.backends.ssh.connection import Connection, Outcome
+from ackproof.infra.backends.ssh.inventory import load
+from ackproof.infra.backends.ssh.login import Trust
 
 PROJECT = Path(__file__).parents[2]
 WORLD = Path(__file__).with_name("ssh_world.py")

@@ -27,9 +27,8 @@ import psutil
 import yaml
 from ssh_keys import make_key
 
-from ackproof.infra.local.enter import enter, host_network, inside
-from ackproof.infra.local.namespace import NetworkNamespace
-from ackproof.infra.local.network import exposed_router
+from ackproof.infra.backends.local.enter import enter, host_network, inside
+from ackproof.infra.backends.local.network import NetworkNamespace, exposed_router
 
 PROJECT = Path(__file__).parents[2]
 MACHINE = Path(__file__).with_name("ssh_machine.py")

@@ -13,9 +13,9 @@ from kept import Known
 from patience import PATIENCE_S
 from striking import Striker, striker
 
-from ackproof.infra.disks import DiskPlan
-from ackproof.infra.interface import Backend, Capability
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import Backend, Capability
+from ackproof.infra.api.storage import DiskPlan
+from ackproof.infra.machine.waiting import wait_until
 
 TOPIC, FLUSHED = "orders", "payments"
 VALUES = [b"%d" % number for number in range(200)]

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from patience import PATIENCE_S
 
-from ackproof.infra.disks import DiskPlan
-from ackproof.infra.interface import (
+from ackproof.infra.api.interface import (
     Backend,
     InfraError,
     Node,
@@ -20,8 +19,9 @@ from ackproof.infra.interface import (
     System,
     ViewUnavailable,
 )
+from ackproof.infra.api.storage import DiskPlan
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems import make_system
-from ackproof.infra.waiting import wait_until
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import Executor
 from ackproof.nemesis.execution.ledger import Ledger, OpenFault

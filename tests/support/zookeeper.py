@@ -12,7 +12,7 @@ from pathlib import Path
 from kazoo.client import KazooClient
 from processes import TIMEOUT_S, Process, free_port, listens, until
 
-from ackproof.infra.software import zookeeper_jars
+from ackproof.infra.machine.software import zookeeper_jars
 
 TICK_MS = 500
 SESSION_MS_MAX = 120_000

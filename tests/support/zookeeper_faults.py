@@ -6,8 +6,8 @@ from kept import TOPIC, nothing_is_lost, with_records
 from patience import PATIENCE_S
 from striking import SESSION_MS, striker
 
-from ackproof.infra.interface import Backend
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import Backend
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis.examples import EXAMPLES
 
 

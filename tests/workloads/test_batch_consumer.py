@@ -16,7 +16,7 @@ from mock_cluster import MockCluster
 from patience import PATIENCE_S
 
 from ackproof.history.payload import Encoder
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.consuming.polled import Polled, polled
 from ackproof.workloads.librdkafka import consumer as batch_consumer
 from ackproof.workloads.librdkafka.consumer import BatchConsumer

@@ -12,7 +12,7 @@ from mock_cluster import MockCluster
 from patience import PATIENCE_S
 
 from ackproof.history.payload import Encoder, bytes_min
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.librdkafka import library as lib
 from ackproof.workloads.librdkafka.library import library
 from ackproof.workloads.librdkafka.messages import Reports

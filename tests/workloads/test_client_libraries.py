@@ -15,10 +15,10 @@ from patience import PATIENCE_S
 from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
 from ackproof.history.payload import Encoder
 from ackproof.history.reader import read
-from ackproof.infra import client_programs
-from ackproof.infra.interface import InfraError, Software
-from ackproof.infra.java import find_java
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.api.interface import InfraError, Software
+from ackproof.infra.clients import programs
+from ackproof.infra.machine.software import find_java
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.testing.memory.nodes import MemoryNode
 
 PARTITIONS = 3
@@ -58,7 +58,7 @@ def produce(cluster: Cluster, client, tmp_path: Path) -> Callable:
                 "record_bytes": 100,
                 "bootstrap_servers": cluster.bootstrap,
                 "library": library,
-                "program": client_programs.command(library, Here("here", "here")),
+                "program": programs.command(library, Here("here", "here")),
                 **changed,
             },
         )

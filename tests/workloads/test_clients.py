@@ -16,7 +16,7 @@ from patience import PATIENCE_S
 from ackproof.history.payload import Identity
 from ackproof.history.reader import files, read
 from ackproof.history.sessions import SESSIONS_MAX, session_number
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.producing.keys import Keys
 
 pytestmark = pytest.mark.integration

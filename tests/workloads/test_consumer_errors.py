@@ -10,7 +10,7 @@ from patience import PATIENCE_S
 
 from ackproof.history.payload import Encoder
 from ackproof.history.reader import read
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

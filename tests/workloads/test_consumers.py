@@ -14,7 +14,7 @@ from patience import PATIENCE_S
 
 from ackproof.history.payload import Identity
 from ackproof.history.reader import read
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.interface import Delivery
 
 pytestmark = pytest.mark.integration

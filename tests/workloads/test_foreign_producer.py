@@ -13,7 +13,7 @@ import pytest
 from patience import PATIENCE_S
 
 from ackproof.history.reader import files, read
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

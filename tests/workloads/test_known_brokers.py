@@ -18,7 +18,7 @@ from patience import PATIENCE_S
 from ackproof.history.payload import Encoder
 from ackproof.history.reader import read
 from ackproof.history.sessions import LIBRARY, NO_BROKERS, session_number
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.known_brokers import LOOKS, KnownBrokers
 
 TOPIC = "t"

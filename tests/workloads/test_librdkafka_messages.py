@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mock_cluster import MockCluster
 from patience import PATIENCE_S
 
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.librdkafka.consumer import BatchConsumer
 from ackproof.workloads.librdkafka.destroying import at_once, one_by_one
 from ackproof.workloads.librdkafka.epochs import epochs_of, with_epoch

@@ -12,7 +12,7 @@ from patience import PATIENCE_S
 
 from ackproof.checkers.transactions.outcomes import Outcome, transactions_of
 from ackproof.history.reader import read
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

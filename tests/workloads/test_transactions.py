@@ -14,7 +14,7 @@ from patience import PATIENCE_S
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.transactions.outcomes import Membership, Outcome, transactions_of
 from ackproof.history.reader import read
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.machine.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ackproof.config.documents import DocumentRefused
 from ackproof.harness.backends import BACKENDS
 from ackproof.harness.campaign import validation
 from ackproof.harness.children import Children
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.infra.documents import DocumentRefused
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.interface import InfraError
 from tools.mutation.campaigns import Campaigns
 from tools.mutation.detectors import Detector
 from tools.mutation.display import Display

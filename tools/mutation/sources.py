@@ -21,7 +21,7 @@ ROOT = Path(ackproof.__file__).parents[1]
 
 _PACKAGE = "ackproof"
 _ROOMS = (
-    *("broker", "history", "infra", "nemesis", "workloads", "checkers", "harness"),
+    *("broker", "history", "config", "infra", "nemesis", "workloads", "checkers", "harness"),
     *("plugins", "testing"),
 )
 _BESIDE = ("pyproject.toml", "constraints.txt")
@@ -30,7 +30,7 @@ _BESIDE = ("pyproject.toml", "constraints.txt")
 _RELEVANT: Mapping[Method, tuple[str, ...]] = {
     Method.SIMULATOR: ("broker", SIMULATION),
     Method.CAMPAIGN: (
-        *("broker", "infra", "nemesis", "workloads", "checkers", "history"),
+        *("broker", "config", "infra", "nemesis", "workloads", "checkers", "history"),
         *("harness/campaign", "harness/running"),
     ),
 }

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ackproof.infra.interface import Capability, Timings
+from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.effects import OnProcess
 from ackproof.nemesis.interface import (
     Aim,

@@ -7,7 +7,7 @@ long loses its leadership.
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from ackproof.infra.interface import Node
+from ackproof.infra.api.interface import Node
 from ackproof.infra.systems.bundled import bundled_properties, knock
 from ackproof.infra.systems.on_zookeeper import BuildOnZooKeeper, Program
 from ackproof.infra.systems.product import Product

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ackproof.infra import artifacts
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.client_programs import Client
-from ackproof.infra.interface import Node
+from ackproof.infra.api import artifacts
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import Node
+from ackproof.infra.clients.programs import Client
 
 _PROGRAM = Path(__file__).with_name("confluent_program.py")
 

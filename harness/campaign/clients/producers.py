@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from ackproof.harness.campaign.clients.refusals import meant, refusal
 from ackproof.history.cell import LIBRDKAFKA, Cell
 from ackproof.history.payload import bytes_min
-from ackproof.infra.client_programs import client_of
+from ackproof.infra.clients.programs import client_of
 from ackproof.workloads.configuration import (
     RESERVED,
     canonical,

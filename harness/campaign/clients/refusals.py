@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from ackproof.infra.wording import closest
+from ackproof.config.suggestions import closest
 
 _UNHEARD = logging.Logger("librdkafka", level=logging.CRITICAL + 1)
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ackproof.config.schemas import Schema
 from ackproof.harness.campaign import offers
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems import sizes
-from ackproof.infra.schemas import Schema
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from ackproof.config.schemas import Schema
 from ackproof.harness.backends import BACKENDS
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.section import Section
@@ -20,9 +21,8 @@ from ackproof.harness.campaign.model.values.sweep import one_or_several
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.history.cell import SETTINGS
 from ackproof.infra import systems
-from ackproof.infra.client_programs import CLIENTS
-from ackproof.infra.schemas import Schema
-from ackproof.infra.systems import names, properties
+from ackproof.infra.clients.programs import CLIENTS
+from ackproof.infra.systems import product, properties
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.process.commands import COMMAND
 from ackproof.nemesis.targets import expressions
@@ -112,7 +112,7 @@ def _mapping(known: Mapping[str, Schema], *, lists: bool) -> dict[str, Any]:
 
 def _bundled() -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
     """The bundled broker's properties, of brokers and of topics, that may stand in a campaign."""
-    known = systems.known(names.BUNDLED)
+    known = systems.known(product.BUNDLED)
     assert known is not None
     return (
         {name: one for name, one in known.broker.items() if name not in properties.RESERVED},
@@ -125,7 +125,7 @@ def _no_other_properties() -> Schema:
     validation to say."""
     broker, topic = ({"propertyNames": {"enum": list(some)}} for some in _bundled())
     cluster = {"properties": broker, "compare": {"additionalProperties": broker}}
-    other = {"properties": {"system": {"not": {"const": names.BUNDLED}}}, "required": ["system"]}
+    other = {"properties": {"system": {"not": {"const": product.BUNDLED}}}, "required": ["system"]}
     return {
         "if": {"properties": {"cluster": other}, "required": ["cluster"]},
         "else": {

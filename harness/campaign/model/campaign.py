@@ -10,6 +10,8 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
+from ackproof.config.documents import Worded
+from ackproof.config.yaml_document import dump
 from ackproof.harness.campaign.model.cells import Cells
 from ackproof.harness.campaign.model.clusters import RUNS_MAX, ClusterSweep
 from ackproof.harness.campaign.model.expectations import Expectations
@@ -19,9 +21,7 @@ from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.durations import Duration
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.infra.systems import pinned
-from ackproof.infra.systems.names import external
-from ackproof.infra.worded import Worded
-from ackproof.infra.yaml_document import dump
+from ackproof.infra.systems.product import is_external
 from ackproof.nemesis.interface import OWN_TOPICS
 from ackproof.nemesis.targets.expressions import with_prefix
 
@@ -131,7 +131,7 @@ class Campaign(Section):
             for entry in self.faults
         )
         resolved = self.model_copy(update={"seed": seed, "cluster": cluster, "faults": faults})
-        if not external(cluster.system) or self.cells.prefix:
+        if not is_external(cluster.system) or self.cells.prefix:
             return resolved
         return resolved._with_prefix(f"{OWN_TOPICS}{seed:08x}-")
 

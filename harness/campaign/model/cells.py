@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
+from ackproof.config.documents import Worded
 from ackproof.harness.campaign.model.names import CellNames, as_part, entry_for, filled_in
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.sweep import (
@@ -22,7 +23,6 @@ from ackproof.harness.campaign.model.values.sweep import (
 )
 from ackproof.harness.campaign.model.values.where import Where, holds_for
 from ackproof.history.cell import SETTINGS, Cell, Scope, Setting, Value, as_text
-from ackproof.infra.worded import Worded
 
 CELLS_MAX = 200
 """Of one campaign: each has a topic and clients of its own, in one cluster."""

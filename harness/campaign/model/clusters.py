@@ -7,13 +7,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ackproof.config.documents import Worded
 from ackproof.harness.campaign.model.external import ExternalSpec
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.sweep import AsWritten, OneOrSeveral, Scalar, Several
 from ackproof.history.cell import Value
 from ackproof.infra import systems
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
-from ackproof.infra.worded import Worded
+from ackproof.infra.systems.product import MetadataQuorum
 
 RUNS_MAX = 500
 """Of one campaign: at a few minutes each, more than a day."""

@@ -16,6 +16,7 @@ from pydantic import Field, create_model, model_validator
 
 from ackproof.checkers.thresholds import MEASURES, Measure
 from ackproof.checkers.verdict import Verdict
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values import thresholds
 from ackproof.harness.campaign.model.values.short import Short
@@ -23,7 +24,6 @@ from ackproof.harness.campaign.model.values.sweep import AsWritten, Several
 from ackproof.harness.campaign.model.values.where import Where, holds_for, where_problems
 from ackproof.history.cell import Value
 from ackproof.history.manifest import PlannedThreshold
-from ackproof.infra.documents import Problem
 
 
 class _Expected(Section):

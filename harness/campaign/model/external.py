@@ -8,12 +8,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from ackproof.config.documents import VARIABLE, Worded
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.sweep import Scalar
 from ackproof.history.cell import as_text
-from ackproof.infra.secrets import Secret
-from ackproof.infra.ssh.inventory import Address, Login, User
-from ackproof.infra.systems.external.described import (
+from ackproof.infra.backends.ssh.inventory import Address, Login, User
+from ackproof.infra.machine.secrets import Secret
+from ackproof.infra.systems.external.description import (
     DOCKER_HOST,
     ENGINE,
     Action,
@@ -23,7 +24,6 @@ from ackproof.infra.systems.external.described import (
     server_name,
 )
 from ackproof.infra.systems.security import PROBE
-from ackproof.infra.worded import VARIABLE, Worded
 
 Word = Annotated[str, Field(min_length=1)]
 Command = Annotated[tuple[Word, ...], Field(min_length=1)]

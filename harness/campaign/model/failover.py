@@ -9,12 +9,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.schedule import FaultEntry
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.durations import Duration
 from ackproof.harness.campaign.model.values.sweep import AsWritten, Several
 from ackproof.history.manifest import PlannedFailover
-from ackproof.infra.documents import Problem
 from ackproof.nemesis.interface import Members
 
 TOPIC = "failover"

@@ -12,11 +12,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ackproof.config.documents import Worded
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.short import Short
 from ackproof.harness.campaign.model.values.where import Where, holds_for
 from ackproof.history.cell import Value, as_text
-from ackproof.infra.worded import Worded
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9-]+")
 _IN_BRACES = re.compile(r"\{([^{}]*)\}")

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from ackproof.config.suggestions import closest
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.durations import Duration, DurationRange
-from ackproof.infra.wording import closest
 from ackproof.nemesis.process.commands import COMMAND
 
 FAULTS_MAX = 5_000

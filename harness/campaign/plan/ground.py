@@ -10,7 +10,7 @@ from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.model.schedule import MINORITY
 from ackproof.harness.campaign.plan.timings import CampaignTimings
-from ackproof.infra.interface import Timings
+from ackproof.infra.api.interface import Timings
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets import bounds, expressions

@@ -8,8 +8,8 @@ from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
 from ackproof.harness.campaign.plan.faults import parameters_of
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.infra import systems
-from ackproof.infra.client_programs import CLIENTS
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
+from ackproof.infra.clients.programs import CLIENTS
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.added import ADD_BROKER, BrokersAdded
 from ackproof.nemesis.process.commands import COMMAND, Commands

@@ -32,9 +32,8 @@ from ackproof.history.manifest import (
     PlannedWriter,
 )
 from ackproof.history.schema import MEASURES
-from ackproof.infra.interface import Capability
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
-from ackproof.infra.systems.names import external
+from ackproof.infra.api.interface import Capability
+from ackproof.infra.systems.product import MetadataQuorum, is_external
 from ackproof.nemesis.targets.bounds import UNLIMITED, Count
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.produce import group_id
@@ -164,8 +163,8 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         cells=tuple(run.cells),
         faults=tuple(_fault(fault) for fault in run.faults),
         failovers=tuple(run.failovers),
-        replicas=not external(run.cluster.system),
-        external=external(run.cluster.system),
+        replicas=not is_external(run.cluster.system),
+        external=is_external(run.cluster.system),
         skipped=tuple(f"{one.what}: {one.reason}" for one in campaign.skipped),
         plugins=plugins_of(campaign),
         writers=tuple(_writers(campaign, run)),

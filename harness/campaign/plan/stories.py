@@ -19,10 +19,10 @@ from typing import Annotated, Any, Literal, cast, get_args
 import yaml
 from pydantic import Field, TypeAdapter, field_validator
 
+from ackproof.config.documents import Worded
 from ackproof.harness.campaign.model.section import Section
 from ackproof.harness.campaign.model.values.durations import DurationRange
 from ackproof.harness.campaign.plan.faults import Event, When
-from ackproof.infra.worded import Worded
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 

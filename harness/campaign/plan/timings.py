@@ -7,9 +7,13 @@ from ackproof.harness.campaign.model.campaign import Limits
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.history.cell import Value
 from ackproof.infra import systems
-from ackproof.infra.interface import Timings
-from ackproof.infra.systems.kraft.properties import SESSION, SESSION_DEFAULT_MS, session_as_here
-from ackproof.infra.systems.names import external
+from ackproof.infra.api.interface import Timings
+from ackproof.infra.systems.kafka.kraft.properties import (
+    SESSION,
+    SESSION_DEFAULT_MS,
+    session_as_here,
+)
+from ackproof.infra.systems.product import is_external
 from ackproof.infra.systems.properties import timing_ms
 from ackproof.nemesis.proofs.proving import expiry_ms
 from ackproof.workloads.configuration import rejoin_s
@@ -29,14 +33,14 @@ def fault_limit_ms(limits: Limits, timings: Timings) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CampaignTimings:
-    """:class:`infra.interface.Timings` of a cluster that is not deployed yet: what the campaign
+    """:class:`infra.api.interface.Timings` of a cluster that is not deployed yet: what the campaign
     sets, and for what it does not the defaults of the system and its generation."""
 
     cluster: ClusterSpec
 
     @property
     def zookeeper_session_timeout_ms(self) -> int:
-        if external(self.cluster.system) and SESSION in self.cluster.properties:
+        if is_external(self.cluster.system) and SESSION in self.cluster.properties:
             return int(self.cluster.properties[SESSION])
         if not self.cluster.kraft:
             return self._milliseconds("zookeeper.session.timeout.ms")

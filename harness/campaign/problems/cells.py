@@ -4,6 +4,8 @@ librdkafka would not make, names that no topic can have or that would not differ
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from ackproof.config.documents import Problem
+from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign.clients import producers
 from ackproof.harness.campaign.model import expectations
 from ackproof.harness.campaign.model.cells import combinations, expand
@@ -14,10 +16,8 @@ from ackproof.harness.campaign.model.values.where import where_problems
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.history.cell import Cell, as_text, is_program, unknown_client
 from ackproof.infra import systems
-from ackproof.infra.client_programs import CLIENTS
-from ackproof.infra.documents import Problem
+from ackproof.infra.clients.programs import CLIENTS
 from ackproof.infra.systems import properties
-from ackproof.infra.wording import unknown
 from ackproof.nemesis.targets.expressions import ANY
 from ackproof.workloads.spec import SpecificationError
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from ackproof.config.documents import Problem
 from ackproof.harness.backends import CLIENT_NODE
 from ackproof.harness.campaign.clients import consumers
 from ackproof.harness.campaign.model.cells import expand
@@ -16,7 +17,6 @@ from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import Cell, Value
 from ackproof.history.manifest import PlannedWriter
 from ackproof.history.names import Stem
-from ackproof.infra.documents import Problem
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import Group, Place
 from ackproof.workloads.spec import SpecificationError

@@ -7,10 +7,10 @@ hashed to it: a fault may be aimed at it as at a cell's.
 
 from collections.abc import Iterator, Mapping
 
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.infra import systems
-from ackproof.infra.documents import Problem
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

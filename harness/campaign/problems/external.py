@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
+from ackproof.config.documents import Problem, problems_of
 from ackproof.harness.campaign.clients import producers
 from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.model.clusters import ClusterSweep
@@ -18,10 +19,9 @@ from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.harness.campaign.problems.systems import keeper_roles
 from ackproof.history.cell import LIBRDKAFKA, as_text
 from ackproof.infra import systems
-from ackproof.infra.documents import Problem, problems_of
-from ackproof.infra.ssh.inventory import Login
-from ackproof.infra.systems.external.described import Action
-from ackproof.infra.systems.names import EXTERNAL
+from ackproof.infra.backends.ssh.inventory import Login
+from ackproof.infra.systems.external.description import Action
+from ackproof.infra.systems.product import EXTERNAL
 from ackproof.infra.systems.security import MECHANISMS, unspoken
 from ackproof.workloads.configuration import connection_properties
 

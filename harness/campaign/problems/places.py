@@ -5,6 +5,7 @@ nobody said might be started."""
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from ackproof.config.documents import Problem
 from ackproof.harness.backends import BACKENDS, SSH
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import clients_of
@@ -16,10 +17,10 @@ from ackproof.harness.campaign.plan.needs import (
     struck,
 )
 from ackproof.history.cell import LIBRDKAFKA, is_program
-from ackproof.infra import client_programs, systems
-from ackproof.infra.documents import Problem
-from ackproof.infra.interface import Capability, InfraError
-from ackproof.infra.own_commands import require_program
+from ackproof.infra import systems
+from ackproof.infra.api.interface import Capability, InfraError
+from ackproof.infra.clients import programs
+from ackproof.infra.machine.own_commands import require_program
 from ackproof.nemesis import FAULTS
 
 _FIELD = "cells.client"
@@ -77,9 +78,9 @@ def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
     for client in clients_of(campaign.cells):
         if client == LIBRDKAFKA:
             continue
-        if (reason_missing := client_programs.missing(client)) is not None:
+        if (reason_missing := programs.missing(client)) is not None:
             yield Problem(field=_FIELD, reason=reason_missing)
-        elif is_program(client) and client_programs.own(client).resolve() not in meant:
+        elif is_program(client) and programs.own(client).resolve() not in meant:
             reason = f"it would start {client} with your rights; if that is meant: "
             yield Problem(field=_FIELD, reason=f"{reason}--program {client}")
 
@@ -105,7 +106,7 @@ def strange_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
     named = {Path(client).resolve() for client in clients_of(campaign.cells) if is_program(client)}
     for path in allowed:
         try:
-            program = client_programs.own(str(path))
+            program = programs.own(str(path))
         except InfraError as error:
             yield str(error)
             continue

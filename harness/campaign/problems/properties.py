@@ -8,17 +8,17 @@ Read as they are written, so that they are judged whatever else is wrong with th
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from ackproof.config.documents import Problem, as_field
+from ackproof.config.sensitive import Steps, secrets_in
 from ackproof.harness.campaign.clients import producers
 from ackproof.harness.campaign.model.values.sweep import several
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.sizes import bytes_of_draft, longest_run_ms
 from ackproof.history.cell import LIBRDKAFKA, SETTINGS, Value, is_program
 from ackproof.infra import systems
-from ackproof.infra.client_programs import CLIENTS
-from ackproof.infra.documents import Problem, as_field
-from ackproof.infra.sensitive import Steps, secrets_in
+from ackproof.infra.clients.programs import CLIENTS
 from ackproof.infra.systems import properties
-from ackproof.infra.systems.names import BUNDLED, EXTERNAL
+from ackproof.infra.systems.product import BUNDLED, EXTERNAL
 from ackproof.infra.systems.properties import RESERVED, Known
 from ackproof.workloads.configuration import canonical, connection_properties
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.schedule import StoryEntry
 from ackproof.harness.campaign.plan.needs import faults_of
 from ackproof.harness.campaign.problems.draft import Draft
-from ackproof.infra.documents import Problem
 from ackproof.infra.systems import parse
 
 _Since = tuple[tuple[int, ...], str]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from statistics import mean
 
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import CELLS_MAX, Sweep, expand
 from ackproof.harness.campaign.model.clusters import RUNS_MAX, ClusterSpec
@@ -23,7 +24,6 @@ from ackproof.harness.campaign.plan.stories import catalogue, unrolled
 from ackproof.harness.campaign.plan.timings import CampaignTimings
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.history.cell import Cell
-from ackproof.infra.documents import Problem
 
 _HOUR_MS = 3_600_000
 _PROCESSES_MAX = 1_000

@@ -4,14 +4,14 @@ metadata."""
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.model.schedule import Entry, FaultEntry
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
-from ackproof.infra.documents import Problem
-from ackproof.infra.systems import names, parse
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
+from ackproof.infra.systems import parse, product
+from ackproof.infra.systems.product import MetadataQuorum
 from ackproof.nemesis.targets import expressions
 
 _SYSTEM, _QUORUM = "cluster.system", "cluster.metadata.quorum"
@@ -23,7 +23,7 @@ _IN_TEXT = re.compile(rf"(?<![\w-])({_LONGEST_FIRST})(?![\w-])")
 def own_system_problems(content: Mapping[str, object]) -> Iterator[Problem]:
     """Of the two by themselves, and together."""
     written = mapping(content, "cluster")
-    system, asked = written.get("system", names.BUNDLED), written.get("metadata.quorum")
+    system, asked = written.get("system", product.BUNDLED), written.get("metadata.quorum")
     if not isinstance(system, str):
         return  # which the model refuses
     try:
@@ -49,7 +49,7 @@ def system_problems(draft: Draft) -> Iterator[Problem]:
 def keeper_problems(draft: Draft) -> Iterator[Problem]:
     """Yield a problem for each target that names what keeps the metadata, where no server does."""
     cluster = draft.cluster
-    if cluster is None or names.external(cluster.system) or cluster.largest.quorum is not None:
+    if cluster is None or product.is_external(cluster.system) or cluster.largest.quorum is not None:
         return
     for index, entry in enumerate(draft.faults or ()):
         key = "fault" if isinstance(entry, FaultEntry) else "story"

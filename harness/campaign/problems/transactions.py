@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.clients import producers
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.schedule import FaultEntry
@@ -10,9 +11,8 @@ from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell
 from ackproof.infra import systems
-from ackproof.infra.client_programs import CLIENTS, client_of
-from ackproof.infra.documents import Problem
-from ackproof.infra.systems.names import BUNDLED
+from ackproof.infra.clients.programs import CLIENTS, client_of
+from ackproof.infra.systems.product import BUNDLED
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import PARTITIONER, producer_config
 from ackproof.workloads.interface import Load

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
+from ackproof.config.documents import Problem, problems_of
+from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import LIBRDKAFKA, Value
-from ackproof.infra.documents import Problem, problems_of
-from ackproof.infra.wording import unknown
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import PARTITIONER, producer_config

@@ -14,7 +14,7 @@ from ackproof.harness.running.processes import exit_status, last_words
 from ackproof.harness.running.servers import check_brokers_left
 from ackproof.harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
 from ackproof.history import storage
-from ackproof.infra.interface import InfraError, Node, Server, System
+from ackproof.infra.api.interface import InfraError, Node, Server, System
 from ackproof.workloads.interface import CATCH_UP_S, Client, Role
 from ackproof.workloads.reading_back.crash import apart, crashed
 

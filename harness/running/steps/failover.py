@@ -16,7 +16,7 @@ from ackproof.harness.campaign.plan.timings import fault_limit_ms
 from ackproof.harness.running.context import Run, record_zookeeper_counters
 from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.history.manifest import PlannedFailover
-from ackproof.infra.interface import InfraError, ViewUnavailable
+from ackproof.infra.api.interface import InfraError, ViewUnavailable
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import Executor, HealFailed
 from ackproof.nemesis.execution.ledger import OpenFault

@@ -15,7 +15,7 @@ from ackproof.harness.campaign.plan.timings import fault_limit_ms
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Cancelled, Deadline, StepTimeout
 from ackproof.harness.running.servers import check_brokers_left
-from ackproof.infra.interface import ViewUnavailable
+from ackproof.infra.api.interface import ViewUnavailable
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import GateClosed
 from ackproof.nemesis.execution.ledger import OpenFault

@@ -11,7 +11,7 @@ from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run, record_zookeeper_counters
 from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.harness.running.servers import brokers_are_gone, check_brokers_left
-from ackproof.infra.interface import PartitionView, ViewUnavailable
+from ackproof.infra.api.interface import PartitionView, ViewUnavailable
 
 _SILENT = "the metadata cannot be read"
 _NAMED_MAX = 6

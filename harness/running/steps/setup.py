@@ -10,7 +10,7 @@ from ackproof.harness.running.context import Run, record_zookeeper_counters
 from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.harness.running.processes import Watch, exit_status, in_words, last_words
 from ackproof.harness.running.steps.recovery import unwhole, whole
-from ackproof.infra.interface import DeploymentError, Node
+from ackproof.infra.api.interface import DeploymentError, Node
 from ackproof.workloads.configuration import connected
 from ackproof.workloads.interface import Role
 from ackproof.workloads.topics import create_topics

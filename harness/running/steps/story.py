@@ -18,7 +18,7 @@ from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.harness.running.steps.injection import limit_s, not_struck, strike
 from ackproof.harness.running.steps.recovery import whole
-from ackproof.infra.interface import PartitionView, ViewUnavailable
+from ackproof.infra.api.interface import PartitionView, ViewUnavailable
 from ackproof.nemesis.proofs.proving import shrink_ms
 
 _POLL_S = 0.05

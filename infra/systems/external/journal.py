@@ -10,9 +10,9 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ackproof.infra import journal_lines
-from ackproof.infra.interface import InfraError
-from ackproof.infra.systems.external.described import Action, Described
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine import own_commands
+from ackproof.infra.systems.external.description import Action, Described
 
 FILE = "external.jsonl"
 """In the directory of a run."""
@@ -88,7 +88,7 @@ class Journal:
 
     def _write(self, entry: dict[str, object]) -> None:
         with self._lock:
-            journal_lines.append(self._path, entry)
+            own_commands.append_entry(self._path, entry)
 
 
 def _take(left: Left, line: str) -> None:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from ackproof.infra.agent.probes import accepts
-from ackproof.infra.interface import InfraError, ProcessState
-from ackproof.infra.systems.external.described import Action, Handle, server_name
-from ackproof.infra.systems.external.hands import lay
+from ackproof.infra.agent.measuring import accepts
+from ackproof.infra.api.interface import InfraError, ProcessState
+from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.systems.external.control import lay
+from ackproof.infra.systems.external.description import Action, Handle, server_name
 from ackproof.infra.systems.external.journal import Journal
-from ackproof.infra.systems.external.looking import answers
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.systems.external.probes import answers
 
 _LOOK_EVERY_S = 0.2
 _FOREVER_S = float("inf")
@@ -31,7 +31,7 @@ _BACK: Mapping[Action, Action] = {
 
 class OutsideNode:
     """Where a broker is: a name and an address, and nothing that could be done there. Of
-    ``infra.interface.Node`` it has no more."""
+    ``infra.api.interface.Node`` it has no more."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -46,9 +46,9 @@ class OutsideNode:
 
 
 class OutsideProcess:
-    """Implements ``infra.interface.Process``. A process that was killed is gone, because that is
-    what was done, whoever still accepts connections at its address, as a proxy does. Else it counts
-    as gone when its port refuses connections. Its exit status is unknown."""
+    """Implements ``infra.api.interface.Process``. A process that was killed is gone, because that
+    is what was done, whoever still accepts connections at its address, as a proxy does. Else it
+    counts as gone when its port refuses connections. Its exit status is unknown."""
 
     pid = 0
 
@@ -99,7 +99,7 @@ class OutsideProcess:
 
 
 class OutsideServer:
-    """Implements ``infra.interface.Server`` and ``infra.interface.Distant``.
+    """Implements ``infra.api.interface.Server`` and ``infra.api.interface.Distant``.
 
     Args:
         handle: How hands are laid on it; None: they are not.

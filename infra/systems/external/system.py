@@ -1,28 +1,100 @@
 """Somebody else's cluster as a system under test: nothing is deployed, and nothing is left."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from ackproof.infra.added import Added, NobodyJoins
-from ackproof.infra.admin import Admin
-from ackproof.infra.changes import ClusterChange, Observer
-from ackproof.infra.ensemble import Ensemble
-from ackproof.infra.interface import (
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import ConfigResource, ConfigSource
+
+from ackproof.infra.api.admin import Admin
+from ackproof.infra.api.interface import (
+    Added,
     ClusterView,
     DeploymentError,
+    NobodyJoins,
     Server,
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from ackproof.infra.systems.external.admin import OutsideAdmin
-from ackproof.infra.systems.external.described import Described
+from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
+from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.systems.admin import KafkaAdmin
+from ackproof.infra.systems.external.description import Described
 from ackproof.infra.systems.external.journal import Journal
-from ackproof.infra.systems.external.looking import Looking
-from ackproof.infra.systems.external.observer import looking_observer
-from ackproof.infra.systems.external.restoring import undo
+from ackproof.infra.systems.external.probes import Looking, admin_client
+from ackproof.infra.systems.external.restoration import undo
 from ackproof.infra.systems.external.server import OutsideServer
-from ackproof.infra.systems.names import EXTERNAL
-from ackproof.infra.waiting import wait_until
+from ackproof.infra.systems.observer import PollingObserver
+from ackproof.infra.systems.product import EXTERNAL
+
+_EVERY_S = 0.2
+
+
+def looking_observer(
+    look: Callable[[], ClusterView],
+    on_change: Callable[[ClusterChange], None],
+    clock: Callable[[], int] = time.time_ns,
+) -> PollingObserver:
+    """An observer of what ``look`` finds; it raises ViewUnavailable."""
+    return PollingObserver(
+        lambda report: report(look()),
+        _EVERY_S,
+        lambda change: on_change(_told(change)),
+        clock,
+    )
+
+
+def _told(change: ClusterChange) -> ClusterChange:
+    """Without what a client is not told: a null in the history is no epoch."""
+    return replace(change, leader_epoch=None, controller_epoch=None, version=None)
+
+
+# --- orders -----------------------------------------------------------------------------------
+
+
+_ANSWER_S = 5.0
+
+
+class OutsideAdmin(KafkaAdmin):
+    """Implements ``infra.api.admin.Admin``.
+
+    Args:
+        connection: librdkafka's properties, with ``bootstrap.servers``.
+        journal: None before the cluster was looked at: no order is given then.
+    """
+
+    def __init__(self, brokers: Sequence[Server], connection: Mapping[str, str]) -> None:
+        super().__init__(lambda: brokers, lambda topic: own_settings(connection, topic), connection)
+        self.journal: Journal | None = None
+        self.made: list[str] = []
+        """Topics that it has made, or was about to make."""
+
+    def create_topic(
+        self, topic: str, assignment: Sequence[Sequence[int]], within_s: float
+    ) -> None:
+        assert self.journal is not None
+        self.journal.topic(topic)
+        self.made.append(topic)
+        super().create_topic(topic, assignment, within_s)
+
+
+def own_settings(connection: Mapping[str, str], topic: str) -> Mapping[str, str]:
+    """Those that a topic has itself, and not from its broker. Raises ViewUnavailable."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    client = admin_client(connection)
+    try:
+        asked = client.describe_configs([resource], request_timeout=_ANSWER_S)
+        found = asked[resource].result()
+    except KafkaException as failure:
+        raise ViewUnavailable(f"{topic}: {failure.args[0].str()}") from failure
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return {name: one.value for name, one in found.items() if one.source == own}
+
+
+# --- system -----------------------------------------------------------------------------------
+
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _ANSWERS_WITHIN_S = 30.0
@@ -30,7 +102,7 @@ _GONE_WITHIN_S = 20.0
 
 
 class Nobody:
-    """Implements ``infra.ensemble.Ensemble``: who keeps the metadata, a client is not told."""
+    """Implements ``infra.api.metadata.Ensemble``: who keeps the metadata, a client is not told."""
 
     ours: frozenset[int] = frozenset()
 
@@ -47,7 +119,7 @@ class Nobody:
 
 
 class ExternalSystem:
-    """Implements ``infra.interface.System``.
+    """Implements ``infra.api.interface.System``.
 
     Args:
         connection: librdkafka's properties that connecting takes, secrets read.

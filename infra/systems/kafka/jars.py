@@ -18,10 +18,9 @@ from itertools import count
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.interface import InfraError
-from ackproof.infra.systems.kafka.cache import cached, put
-from ackproof.infra.systems.kafka.releases import Release, described
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.systems.kafka.releases import Release, cached, described, put
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _DOWNLOADED = re.compile(r"Downloaded from .*/([^/]+\.jar) ")

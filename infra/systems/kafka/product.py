@@ -4,21 +4,61 @@ those of container images."""
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.interface import InfraError, System
-from ackproof.infra.schemas import Schema
+from ackproof.config.schemas import Schema
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import InfraError, Node, System
 from ackproof.infra.systems.kafka import images, releases
 from ackproof.infra.systems.kafka.jars import fetch, jars_of
+from ackproof.infra.systems.kafka.kraft.properties import OF_ZOOKEEPER, SESSION
+from ackproof.infra.systems.kafka.programs import MAIN, java, knock, logging
 from ackproof.infra.systems.kafka.releases import Release
-from ackproof.infra.systems.kafka.system import kafka_program
-from ackproof.infra.systems.kraft.properties import OF_ZOOKEEPER, SESSION
-from ackproof.infra.systems.metadata_quorum import MetadataQuorum
-from ackproof.infra.systems.names import KAFKA
-from ackproof.infra.systems.on_zookeeper import SystemOnZooKeeper
-from ackproof.infra.systems.product import Build, Layout, Product
+from ackproof.infra.systems.on_zookeeper import Program, SystemOnZooKeeper
+from ackproof.infra.systems.product import KAFKA, Build, Layout, MetadataQuorum, Product
 from ackproof.infra.systems.properties import Known
+
+_PROPERTIES = {
+    # Kafka's defaults since 2.5: what waits are derived from is the same for all releases.
+    "zookeeper.session.timeout.ms": "18000",
+    "replica.lag.time.max.ms": "30000",
+    # As in the server.properties that it ships. The default is the session timeout: a broker that
+    # is started while ZooKeeper is paused would end before ZooKeeper is back.
+    "zookeeper.connection.timeout.ms": "18000",
+    # It makes index files of 10 MB, two for each replica, which collect would fetch whole.
+    "log.index.size.max.bytes": "1048576",
+    # The default is a third of the heap, and campaigns compact nothing of their own.
+    "log.cleaner.dedupe.buffer.size": "8388608",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Broker:
+    """Its command line, with these jars of a release."""
+
+    release: Release
+    jars: Artifact
+
+    def __call__(self, node: Node, config: PurePosixPath) -> Sequence[str]:
+        option = logging(self.release, node)
+        start = java(node, heap_mb=384, logging=option, jars=self.jars)
+        return [*start, MAIN, str(config)]
+
+
+def kafka_program(release: Release) -> Program:
+    """What its brokers run, on nodes that were given its jars (``infra.systems.artifacts``). Raises
+    InfraError when these are not here, or are not what was released."""
+    return Program(
+        command=_Broker(release, jars_of(release)),
+        knock=knock,
+        properties=_PROPERTIES,
+        # It ends when its id is taken in ZooKeeper, by whichever session.
+        starts_beside_itself=False,
+    )
+
+
+# --- the product ------------------------------------------------------------------------------
+
 
 IMAGE = "image:"
 """What follows is an image's name. No version and no directory begins like this."""
@@ -85,7 +125,7 @@ class KafkaBuild(Build):
             )
         # kio takes its time, and where hypothesis is installed, that writes into the working
         # directory: not whenever a cluster is deployed.
-        from ackproof.infra.systems.kraft.system import SystemOnKRaft
+        from ackproof.infra.systems.kafka.kraft.system import SystemOnKRaft
 
         return SystemOnKRaft(
             layout.backend,
@@ -128,7 +168,7 @@ def _of(which: str, release: Release) -> KafkaBuild:
 
 def _with_kraft(broker: Mapping[str, Schema]) -> Mapping[str, Schema]:
     """Without those of brokers on ZooKeeper; but for the session timeout, so that one file is right
-    for both: see infra.systems.kraft.properties."""
+    for both: see infra.systems.kafka.kraft.properties."""
     others = {name: one for name, one in broker.items() if not name.startswith(_ZOOKEEPER)}
     return {OF_ZOOKEEPER: broker[SESSION], **others}
 

@@ -2,15 +2,34 @@
 those of images are: :mod:`infra.systems.kafka.images`).
 
 What is known of a release is in ``<version>.json``, made of the release itself
-(``tests/support/kafka_release.py``): its jars with their SHA-256, and its properties.
-"""
+(``tests/support/kafka_release.py``): its jars with their SHA-256, and its properties."""
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+
+def cached(*names: str) -> Path:
+    """A place below ``$XDG_CACHE_HOME/ackproof``, by default ``~/.cache/ackproof``."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache.joinpath("ackproof", *names)
+
+
+def put(partial: Path, place: Path) -> None:
+    """Have there, at once and whole, what ``partial`` is. Somebody else may have been quicker."""
+    try:
+        partial.rename(place)
+    except OSError:
+        if not place.is_dir():
+            raise
+
+
+# --- releases ---------------------------------------------------------------------------------
+
 
 VERSIONS = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.0", "2.0.1", "3.3.2", "3.9.1", "4.1.1")
 """Of which the jars are known."""

@@ -17,9 +17,9 @@ from ackproof.harness.campaign.validation import check
 from ackproof.harness.cli import cli
 from ackproof.harness.running import clients
 from ackproof.history.cell import LIBRARIES, Cell
-from ackproof.infra import client_builds, client_programs
-from ackproof.infra.artifacts import Artifact
-from ackproof.infra.interface import InfraError
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.clients import builds, programs
 from ackproof.testing.memory.nodes import MemoryNode
 from ackproof.workloads.foreign.properties import DEFAULTS
 from ackproof.workloads.interface import Client, Load, Place
@@ -128,7 +128,7 @@ def test_librdkafka_needs_no_program(problems) -> None:
 def test_what_is_not_built_is_refused(problems, library: str, backend: str) -> None:
     reason = f"the program of {library} is not built: make clients"
     assert problems(library, backend=backend) == [reason]
-    for ask in (client_programs.artifact, lambda client: client_programs.command(client, HERE)):
+    for ask in (programs.artifact, lambda client: programs.command(client, HERE)):
         with pytest.raises(InfraError, match=f"^{reason}$"):
             ask(library)
 
@@ -152,42 +152,42 @@ def test_a_program_that_cannot_be_started_is_refused(
 
 
 def test_ones_own_program_is_started_from_where_it_lies_on_the_node(own_program: Path) -> None:
-    assert client_programs.command(str(own_program), HERE) == (str(own_program),)
-    (there,) = client_programs.command(str(own_program), Given("c", "c"))
+    assert programs.command(str(own_program), HERE) == (str(own_program),)
+    (there,) = programs.command(str(own_program), Given("c", "c"))
     assert there.startswith("/there/mine-")
     own_program.write_text("#!/bin/sh\nexit\n")
-    assert client_programs.command(str(own_program), Given("c", "c")) != (there,)
+    assert programs.command(str(own_program), Given("c", "c")) != (there,)
 
 
 def test_aiokafka_runs_in_the_python_of_any_node() -> None:
-    command = client_programs.command("aiokafka", Given("c", "c"))
+    command = programs.command("aiokafka", Given("c", "c"))
     assert command == ("python", "-P", "-m", "ackproof.workloads.foreign.aiokafka_producer")
-    assert client_programs.artifact("aiokafka") is None
-    assert client_programs.missing("aiokafka") is None
+    assert programs.artifact("aiokafka") is None
+    assert programs.missing("aiokafka") is None
 
 
 def test_nodes_are_given_the_programs_of_the_cells_that_are_to_be_run(own_program: Path) -> None:
     clients_of = (str(own_program), "librdkafka", "aiokafka")
     site = Site(cluster=ClusterSpec(), tell=pytest.fail, clients=clients_of)
-    assert site.artifacts == [client_programs.artifact(str(own_program))]
+    assert site.artifacts == [programs.artifact(str(own_program))]
     assert Site(cluster=ClusterSpec(), tell=pytest.fail).artifacts == []
 
 
 def test_programs_are_named_after_what_they_are_made_of(nothing_built: Path) -> None:
     """What is built already is not built again; with another compiler's absence it would show."""
     with pytest.raises(InfraError, match="not built"):
-        client_builds.built("java")
-    directory = client_builds._directory("java")
+        builds.built("java")
+    directory = builds._directory("java")
     assert directory.parent == nothing_built / "ackproof" / "clients"
     directory.mkdir(parents=True)
     (directory / "producer.jar").write_bytes(b"")
-    assert client_builds.build("java") == directory
-    assert client_programs.missing("java") is None
-    assert client_builds.main(["java"]) == 0
+    assert builds.build("java") == directory
+    assert programs.missing("java") is None
+    assert builds.main(["java"]) == 0
     for node, there in ((HERE, directory), (Given("c", "c"), Path("/there") / directory.name)):
-        java, *_, class_path, main = client_programs.command("java", node)
+        java, *_, class_path, main = programs.command("java", node)
         assert (java, class_path, main) == ("java", f"{there}/*", "ProducerProgram")
-    artifact = client_programs.artifact("java")
+    artifact = programs.artifact("java")
     assert artifact is not None
     assert list(artifact.sums) == ["producer.jar"]
 
@@ -196,7 +196,7 @@ def test_what_lacks_a_compiler_says_so(
     nothing_built: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
-    assert client_builds.main(["java"]) == 5
+    assert builds.main(["java"]) == 5
     assert capsys.readouterr().out == (
         "java: no javac in PATH: install a JDK (Debian: apt-get install default-jdk-headless)\n"
     )

@@ -15,7 +15,7 @@ from ackproof.harness import outside
 from ackproof.harness.campaign.model.external import HandSpec, handle
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check
-from ackproof.infra.systems.external.described import Action
+from ackproof.infra.systems.external.description import Action
 
 COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
 SERVERS = {f"broker-{n}": {"commands": COMMANDS} for n in (1, 2, 3)}

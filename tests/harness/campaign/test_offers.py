@@ -10,7 +10,7 @@ from ackproof.harness.backends import BACKENDS, Site
 from ackproof.harness.campaign import offers
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.validation import CampaignRefused, check
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
 from ackproof.nemesis import FAULTS
 
 COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}

@@ -12,10 +12,10 @@ import yaml
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from ackproof.config import documents, schemas
+from ackproof.config.documents import Document
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.validation import CampaignRefused, check
-from ackproof.infra import documents, schemas
-from ackproof.infra.documents import Document
 
 RIGHT = """\
 name: right

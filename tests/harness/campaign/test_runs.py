@@ -19,12 +19,12 @@ from ackproof.harness.campaign.problems.places import lacking_capabilities
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.history import manifest
 from ackproof.history.schema import CONSUMPTION
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import Place
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("history", "infra", "nemesis", "workloads", "checkers", "harness", "plugins")
+ROOMS = ("history", "config", "infra", "nemesis", "workloads", "checkers", "harness", "plugins")
 
 
 def planned(campaign: Campaign, seed: int = 5) -> manifest.Manifest:

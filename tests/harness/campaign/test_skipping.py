@@ -11,7 +11,7 @@ from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.problems.places import lacking_capabilities
 from ackproof.harness.campaign.skipping import nothing_left, without_refused
 from ackproof.harness.campaign.validation import check
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
 
 NIGHTLY = Path(__file__).parents[3] / "campaigns/nightly.yaml"
 DOCKER = frozenset(Capability) - {Capability.SLOW_DISKS}

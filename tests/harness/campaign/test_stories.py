@@ -32,7 +32,7 @@ from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.harness.running.steps import nemesis as steps
 from ackproof.history import reader
-from ackproof.infra.interface import ClusterView, PartitionView
+from ackproof.infra.api.interface import ClusterView, PartitionView
 from ackproof.testing.memory.cluster import Memory
 
 TOPIC = "acks-all-minisr-2"

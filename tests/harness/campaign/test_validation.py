@@ -13,7 +13,7 @@ from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.problems.places import elsewhere, lacking_capabilities
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.harness.cli import cli
-from ackproof.infra.interface import Capability
+from ackproof.infra.api.interface import Capability
 
 REFUSALS = [
     ({"runz": 2}, "runz", "unknown key"),

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ackproof.config.documents import Problem
+from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign.model.values.sweep import Scalar
 from ackproof.history.cell import SETTINGS, Value, as_text
-from ackproof.infra.documents import Problem
-from ackproof.infra.wording import unknown
 
 Where = Mapping[str, Scalar]
 """A pydantic field type: settings by name, all of which a cell must have."""

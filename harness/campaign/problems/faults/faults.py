@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
+from ackproof.config.documents import Problem, problems_of
 from ackproof.harness.campaign.model import failover
 from ackproof.harness.campaign.model.cells import Sweep, expand
 from ackproof.harness.campaign.model.schedule import Entry, FaultEntry
@@ -19,8 +20,7 @@ from ackproof.harness.campaign.problems.faults.schedule import schedule_problems
 from ackproof.harness.campaign.problems.faults.stories import steps_as_faults, story_problems
 from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import Cell
-from ackproof.infra.documents import Problem, problems_of
-from ackproof.infra.interface import ClusterView
+from ackproof.infra.api.interface import ClusterView
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
 from ackproof.nemesis.process.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT

@@ -4,11 +4,11 @@ it is not proven when it strikes, and costs its cells their verdicts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.schedule import FaultEntry
 from ackproof.harness.campaign.plan.faults import parameters_of
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.history.cell import Cell
-from ackproof.infra.documents import Problem
 from ackproof.nemesis.admin.churn import DELETE_TOPIC
 from ackproof.nemesis.admin.live_topics import ADD_PARTITIONS, ADVANCE_LOG_START
 from ackproof.nemesis.admin.orders import ALTER_MIN_ISR, MIN_ISR, MinIsrAltered

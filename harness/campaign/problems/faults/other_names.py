@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ackproof.infra.wording import unknown
+from ackproof.config.suggestions import unknown
 from ackproof.nemesis import FAULTS
 
 _CUTS = ("isolate", "halves", "cut")

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.schedule import FAULTS_MAX, Entry, StoryEntry
 from ackproof.harness.campaign.plan.ground import Ground
 from ackproof.harness.campaign.plan.storytelling import most_at_once
 from ackproof.harness.campaign.problems.draft import Draft
-from ackproof.infra.documents import Problem
 from ackproof.nemesis.targets.bounds import Count
 
 

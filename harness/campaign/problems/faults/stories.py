@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from ackproof.config.documents import Problem
+from ackproof.config.suggestions import meant_of, unknown
 from ackproof.harness.campaign.model.schedule import FaultEntry, StoryEntry
 from ackproof.harness.campaign.plan.stories import Story, catalogue, target_of, unrolled
 from ackproof.history.cell import Cell
-from ackproof.infra.documents import Problem
-from ackproof.infra.wording import meant_of, unknown
 from ackproof.nemesis.interface import Members
 
 

@@ -1,0 +1,244 @@
+"""A YAML file as plain data, with the place of everything in it.
+
+One reading: what is judged, what is run and what positions point at come of the same nodes. What
+readers of YAML do not agree on is a problem, not a guess:
+
+- A plain word that YAML 1.1 and YAML 1.2 read differently, like ``yes``, ``010``, ``1:30``,
+  ``1_000`` or ``2024-01-31``.
+- A key that is given twice; a merge (``<<``); a tag (``!!str``).
+
+Keys are text, whatever they look like: ``on:`` is not ``True``.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import yaml
+
+from ackproof.config.sensitive import HIDDEN, is_sensitive
+
+Step = str | int
+"""From a mapping to one of its values, or from a list to one of its items."""
+
+Steps = tuple[Step, ...]
+
+DEPTH_MAX = 40
+_SHOWN_MAX = 100
+NODES_MAX = 50_000
+"""Counted where they are used: an alias may stand for a thousand nodes, each time."""
+
+_SCALARS_1_2: tuple[tuple[re.Pattern[str], Callable[[str], object]], ...] = (
+    (re.compile(r"~|null|Null|NULL|"), lambda _: None),
+    (re.compile(r"true|True|TRUE|false|False|FALSE"), lambda text: text.lower() == "true"),
+    (re.compile(r"[-+]?[0-9]+"), int),
+    (re.compile(r"0o[0-7]+"), lambda text: int(text[2:], 8)),
+    (re.compile(r"0x[0-9a-fA-F]+"), lambda text: int(text[2:], 16)),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), float),
+    (
+        re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"),
+        lambda text: float(text.replace(".", "")),
+    ),
+)
+"""The core schema of YAML 1.2.2 (10.3.2)."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in a file; both count from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """What is wrong with what stands at ``steps``."""
+
+    steps: Steps
+    position: Position
+    reason: str
+
+
+_BLOCK = "while scanning a block scalar"
+"""How PyYAML begins what is wrong with a text that `>` or `|` introduces."""
+
+
+class NotYaml(ValueError):
+    """What it is instead; ``position`` where that is known."""
+
+    def __init__(self, reason: str, position: Position | None = None) -> None:
+        self.position = position
+        super().__init__(reason)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read.
+
+    Attributes:
+        content: Mappings, lists, text, numbers, booleans, None.
+        positions: Where each value stands: the value itself, or its key where the value begins on
+            another line.
+        keys: Where the key of each value of a mapping stands.
+        slips: What readers of YAML do not agree on.
+    """
+
+    content: object = None
+    positions: dict[Steps, Position] = field(default_factory=dict)
+    keys: dict[Steps, Position] = field(default_factory=dict)
+    slips: list[Slip] = field(default_factory=list)
+    nodes: int = 0
+
+
+def read(text: str) -> Reading:
+    """What ``text`` says. Raises NotYaml."""
+    try:
+        loader = _Composer(text)
+        node = loader.get_single_node()
+    except yaml.MarkedYAMLError as broken:
+        said = ", ".join(part for part in (broken.context, broken.problem) if part)
+        if broken.context == _BLOCK:
+            said += "; a value that begins with > or | must stand in quotes"
+        mark = broken.problem_mark or broken.context_mark
+        raise NotYaml(said, _position(mark) if mark else None) from None
+    except yaml.reader.ReaderError as broken:
+        reason = f"the character {chr(broken.character)!r} must not stand in YAML"
+        raise NotYaml(reason, _at(text, broken.position)) from None
+    reading = Reading(slips=loader.tags)
+    if node is not None:
+        reading.positions[()] = _position(node.start_mark)
+        reading.content = _value(node, (), reading)
+    return reading
+
+
+def dump(data: object) -> str:
+    """``data`` as YAML that :func:`read` reads back as the same."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
+
+
+def _position(mark: yaml.Mark) -> Position:
+    return Position(mark.line + 1, mark.column + 1)
+
+
+def _at(text: str, index: int) -> Position:
+    before = text[:index]
+    return Position(before.count("\n") + 1, index - before.rfind("\n"))
+
+
+def _value(node: yaml.Node, steps: Steps, reading: Reading) -> object:
+    reading.nodes += 1
+    if reading.nodes > NODES_MAX or len(steps) > DEPTH_MAX:  # an alias may even stand in itself
+        raise NotYaml("aliases make it larger than anybody can mean", _position(node.start_mark))
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, steps, reading)
+    if isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            reading.positions[(*steps, number)] = _position(item.start_mark)
+        return [_value(item, (*steps, n), reading) for n, item in enumerate(node.value)]
+    assert isinstance(node, yaml.ScalarNode)
+    old, new = _by_yaml_1_1(node), _by_yaml_1_2(node)
+    tagged = any(slip.position == reading.positions[steps] for slip in reading.slips)
+    if repr(old) != repr(new) and not tagged:
+        readings = f"is {_told(old)} in YAML 1.1 and {_told(new)} in YAML 1.2"
+        reason = f"{_short(node.value)} {_short(readings)}: write the one that is meant"
+        if any(is_sensitive(str(step)) for step in steps):
+            reason = f"{HIDDEN} is not the same in YAML 1.1 and YAML 1.2: write it in quotes"
+        reading.slips.append(Slip(steps, reading.positions[steps], reason))
+    return new
+
+
+def _mapping(node: yaml.MappingNode, steps: Steps, reading: Reading) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in node.value:
+        position = _position(key.start_mark)
+        if (reason := _key_problem(key, steps, reading)) is not None:
+            inner = (*steps, key.value) if isinstance(key, yaml.ScalarNode) else steps
+            reading.slips.append(Slip(inner, position, reason))
+            continue
+        inside = (*steps, key.value)
+        reading.keys[inside] = position
+        same_line = value.start_mark.line == key.start_mark.line
+        reading.positions[inside] = _position(value.start_mark) if same_line else position
+        found[key.value] = _value(value, inside, reading)
+    return found
+
+
+def _key_problem(key: yaml.Node, steps: Steps, reading: Reading) -> str | None:
+    if not isinstance(key, yaml.ScalarNode):
+        return "a key is a word, not a mapping or a list"
+    if key.value == "<<" and key.style is None:
+        return "YAML 1.2 has no merge (<<): write out what is meant"
+    if (first := reading.keys.get((*steps, key.value))) is not None:
+        return f"is given twice; first in line {first.line}"
+    return None
+
+
+def _by_yaml_1_1(node: yaml.ScalarNode) -> object:
+    try:
+        return yaml.constructor.SafeConstructor().construct_object(node)
+    except (ValueError, yaml.YAMLError):  # 2024-02-31, or a number of 5,000 digits
+        return NotImplemented
+
+
+def _by_yaml_1_2(node: yaml.ScalarNode) -> object:
+    text: str = node.value
+    if node.style is not None:
+        return text
+    try:
+        for pattern, meant in _SCALARS_1_2:
+            if pattern.fullmatch(text):
+                return meant(text)
+    except ValueError:  # 5,000 digits again
+        pass
+    return text
+
+
+def _told(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    return repr(value) if isinstance(value, str) else "something else"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
+
+
+class _Composer(yaml.SafeLoader):
+    """Makes nodes; notes tags, which the nodes do not tell from what is found out by itself."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.tags: list[Slip] = []
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if self._depth > DEPTH_MAX:
+            raise yaml.composer.ComposerError(None, None, "nested too deeply", event.start_mark)
+        if getattr(event, "tag", None) not in (None, "!"):
+            reason = f"tags are not read: leave {event.tag} out"
+            self.tags.append(Slip((), _position(event.start_mark), reason))
+        self._depth += 1
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+class _Dumper(yaml.SafeDumper):
+    """Puts text in quotes that a reader of YAML 1.2 would take for something else; SafeDumper does
+    so for 1.1 alone, and would write the text ``1e3`` without."""
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    plain = any(pattern.fullmatch(text) for pattern, _ in _SCALARS_1_2)
+    style = "'" if plain else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _text)

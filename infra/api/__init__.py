@@ -1,0 +1,1 @@
+"""The interface of infra: protocols and data types that other rooms use."""

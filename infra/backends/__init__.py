@@ -1,0 +1,1 @@
+"""Backends: places where nodes are made."""

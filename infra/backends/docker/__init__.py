@@ -1,0 +1,1 @@
+"""The docker backend: each node is a container."""

@@ -1,0 +1,1 @@
+"""The local backend: each node is a network namespace of this machine."""

@@ -1,0 +1,1 @@
+"""The ssh backend: each node is a host of an inventory."""

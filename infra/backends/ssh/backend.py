@@ -1,0 +1,236 @@
+"""The SSH backend: nodes are hosts of an inventory, a host each.
+
+Of the harness's traffic, its SSH connections are never cut; the rest is where the harness runs on a
+host of its own cluster."""
+
+import getpass
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import Capability, InfraError, Node
+from ackproof.infra.backends.ssh.connection import Channels
+from ackproof.infra.backends.ssh.hosts import ReadyHost, held, make_ready
+from ackproof.infra.backends.ssh.inventory import Host, Inventory, place
+from ackproof.infra.backends.ssh.login import Trust
+from ackproof.infra.backends.ssh.preparation import Report
+from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.node.agent_client import AgentClient
+from ackproof.infra.node.capability_probes import TRIALS
+from ackproof.infra.node.copying import Copied
+from ackproof.infra.node.node import AgentNode, Made
+from ackproof.infra.node.nodes import AgentLinks, Nodes, Obstacles, capabilities, limits
+
+LEASE_S = 600.0
+"""How long a host keeps what is on it without a word of the harness."""
+
+_EVERY_S = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Keeps one node's host, in a thread of its own, from its making to :meth:`close`. A host that
+    does not answer is logged and tried again. ``base``: the directory for all of ours there."""
+
+    def __init__(self, node: AgentNode, base: PurePosixPath, run: str) -> None:
+        self._node = node
+        self._base = str(base)
+        self._run = run
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"keep-{node.name}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._ended.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            try:
+                self._node.agent.ask("renew", base=self._base, run=self._run)
+                self._node.sync()
+            except (InfraError, OSError) as error:
+                if not self._ended.is_set():
+                    log.warning("%s: %s", self._node.name, error)
+
+
+# --- backend ----------------------------------------------------------------------------------
+
+
+_CHANNELS = 4
+_ACQUIRE_TIMEOUT_S = 60.0
+_RELEASE_TIMEOUT_S = 60.0
+
+
+def _silent(_line: str) -> None: ...
+
+
+class SshBackend:
+    """Implements ``infra.api.interface.Backend``.
+
+    Args:
+        names: The nodes that will be asked for: their hosts are made ready at once, together.
+            Others are made ready when they are asked for.
+        accepted: Fingerprints of host keys that may be added to the known hosts.
+        report: Told, a line at a time, what takes a while.
+        artifacts: What nodes shall have besides, brought to each host once.
+
+    Raises InfraError naming every host that cannot be had, and why.
+    """
+
+    name = "ssh"
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        names: Sequence[str] = (),
+        *,
+        accepted: frozenset[str] = frozenset(),
+        report: Report = _silent,
+        artifacts: Sequence[Artifact] = (),
+    ) -> None:
+        self._inventory = inventory
+        self._trust = Trust(inventory.known_hosts, accepted)
+        self._report = report
+        self._artifacts = artifacts
+        self._run = secrets.token_hex(8)
+        self._placing = threading.Lock()
+        self._placed: dict[str, Host] = {}
+        self._left: dict[str, Host] = {}
+        self._nodes = Nodes(self._make)
+        self.links = AgentLinks(self._nodes)
+        self._keepers: dict[str, Keeper] = {}
+        self._obstacles: list[Obstacles] = []
+        self._limits: list[frozenset[Capability]] = []
+        try:
+            self._place(names)
+            on_all(self.node, names)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        agents = [node.agent for node in self._nodes.made()]
+        tried = {one: [agent.ask(verb) for agent in agents] for one, verb in TRIALS.items()}
+        with self._placing:
+            further = len(self._placed) < len(self._inventory.hosts)
+        return capabilities(self._obstacles, self._limits, tried, further=further)
+
+    def node(self, name: str) -> AgentNode:
+        """Raises ValueError for a name that is none, InfraError when closed or when no host is
+        left for it."""
+        return self._nodes.get(name)
+
+    def remove(self, name: str) -> None:
+        """The host is free for another node then."""
+        if (keeper := self._keepers.pop(name, None)) is not None:
+            keeper.close()
+        self._nodes.remove(name)
+        with self._placing:
+            if (host := self._placed.pop(name, None)) is not None:
+                self._left[name] = host
+
+    def remains(self, name: str) -> Sequence[str]:
+        """By the word of the host that it was on."""
+        with self._placing:
+            if name in self._placed:
+                return [f"the host {self._placed[name]}"]
+            host = self._left.get(name)
+            # Where another node is now, it found the host empty.
+            if host is None or host in self._placed.values():
+                return []
+        there = held(host, self._inventory.directory, self._trust, self._run)
+        return [f"the run's claim of {host}"] if there else []
+
+    def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
+        return self._nodes.reaches(source, target, port, timeout)
+
+    def close(self) -> None:
+        """Raises InfraError naming the hosts that could not be released: they come clean when
+        their lease ends, or by ``ackproof clean``."""
+        if not self._nodes.close():
+            return
+        on_all(Keeper.close, list(self._keepers.values()))
+        try:
+            on_all(AgentNode.close, self._nodes.made())
+        except InfraError as error:
+            raise InfraError(
+                f"{error}\nleft there until {LEASE_S / 60:.0f} minutes have passed without a word "
+                "of us, or: ackproof clean --inventory FILE"
+            ) from error
+
+    def _place(self, names: Sequence[str]) -> None:
+        """Find a host for each that has none yet."""
+        with self._placing:
+            homeless = [name for name in names if name not in self._placed]
+            free = [host for host in self._inventory.hosts if host not in self._placed.values()]
+            try:
+                self._placed |= place(homeless, free)
+            except LookupError as lacking:
+                raise InfraError(str(lacking)) from None
+
+    def _make(self, name: str) -> AgentNode:
+        self._place([name])
+        host = make_ready(
+            self._placed[name],
+            self._inventory.directory,
+            self._trust,
+            self._report,
+            self._artifacts,
+        )
+        prepared = host.prepared
+        try:
+            prepared.agent.ask(
+                "acquire",
+                timeout=_ACQUIRE_TIMEOUT_S,
+                base=str(prepared.base),
+                run=self._run,
+                holder=f"{getpass.getuser()}@{socket.gethostname()}",
+                lease_s=LEASE_S,
+                env={"PYTHONPATH": str(prepared.sources)},
+            )
+            node = _node(name, host)
+        except BaseException:
+            host.connection.close()
+            raise
+        self._obstacles.append(prepared.obstacles)
+        self._limits.append(limits(prepared.unlimited.get))
+        self._keepers[name] = Keeper(node, prepared.base, self._run)
+        return node
+
+
+def _node(name: str, host: ReadyHost) -> AgentNode:
+    """The node on a host that the run holds."""
+    prepared = host.prepared
+    run = prepared.base / "run"
+    argv = [*prepared.program, "connect", str(run / "agent.sock")]
+    way = Channels(host.connection, argv, at_once=_CHANNELS)
+    agent = AgentClient(str(host.connection.host), way)
+    agent.ask("mkdir", path=str(run / name / "logs"))
+    return AgentNode(
+        Made(
+            name=name,
+            addresses=host.addresses,
+            directory=run / name,
+            agent=agent,
+            software=lambda: prepared.software,
+            shares=Copied(agent, run / name / "shared"),
+            artifacts=prepared.artifacts,
+            remove=lambda: _release(host),
+        )
+    )
+
+
+def _release(host: ReadyHost) -> None:
+    try:
+        base = str(host.prepared.base)
+        host.prepared.agent.ask("release", base=base, timeout=_RELEASE_TIMEOUT_S)
+    finally:
+        host.connection.close()

@@ -1,0 +1,211 @@
+"""A host at the other end of SSH: kept open, opened again when it was lost.
+
+Everything goes through two doors: :meth:`Connection.run` for the few programs that are needed
+before the agent is there, and :class:`Channels` for agents. What fails because the connection was
+lost is done once more over a new one: agents know what they were asked already, and files are
+copied anew.
+"""
+
+import shlex
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+import paramiko
+
+from ackproof.infra.agent.wire import Wire
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.ssh.inventory import Host
+from ackproof.infra.backends.ssh.login import Trust, Unreachable, log_in
+from ackproof.infra.machine.waiting import wait_until
+
+T = TypeVar("T")
+
+_LOST = (OSError, EOFError, paramiko.SSHException, Unreachable)
+_PATIENCE_S = 30.0
+_RETRY_EVERY_S = 0.5
+_RUN_TIMEOUT_S = 15.0
+_LAST_WORDS_BYTES = 4096
+
+
+class _Standing(Enum):
+    """What we know of the host; the value is the share of our patience that it has."""
+
+    NEW = 1 / 3
+    MET = 1.0
+    GIVEN_UP = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a program."""
+
+    status: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A connection, as long as it lives. ``closing``: closes it and its way there."""
+
+    transport: paramiko.Transport
+    closing: ExitStack
+
+
+class Connection:
+    """One host. May be used by several threads.
+
+    Args:
+        patience_s: How long a lost connection is tried to be had again, seconds; a third of that
+            for the first one. A host that was given up is tried once at each further call.
+    """
+
+    def __init__(self, host: Host, trust: Trust, patience_s: float = _PATIENCE_S) -> None:
+        self.host = host
+        self._trust = trust
+        self._patience = patience_s
+        self._opening = threading.RLock()
+        self._opened: Opened | None = None
+        self._standing = _Standing.NEW
+        self._closed = False
+
+    def run(
+        self, argv: Sequence[str], content: bytes = b"", timeout: float = _RUN_TIMEOUT_S
+    ) -> Outcome:
+        """Run a program to its end with ``content`` on its standard input; its exit status and all
+        it has written. It is run once more when the connection is lost meanwhile."""
+
+        def act(opened: Opened) -> Outcome:
+            with opened.transport.open_session(timeout=timeout) as channel:
+                channel.settimeout(timeout)
+                channel.set_combine_stderr(True)
+                channel.exec_command(shlex.join(argv))
+                channel.sendall(content)
+                channel.shutdown_write()
+                output = channel.makefile("rb").read()
+                return Outcome(channel.recv_exit_status(), output.decode(errors="replace"))
+
+        return self.persist(act)
+
+    def close(self) -> None:
+        """Idempotent. Nothing is opened again afterwards."""
+        self._closed = True
+        with self._opening:
+            self._drop(self._opened)
+
+    def persist(self, act: Callable[[Opened], T]) -> T:
+        """``act`` with an open connection, again from the start when it is lost meanwhile, as long
+        as our patience lasts. Raises InfraError then."""
+        results: list[T] = []
+        reasons: list[str] = []
+
+        def attempt() -> bool:
+            if self._closed:
+                raise InfraError(f"{self.host}: the connection is closed")
+            opened: Opened | None = None
+            try:
+                opened = self._open()
+                results.append(act(opened))
+            except _LOST as error:
+                reasons.append(str(error) or f"no answer ({type(error).__name__})")
+                # A program that was killed there ends its own channel and no other.
+                if opened is None or _silent(opened, error):
+                    self._drop(opened)
+                return False
+            return True
+
+        try:
+            wait_until(attempt, self._patience_s(), str(self.host), _RETRY_EVERY_S)
+        except TimeoutError:
+            self._standing = _Standing.GIVEN_UP
+            raise InfraError(f"{self.host} cannot be reached: {reasons[-1]}") from None
+        self._standing = _Standing.MET
+        return results[0]
+
+    def _patience_s(self) -> float:
+        return self._standing.value * self._patience
+
+    def _open(self) -> Opened:
+        with self._opening:
+            if self._opened is None:
+                client, closing = log_in(self.host, self._trust)
+                transport = client.get_transport()
+                if transport is None:
+                    raise EOFError("not connected")
+                self._opened = Opened(transport, closing)
+            return self._opened
+
+    def _drop(self, opened: Opened | None) -> None:
+        """Close what was lost; not what another thread has opened since."""
+        with self._opening:
+            if opened is not None and opened is self._opened:
+                self._opened = None
+                opened.closing.close()
+
+
+def _silent(opened: Opened, error: Exception) -> bool:
+    return isinstance(error, TimeoutError) or not opened.transport.is_active()
+
+
+class Channels:
+    """Implements ``infra.node.agent_client.Way``: the agent is a program, at the other end of a
+    channel that lives as long as it.
+
+    Args:
+        argv: Starts it.
+        at_once: Of sshd's sessions (MaxSessions, 10), how many may be taken.
+    """
+
+    def __init__(self, connection: Connection, argv: Sequence[str], at_once: int) -> None:
+        self._connection = connection
+        self._command_line = shlex.join(argv)
+        self._turn = threading.BoundedSemaphore(at_once)
+        self._lock = threading.Lock()
+        self._idle: list[tuple[Opened, Wire]] = []
+
+    def use(self, act: Callable[[Wire], T], timeout: float) -> T:
+        def attempt(opened: Opened) -> T:
+            wire = self._take(opened)
+            try:
+                wire.stream.settimeout(timeout)
+                result = act(wire)
+            except BaseException as error:
+                self._explain(wire, error)
+                raise
+            with self._lock:
+                self._idle.append((opened, wire))
+            return result
+
+        with self._turn:
+            return self._connection.persist(attempt)
+
+    def close(self) -> None:
+        with self._lock:
+            while self._idle:
+                self._idle.pop()[1].close()
+
+    def _take(self, opened: Opened) -> Wire:
+        with self._lock:
+            # Those of a connection that was lost are of no use.
+            self._idle = [(of, wire) for of, wire in self._idle if of is opened]
+            if self._idle:
+                return self._idle.pop()[1]
+        channel = opened.transport.open_session()
+        channel.exec_command(self._command_line)
+        return Wire(channel)
+
+    def _explain(self, wire: Wire, error: BaseException) -> None:
+        """Raise InfraError for what another attempt would not mend: a program that has ended by
+        itself, or is none of ours."""
+        channel = wire.stream
+        assert isinstance(channel, paramiko.Channel)
+        words = ""
+        if channel.exit_status_ready() and channel.recv_exit_status() > 0:
+            channel.settimeout(1.0)
+            words = channel.recv_stderr(_LAST_WORDS_BYTES).decode(errors="replace").strip()
+        channel.close()
+        if words or isinstance(error, ValueError):
+            raise InfraError(f"{self._connection.host}: {words or error}") from error

@@ -1,0 +1,181 @@
+"""Hosts made ready to carry nodes, and what is found out about them on the way."""
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import Capability, InfraError
+from ackproof.infra.backends.ssh.connection import Connection
+from ackproof.infra.backends.ssh.inventory import Host, Inventory, place
+from ackproof.infra.backends.ssh.login import Trust
+from ackproof.infra.backends.ssh.preparation import Prepared, Report, bring_agent, prepare
+from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.node.nodes import capabilities, lacking, limits
+
+_NOTHING: Mapping[Capability, str] = {}
+_TRIAL_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyHost:
+    """A host with everything on it that a node needs.
+
+    Attributes:
+        addresses: Every address that it may send from. The first is IPv4, and it is reached there.
+    """
+
+    connection: Connection
+    prepared: Prepared
+    addresses: Sequence[str]
+
+
+def make_ready(
+    host: Host, directory: str, trust: Trust, report: Report, artifacts: Sequence[Artifact]
+) -> ReadyHost:
+    """Connect and prepare. ``directory``: as in the inventory; ``artifacts``: to bring besides.
+    Raises InfraError."""
+    connection = Connection(host, trust)
+    try:
+        prepared = prepare(connection, directory, report, artifacts)
+        addresses: list[str] = prepared.agent.ask("addresses")
+        own = _own_address(host, addresses)
+        return ReadyHost(
+            connection=connection,
+            prepared=prepared,
+            addresses=[own, *(address for address in addresses if address != own)],
+        )
+    except BaseException:
+        connection.close()
+        raise
+
+
+def held(host: Host, directory: str, trust: Trust, run: str) -> bool:
+    """Whether the host is that run's. Raises InfraError when it does not answer."""
+    connection = Connection(host, trust)
+    try:
+        brought = bring_agent(connection, directory)
+        tenant = brought.agent.ask("tenant", base=str(brought.base))
+    finally:
+        connection.close()
+    return tenant is not None and bool(tenant["run"] == run)
+
+
+def survey(
+    inventory: Inventory,
+    names: Sequence[str],
+    accepted: frozenset[str],
+    report: Report,
+    trials: Mapping[Capability, str] = _NOTHING,
+    further: Sequence[str] = (),
+    artifacts: Sequence[Artifact] = (),
+) -> frozenset[Capability]:
+    """Make the hosts of the nodes ``names`` ready, and say what can be done on all of them;
+    nothing runs there afterwards.
+
+    Args:
+        trials: What shall be tried, and the verb that does.
+        further: Nodes that may be asked for besides, while the others are there.
+        artifacts: To bring to all of them.
+
+    Raises InfraError naming every host that cannot be had, and why.
+    """
+    trust = Trust(inventory.known_hosts, accepted)
+    wanted = list(place(names, inventory.hosts).values())
+    try:
+        wanted = list(place([*names, *further], inventory.hosts).values())
+    except LookupError as lacking_host:
+        report(f"no {Capability.FURTHER_NODES}: {lacking_host}")
+        further = ()
+    ready = on_all(
+        lambda host: make_ready(host, inventory.directory, trust, report, artifacts), wanted
+    )
+    tried = {one: on_all(partial(_try, verb), ready) for one, verb in trials.items()}
+    limited = []
+    for number, host in enumerate(ready):
+        tell = partial(_of_host, report, str(host.connection.host))
+        for line in lacking(host.prepared.obstacles):
+            tell(line)
+        limited.append(limits(host.prepared.unlimited.get, tell))
+        for line in lacking({one: obstacles[number] for one, obstacles in tried.items()}):
+            tell(line)
+        host.connection.close()
+    obstacles = [host.prepared.obstacles for host in ready]
+    return capabilities(obstacles, limited, tried, further=bool(further))
+
+
+def _try(verb: str, host: ReadyHost) -> str | None:
+    obstacle: str | None = host.prepared.agent.ask(verb, timeout=_TRIAL_TIMEOUT_S)
+    return obstacle
+
+
+def _of_host(report: Report, name: str, line: str) -> None:
+    report(f"{name}: {line}")
+
+
+def _own_address(host: Host, addresses: Sequence[str]) -> str:
+    try:
+        found = socket.getaddrinfo(host.address, None, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:
+        raise InfraError(f"{host}: no IPv4 address of that name: {error}") from error
+    address = str(found[0][4][0])
+    if address not in addresses:
+        raise InfraError(
+            f"{host}: {address} is not an address of the host itself (it has "
+            f"{', '.join(addresses)}): give the one that the other hosts reach it at"
+        )
+    return address
+
+
+# --- removing what hosts hold -----------------------------------------------------------------
+
+
+_REMOVED_WITHIN_S = 120.0
+
+
+def clean_hosts(
+    inventory: Inventory,
+    report: Callable[[str], None],
+    *,
+    accepted: frozenset[str] = frozenset(),
+    everything: bool = False,
+    keep_software: bool = False,
+) -> bool:
+    """End dead runs on every host and remove the directory that is ours, cached software too; with
+    ``everything``, living runs are ended first. Packages of the distribution stay.
+
+    Args:
+        keep_software: Remove what runs left, and not what the next one would have to bring again.
+        report: Told, a line a host, what was done and what could not be done.
+
+    Returns whether nothing is left of what was to be removed.
+    """
+    trust = Trust(inventory.known_hosts, accepted)
+
+    def clean_one(host: Host) -> bool:
+        connection = Connection(host, trust)
+        try:
+            report(f"{host}: {_clean(connection, inventory.directory, everything, keep_software)}")
+        except InfraError as error:
+            report(str(error))
+            return False
+        finally:
+            connection.close()
+        return True
+
+    return all(on_all(clean_one, list(inventory.hosts)))
+
+
+def _clean(connection: Connection, directory: str, everything: bool, keep_software: bool) -> str:
+    """What was done, in words."""
+    brought = bring_agent(connection, directory)
+    base = str(brought.base)
+    tenant = brought.agent.ask("tenant", base=base)
+    if tenant is not None and tenant["alive"] and not everything:
+        return f"a run of {tenant['holder']} is alive, left alone"
+    if keep_software:
+        brought.agent.ask("release", base=base, timeout=_REMOVED_WITHIN_S)
+        return "nothing of a run" if tenant is None else f"removed a run of {tenant['holder']}"
+    brought.agent.ask("purge", base=base, timeout=_REMOVED_WITHIN_S)
+    return f"removed {base}" + ("" if tenant is None else f", with a run of {tenant['holder']}")

@@ -1,0 +1,102 @@
+"""What a host can be asked besides what every node can, and the software that it keeps.
+
+Each thing is kept from run to run in a directory named after its content. A directory counts when
+the file ``complete`` is in it; anything else is made anew. Of jars, each counts by itself, as a
+program does: each is brought by itself, and appears as a whole.
+"""
+
+import hashlib
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+from ackproof.infra.agent.children import carry_out
+from ackproof.infra.agent.verbs import VERBS as AGENT
+from ackproof.infra.agent.verbs import Verbs
+from ackproof.infra.agent.wire import Refused
+from ackproof.infra.backends.ssh.remote import tenancy
+
+_COMPLETE = "complete"
+_INSTALLED_WITHIN_S = 600
+
+
+def has(directory: str) -> bool:
+    """Whether it is there and whole."""
+    return (Path(directory) / _COMPLETE).exists()
+
+
+def sums(path: str) -> dict[str, str]:
+    """SHA-256 of the jars of a directory, by their names, or of a file by the name ``""``; nothing
+    where there is neither."""
+    top = Path(path)
+    files = {"": top} if top.is_file() else {jar.name: jar for jar in top.glob("*.jar")}
+    found = {}
+    for name, one in files.items():
+        with one.open("rb") as file:
+            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def allow_execution(path: str) -> None:
+    """Let us execute a file. Idempotent."""
+    Path(path).chmod(0o700)
+
+
+def unpack(archive: str, directory: str) -> None:
+    """Make ``directory`` of a zip file, which is removed."""
+    target = _fresh(directory)
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(target)
+    (target / _COMPLETE).touch()
+    Path(archive).unlink()
+
+
+def install_libraries(wheels: str, directory: str) -> None:
+    """Make a virtual environment in ``directory`` with every wheel of the directory ``wheels``,
+    and nothing from anywhere else."""
+    target = _fresh(directory)
+    _run([sys.executable, "-m", "venv", str(target)])
+    _run(
+        [
+            str(target / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-index",
+            "--no-deps", "--disable-pip-version-check", *map(str, Path(wheels).glob("*.whl")),
+        ]
+    )  # fmt: skip
+    (target / _COMPLETE).touch()
+    shutil.rmtree(wheels)
+
+
+def _fresh(directory: str) -> Path:
+    target = Path(directory)
+    if target.exists():
+        shutil.rmtree(target)
+    target.mkdir(parents=True)
+    return target
+
+
+def _run(argv: list[str]) -> None:
+    status, output, complaint = carry_out(argv, within=_INSTALLED_WITHIN_S)
+    if status != 0:
+        raise Refused(f"{' '.join(argv[:4])}: {(complaint or output).strip()[-2000:]}")
+
+
+# --- verbs ------------------------------------------------------------------------------------
+
+
+VERBS: Verbs = {
+    **AGENT,
+    "addresses": tenancy.addresses,
+    "has": has,
+    "sums": sums,
+    "allow_execution": allow_execution,
+    "unpack": unpack,
+    "install_libraries": install_libraries,
+    "acquire": tenancy.acquire,
+    "renew": tenancy.renew,
+    "tenant": tenancy.tenant,
+    "release": tenancy.release,
+    "purge": tenancy.purge,
+    "impair": tenancy.impair,
+    "mend": tenancy.mend,
+}

@@ -1,0 +1,1 @@
+"""Client programs: which there are, and how they are built."""

@@ -1,0 +1,188 @@
+"""Making the programs of client libraries that are put under test: ``make clients``.
+
+Java's and Go's are compiled, each with its library in the one version that is written down here or
+in ``go.mod``, and kept in the user's cache, in a directory that is named after what went into it.
+What else the Java client needs is among the jars of PySpark. They run on any node as they are: the
+one on every Java that we take, with all it needs in one directory, the other without a C library.
+
+As a program: ``python -m ackproof.infra.clients.builds [LIBRARY...]``, by default all; exit status
+5 where one cannot be made, with the reason.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.software import JAVA_VERSION_MIN, jars_of_spark
+
+SOURCES = Path(__file__).parents[2] / "workloads" / "foreign"
+JAVA_CLASS = "ProducerProgram"
+GO_BINARY = "producer"
+
+KAFKA_CLIENTS = "4.1.1"
+_SHA512 = (
+    "50264f2f06c92caa150683654c317a81d7831c7ea4c66353e57b46f412afa3c6"
+    "e9d12a883a91630c9f3015b1363840cf152a4fc8e7ec0ec9592033520292935f"
+)
+"""Of its jar, as Maven Central has it beside the jar."""
+_MAVEN = "https://repo1.maven.org/maven2/org/apache/kafka/kafka-clients"
+_JARS = (
+    "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "lz4-java", "snappy-java",
+    "zstd-jni",
+)  # fmt: skip
+"""What the Java client needs of PySpark's jars: its log, and the codecs."""
+# Without it a newer compiler than the Java of a node makes classes that this one does not load.
+_JAVAC = ("-Xlint:all", "-Werror", "--release", str(JAVA_VERSION_MIN))
+_GO = ("build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o")
+_GO_ENVIRONMENT: Mapping[str, str] = {"CGO_ENABLED": "0"}
+"""With it, the program would be linked to the C library of this machine, and nodes have others."""
+_GO_DIRECTORY = Path("/usr/local/go/bin")
+"""Where Go's own archive is unpacked to by its instructions; often not in PATH."""
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_FETCHED_WITHIN_S = 600
+_BUILT_WITHIN_S = 900
+
+
+def build(client: str) -> Path:
+    """Make the program, unless it is there already; its directory. Raises InfraError."""
+    directory = _directory(client)
+    if not directory.exists():
+        with _made_aside(directory) as partial:
+            LIBRARIES[client](partial)
+    return directory
+
+
+def built(client: str) -> Path:
+    """The directory of the program. Raises InfraError where it was not made."""
+    directory = _directory(client)
+    if not directory.exists():
+        raise InfraError(f"the program of {client} is not built: make clients")
+    return directory
+
+
+def _directory(client: str) -> Path:
+    """Where its program is, or will be: named after its sources, its library's version and how it
+    is made."""
+    if client == "java":
+        made_of = [KAFKA_CLIENTS, *_JAVAC, *(jar.name for jar in jars_of_spark(_JARS))]
+    else:
+        made_of = [*_GO, *(f"{name}={value}" for name, value in _GO_ENVIRONMENT.items())]
+    digest = hashlib.sha256("\0".join(made_of).encode())
+    for path in sorted((SOURCES / client).iterdir()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "ackproof" / "clients" / f"{client}-{digest.hexdigest()[:12]}"
+
+
+@contextmanager
+def _made_aside(directory: Path) -> Iterator[Path]:
+    """All or nothing: what was interrupted is not taken for a whole program."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f"{directory.name}.", dir=directory.parent))
+    try:
+        yield partial
+        partial.chmod(0o755)
+        partial.rename(directory)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _build_java(into: Path) -> None:
+    compiler = _compiler("javac", "a JDK (Debian: apt-get install default-jdk-headless)")
+    _fetch(into / f"kafka-clients-{KAFKA_CLIENTS}.jar")
+    for jar in jars_of_spark(_JARS):
+        shutil.copyfile(jar, into / jar.name)
+    source = SOURCES / "java" / f"{JAVA_CLASS}.java"
+    with tempfile.TemporaryDirectory() as classes:
+        _run([compiler, *_JAVAC, "-cp", f"{into}/*", "-d", classes, str(source)])
+        _pack(Path(classes), into / "producer.jar")
+
+
+def _pack(classes: Path, jar: Path) -> None:
+    """The same bytes for the same classes, whenever they were compiled."""
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(classes.rglob("*.class")):
+            name = zipfile.ZipInfo(path.relative_to(classes).as_posix(), _EPOCH)
+            archive.writestr(name, path.read_bytes())
+
+
+def _build_franz_go(into: Path) -> None:
+    compiler = _compiler("go", "Go 1.25 or newer (https://go.dev/dl)", _GO_DIRECTORY)
+    _run(
+        [compiler, *_GO, str(into / GO_BINARY), "."],
+        directory=SOURCES / "franz-go",
+        environment=_GO_ENVIRONMENT,
+    )
+
+
+LIBRARIES: Mapping[str, Callable[[Path], None]] = {
+    "java": _build_java,
+    "franz-go": _build_franz_go,
+}
+"""What makes the program of each, in a directory."""
+
+
+def _compiler(name: str, remedy: str, beside: Path | None = None) -> str:
+    found = shutil.which(name) or (beside and shutil.which(name, path=str(beside)))
+    if not found:
+        raise InfraError(f"no {name} in PATH: install {remedy}")
+    return found
+
+
+def _fetch(jar: Path) -> None:
+    url = f"{_MAVEN}/{KAFKA_CLIENTS}/{jar.name}"
+    try:
+        with urllib.request.urlopen(url, timeout=_FETCHED_WITHIN_S) as answer:
+            content = answer.read()
+    except OSError as error:
+        raise InfraError(f"cannot fetch {url}: {error}") from error
+    if hashlib.sha512(content).hexdigest() != _SHA512:
+        raise InfraError(f"{url} is not what it was: its SHA-512 is another")
+    jar.write_bytes(content)
+
+
+def _run(
+    argv: Sequence[str],
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """``environment``: changes of ours."""
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=directory,
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            timeout=_BUILT_WITHIN_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InfraError(f"{argv[0]} was not done within {_BUILT_WITHIN_S} s") from error
+    if done.returncode != 0:
+        raise InfraError(f"{argv[0]} failed: {(done.stderr or done.stdout).strip()}")
+
+
+def main(clients: Sequence[str]) -> int:
+    """Make the programs of ``clients``, telling of each; the exit status."""
+    status = 0
+    for client in clients or LIBRARIES:
+        try:
+            told = str(build(client)) if client in LIBRARIES else "there is nothing to make"
+        except InfraError as error:
+            told, status = str(error), 5
+        sys.stdout.write(f"{client}: {told}\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

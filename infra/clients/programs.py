@@ -1,0 +1,218 @@
+"""Client libraries that cells can name, and their programs: what starts each on a node, and what
+nodes need for it.
+
+:data:`CLIENTS` has all of them: the built-in ones, and those of plug-ins, which register a
+:class:`Client` under the entry-point group ``ackproof.clients``. A cell may also name a program of
+the user's own by its path, which has a slash in it.
+
+Java's and franz-go's programs are made on this machine (:mod:`infra.clients.builds`), and programs
+of the user's own are its files. Where a node does not see these, it is given them: a backend is
+opened with their :func:`artifact`. aiokafka's runs in the Python of any node.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeVar
+
+from ackproof.infra.api import artifacts
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import InfraError, Node
+from ackproof.infra.clients import builds
+from ackproof.plugins import Table
+from ackproof.plugins.registration import common_problems
+
+# Without the last, a JVM that is killed leaves a file in the node's /tmp, whatever is its tmpdir.
+_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-XX:-UsePerfData")
+_AIOKAFKA = "ackproof.workloads.foreign.aiokafka_producer"
+T = TypeVar("T")
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A client library that the producers of a cell can use.
+
+    Attributes:
+        name: Its name in campaigns: lower-case words, joined by hyphens.
+        summary: What it is, in one line for lists.
+        command: Returns the command line of its program on a node. The program speaks
+            docs/client-protocol.md. Raises InfraError where it is not there, with what to do.
+        artifact: Returns what nodes need to run it and do not have; None where they have all of it.
+            Raises InfraError likewise, and OSError where it cannot be read.
+        missing: Returns why it cannot be started on this machine, and how to get it; None if it
+            can.
+        idempotence: Whether its producer can be idempotent (``enable.idempotence``).
+        transactions: Whether its program can write in transactions.
+        lacks: Producer properties that it has nothing for, by Kafka's names, and why.
+    """
+
+    name: str
+    summary: str
+    command: Callable[[Node], Sequence[str]]
+    artifact: Callable[[], Artifact | None] = _nothing
+    missing: Callable[[], str | None] = _nothing
+    idempotence: bool = True
+    transactions: bool = False
+    lacks: Mapping[str, str] = field(default_factory=dict)
+
+
+def as_client(found: object, name: str) -> Client:
+    """Return a registered object as the client called ``name``. Raises ValueError that says what is
+    wrong with it."""
+    if not isinstance(found, Client):
+        raise ValueError("it is not an instance of ackproof.infra.clients.programs.Client")
+    for problem in _problems(found, name):
+        raise ValueError(problem)
+    return found
+
+
+def _problems(found: Client, name: str) -> Iterator[str]:
+    yield from common_problems(found, name)
+    functions = ("command", "artifact", "missing")
+    uncallable = [one for one in functions if not callable(getattr(found, one))]
+    if uncallable:
+        yield f"{', '.join(uncallable)}: must be a function"
+    for flag in ("idempotence", "transactions"):
+        if not isinstance(getattr(found, flag), bool):
+            yield f"its {flag} must be True or False"
+    if not isinstance(found.lacks, Mapping):
+        yield "its lacks must be a mapping of properties to reasons"
+
+
+def _linked_in(_node: Node) -> Sequence[str]:
+    raise InfraError("librdkafka has no program: it is linked into Ackproof's own clients")
+
+
+def _java(node: Node) -> Sequence[str]:
+    jars = _java_artifact()
+    # Codecs unpack their native parts there, and a JVM that is killed leaves them.
+    aside = f"-Djava.io.tmpdir={node.directory}"
+    class_path = f"{node.where(jars)}/*"
+    main = builds.JAVA_CLASS
+    return (node.software.java, *_JVM_OPTIONS, aside, "-cp", class_path, main)
+
+
+def _java_artifact() -> Artifact:
+    directory = builds.built("java")
+    sums = {jar.name: artifacts.sha256(jar) for jar in sorted(directory.glob("*.jar"))}
+    title = "the program of java"
+    return Artifact(name=directory.name, title=title, path=directory, sums=sums)
+
+
+def _franz_go_artifact() -> Artifact:
+    path = builds.built("franz-go") / builds.GO_BINARY
+    return artifacts.program(path, "franz-go", "the program of franz-go")
+
+
+def _unless(find: Callable[[str], object], name: str) -> str | None:
+    try:
+        find(name)
+    except InfraError as error:
+        return str(error)
+    return None
+
+
+_BUILT_IN = (
+    Client(
+        name="librdkafka",
+        summary="librdkafka, which Ackproof's own clients use (confluent-kafka)",
+        command=_linked_in,
+        transactions=True,
+    ),
+    Client(
+        name="java",
+        summary="Apache Kafka's Java client",
+        command=_java,
+        artifact=_java_artifact,
+        missing=lambda: _unless(builds.built, "java"),
+        transactions=True,
+    ),
+    Client(
+        name="aiokafka",
+        summary="aiokafka, a client in Python",
+        command=lambda node: (node.software.python, "-P", "-m", _AIOKAFKA),
+        missing=lambda: None if find_spec("aiokafka") else "aiokafka is not installed: make setup",
+    ),
+    Client(
+        name="franz-go",
+        summary="franz-go, a client in Go",
+        command=lambda node: (str(node.where(_franz_go_artifact())),),
+        artifact=_franz_go_artifact,
+        missing=lambda: _unless(builds.built, "franz-go"),
+    ),
+)
+
+CLIENTS: Table[Client] = Table(
+    "ackproof.clients", "client", {one.name: one for one in _BUILT_IN}, as_client
+)
+
+
+def client_of(name: str) -> Client:
+    """Return the client that a cell names: one of :data:`CLIENTS`, or a program of the user's own,
+    by its path from the working directory."""
+    if name in CLIENTS:
+        return CLIENTS[name]
+
+    def artifact() -> Artifact:
+        path = own(name)
+        return artifacts.program(path, path.name, f"the program {path}")
+
+    return Client(
+        name=name,
+        summary="a program of your own",
+        command=lambda node: (str(node.where(artifact())),),
+        artifact=artifact,
+        missing=lambda: _unless(own, name),
+        transactions=True,
+    )
+
+
+def command(name: str, node: Node) -> tuple[str, ...]:
+    """Return the command line of a client's program on a node. Raises InfraError where it is not
+    there, with what to do."""
+    return tuple(_asked(name, lambda: client_of(name).command(node)))
+
+
+def artifact(name: str) -> Artifact | None:
+    """Return what nodes need to run a client's program; None where they have it as they are. Raises
+    InfraError where it is not on this machine, with what to do."""
+    return _asked(name, client_of(name).artifact)
+
+
+def missing(name: str) -> str | None:
+    """Return why there is no such program on this machine, and how to get it; None where there
+    is."""
+    return _asked(name, client_of(name).missing)
+
+
+def own(client: str) -> Path:
+    """The program of the user's own at that path, from the working directory. Raises InfraError
+    where there is none."""
+    path = Path(client).absolute()
+    if not path.is_file():
+        raise InfraError(f"there is no program {path}")
+    if not os.access(path, os.X_OK):
+        raise InfraError(f"{path} may not be executed: chmod +x")
+    return path
+
+
+def _asked(name: str, ask: Callable[[], T]) -> T:
+    """Return what a client says. Raises InfraError for what it raises instead."""
+    try:
+        return ask()
+    except InfraError:
+        raise
+    except OSError as error:
+        raise InfraError(f"the program of {name} cannot be read: {error}") from error
+    except Exception as error:
+        plugin = CLIENTS.plugin(name)
+        if plugin is None:
+            raise
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InfraError(f"the client {name} of the plug-in {plugin}: {told}") from error

@@ -1,0 +1,101 @@
+"""Java and the other programs of this machine that nodes run, and where they are."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from ackproof.infra.agent.facts import release
+from ackproof.infra.api.interface import InfraError, Software
+
+JAVA_VERSION_MIN = 17
+_REMEDY = (
+    f"install Java {JAVA_VERSION_MIN} or newer (Debian, Ubuntu: apt-get install "
+    "default-jre-headless) or point JAVA_HOME at one"
+)
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Path:
+    """The ``java`` program: of JAVA_HOME, else of PATH (``environ``, by default the process's).
+
+    Raises InfraError where there is none, it does not run, or it is too old.
+    """
+    environ = os.environ if environ is None else environ
+    home = environ.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH"))
+    if program is None:
+        raise InfraError(f"no java in PATH and no JAVA_HOME: {_REMEDY}")
+    version = _version(program)
+    if version < JAVA_VERSION_MIN:
+        raise InfraError(f"{program} is Java {version}: {_REMEDY}")
+    return Path(program)
+
+
+@cache
+def _version(program: str) -> int:
+    try:
+        return parse_version(_told_version(program))
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InfraError(f"{program} does not run ({error}): {_REMEDY}") from error
+
+
+def _told_version(program: str) -> str:
+    if (kept := release(program)) is not None:
+        return kept
+    answer = subprocess.run(
+        [program, "-version"], capture_output=True, text=True, timeout=30, check=True
+    )
+    return answer.stderr + answer.stdout
+
+
+def parse_version(told: str) -> int:
+    """The feature release in what ``java -version`` or the file ``release`` tells: 17 of
+    ``"17.0.15"``, 8 of ``"1.8.0_402"``. Raises InfraError where there is no version in it."""
+    found = re.search(r'(?:version |^JAVA_VERSION=)"(?:1\.)?(\d+)', told, re.MULTILINE)
+    if found is None:
+        raise InfraError(f"no version of Java in {told.strip()!r}")
+    return int(found[1])
+
+
+# --- programs that nodes run ------------------------------------------------------------------
+
+
+_JARS = (
+    "zookeeper", "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "netty",
+    "metrics-core", "snappy-java", "commons-io",
+)  # fmt: skip
+"""What ZooKeeper needs of the 250 jars of PySpark: with all of them it starts four times
+slower."""
+
+
+def of_this_machine() -> Software:
+    """What runs us, Java, and PySpark's ZooKeeper. Raises InfraError naming what is missing."""
+    return Software(
+        python=sys.executable,
+        java=str(find_java()),
+        zookeeper_class_path=":".join(map(str, zookeeper_jars())),
+    )
+
+
+def zookeeper_jars() -> list[Path]:
+    """ZooKeeper and what it needs, as PySpark ships them. Raises InfraError without PySpark."""
+    jars = jars_of_spark(_JARS)
+    if not any(path.name.startswith("zookeeper-") for path in jars):
+        raise InfraError("no ZooKeeper among the jars of PySpark: pip install pyspark")
+    return jars
+
+
+def jars_of_spark(names: Sequence[str]) -> list[Path]:
+    """Those of PySpark's jars, in this order; none for a name that it does not have. Raises
+    InfraError without PySpark."""
+    # Not imported: PySpark takes a second to import, and only its files are wanted.
+    spark = find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        raise InfraError("PySpark is not installed, whose jars are needed: pip install pyspark")
+    directory = Path(spark.origin).parent / "jars"
+    return [path for name in names for path in sorted(directory.glob(f"{name}-*.jar"))]

@@ -1,0 +1,40 @@
+"""What disks and clocks can do here, tried for real.
+
+``python -m ackproof.infra.node.capability_probes <capability>``
+Exits with 0 when it works, else with 1 and why not on standard error. On nodes their agents are
+asked."""
+
+import sys
+from collections.abc import Mapping
+
+from ackproof.infra.agent import children
+from ackproof.infra.agent.verbs import VERBS
+from ackproof.infra.api.interface import Capability
+
+TRIALS: Mapping[Capability, str] = {
+    Capability.LOSE_UNSYNCED_WRITES: "can_lose_writes",
+    Capability.SLOW_DISKS: "can_slow_disks",
+    Capability.FAKE_CLOCKS: "can_fake_clocks",
+}
+"""The verb that tries it; it answers None where it works, else why not."""
+
+OF_ROOT = frozenset({Capability.LOSE_UNSYNCED_WRITES, Capability.SLOW_DISKS})
+AS_ROOT = "disks can be made by root alone"
+
+
+def main(capability: str) -> str | None:
+    """Why not; None when it works."""
+    found: list[str | None] = []
+
+    def look() -> None:
+        try:
+            found.append(VERBS[TRIALS[Capability(capability)]]())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it does not work
+            found.append(f"{type(error).__name__}: {error}")
+
+    children.run_while(look)
+    return found[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

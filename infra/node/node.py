@@ -1,0 +1,363 @@
+"""A node of any backend: its processes, disks, clock and limits. Its agent carries everything
+out."""
+
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ackproof.infra.agent.disks import DATA
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.clocks import ClockReading, Question, Told
+from ackproof.infra.api.interface import Command, InfraError, ProcessState, Software
+from ackproof.infra.api.limits import Scarce, Scarcity
+from ackproof.infra.api.storage import Damage, Witnesses
+from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.node import copying
+from ackproof.infra.node.agent_client import AgentClient
+from ackproof.infra.node.copying import Shares
+
+_FOREVER_S = float("inf")
+_LOOK_EVERY_S = 0.05
+
+
+class AgentProcess:
+    """Implements ``infra.api.interface.Process``. Every method may raise InfraError when the agent
+    does not answer."""
+
+    def __init__(self, name: str, pid: int, number: int, agent: AgentClient) -> None:
+        self.name = name
+        self.pid = pid
+        self.number = number
+        self._agent = agent
+        self._exit_code: int | None = None
+        self._signals: set[int] = set()
+
+    @property
+    def signals(self) -> frozenset[int]:
+        return frozenset(self._signals)
+
+    def state(self) -> ProcessState:
+        if self._exit_code is not None:
+            return ProcessState.EXITED
+        answer = self._agent.ask("state", number=self.number)
+        self._exit_code = answer["exit_code"]
+        return ProcessState(answer["state"])
+
+    def exit_code(self) -> int | None:
+        self.state()
+        return self._exit_code
+
+    def signal(self, signal_number: int) -> None:
+        if self._exit_code is not None:
+            raise ProcessLookupError(f"{self.name} (process {self.pid}) has exited")
+        self._signals.add(int(signal_number))  # before: sent it may be though the answer is lost
+        self._agent.ask("signal", number=self.number, signal_number=int(signal_number))
+
+    def wait(self, timeout: float | None = None) -> int:
+        what = f"the end of {self.name} (process {self.pid})"
+        limit = _FOREVER_S if timeout is None else timeout
+        wait_until(lambda: self.exit_code() is not None, limit, what, _LOOK_EVERY_S)
+        assert self._exit_code is not None
+        return self._exit_code
+
+    def ended(self, exit_code: int) -> None:
+        """Its node was closed, and it ended so: nobody can be asked any more."""
+        self._exit_code = exit_code
+
+
+# --- resource limits --------------------------------------------------------------------------
+
+
+_US_PER_THOUSANDTH = 100
+"""Of a core, in each tenth of a second."""
+
+
+class AgentLimits:
+    """Implements ``infra.api.limits.Scarcity``: control groups that the agent makes."""
+
+    def __init__(self, agent: AgentClient) -> None:
+        self._agent = agent
+
+    def limit(self, what: Scarce, amount: int) -> None:
+        own = amount * _US_PER_THOUSANDTH if what is Scarce.CPU else amount
+        self._agent.ask("limit", what=what, amount=own)
+
+    def lift(self, what: Scarce) -> None:
+        self._agent.ask("lift", what=what)
+
+    def counted(self, what: Scarce) -> Mapping[str, int]:
+        found: dict[str, int] = self._agent.ask("counted", what=what)
+        return found
+
+
+# --- disks ------------------------------------------------------------------------------------
+
+
+_DISK_WITHIN_S = 60.0
+
+
+class AgentDisk:
+    """Implements ``infra.api.interface.Disk``. Made and mounted at ``path`` when it is
+    constructed."""
+
+    def __init__(self, agent: AgentClient, path: PurePosixPath, megabytes: int) -> None:
+        self._agent = agent
+        self._path = path
+        self._ask("make_disk", megabytes=megabytes)
+
+    @property
+    def data(self) -> PurePosixPath:
+        return self._path / DATA
+
+    def lose_power(self, token: str, tail: str) -> None:
+        self._ask("lose_power", token=token, tail=tail)
+
+    def witnesses(self) -> Witnesses:
+        found: Mapping[str, str] = self._ask("witnesses")
+        return Witnesses(**found)
+
+    def cut_off(self) -> None:
+        self._ask("cut_off")
+
+    def make_read_only(self) -> None:
+        self._ask("make_read_only")
+
+    def restore(self) -> None:
+        self._ask("restore_disk")
+
+    def fill(self) -> None:
+        self._ask("fill_disk")
+
+    def empty(self) -> None:
+        self._ask("empty_disk")
+
+    def slow(self, bytes_per_s: int) -> None:
+        self._ask("slow_disk", bytes_per_s=bytes_per_s)
+
+    def unslow(self) -> None:
+        self._ask("unslow_disk")
+
+    def bytes_per_s(self) -> int | None:
+        limit: int | None = self._ask("bytes_per_s")
+        return limit
+
+    def seconds_to_write(self, size: int) -> float:
+        seconds: float = self._ask("seconds_to_write", size=size)
+        return seconds
+
+    def refuses_writes(self) -> str | None:
+        refusal: str | None = self._ask("refuses_writes")
+        return refusal
+
+    def remove(self) -> None:
+        self._ask("remove_disk")
+
+    def _ask(self, verb: str, **arguments: object) -> Any:
+        return self._agent.ask(verb, timeout=_DISK_WITHIN_S, path=str(self._path), **arguments)
+
+
+# --- clock ------------------------------------------------------------------------------------
+
+
+_CLOCK_WITHIN_S = 30.0
+
+
+class AgentClock:
+    """Implements ``infra.api.clocks.FakeClock``, with its files in ``directory`` on the node."""
+
+    def __init__(self, agent: AgentClient, directory: PurePosixPath) -> None:
+        self._agent = agent
+        self._directory = str(directory)
+        self.under: Sequence[str] = self._ask("make_clock", directory=self._directory)
+
+    def started(self, pid: int) -> None:
+        self._ask("forget_shared", pid=pid)
+
+    def run(self, offset_ms: int, rate: float) -> None:
+        self._ask("run_clock", directory=self._directory, offset_ms=offset_ms, rate=rate)
+
+    def told(self, question: Question) -> Told:
+        answer: dict[str, float] = self._ask(
+            "told_time",
+            address=question.address,
+            port=question.port,
+            say=question.say.hex(),
+            line=question.line,
+            log=str(question.log),
+        )
+        return Told(**answer)
+
+    def _ask(self, verb: str, **arguments: object) -> Any:
+        return self._agent.ask(verb, timeout=_CLOCK_WITHIN_S, **arguments)
+
+
+# --- node -------------------------------------------------------------------------------------
+
+
+_END_TIMEOUT_S = 30.0
+_EMPTY_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a backend has made for a node.
+
+    Attributes:
+        addresses: Every address that it may send from; at the first it is reached.
+        directory: The node's own; ``logs`` in it is made by the backend.
+        software: Finds out what ``Node.software`` is.
+        shares: What of this machine the node sees.
+        artifacts: Where those lie that it was given; None: it sees this machine's files.
+        remove: Removes what was made, called once. Raises InfraError when it cannot.
+        limits: Gives its processes too little; None: the agent does.
+    """
+
+    name: str
+    addresses: Sequence[str]
+    directory: PurePosixPath
+    agent: AgentClient
+    software: Callable[[], Software]
+    shares: Shares
+    artifacts: Mapping[Artifact, PurePosixPath] | None
+    remove: Callable[[], None]
+    limits: Scarcity | None = None
+
+
+class AgentNode:
+    """Implements ``infra.api.interface.Node``."""
+
+    def __init__(self, made: Made) -> None:
+        self._made = made
+        self.name = made.name
+        self.address = made.addresses[0]
+        self.addresses = made.addresses
+        self.directory = made.directory
+        self.log_directory = made.directory / "logs"
+        self.agent = made.agent
+        self._limits = made.limits or AgentLimits(made.agent)
+        self._software: Software | None = None
+        self._lock = threading.Lock()
+        self._processes: list[AgentProcess] = []
+        self._disks: list[AgentDisk] = []
+        self._closed = False
+
+    @property
+    def software(self) -> Software:
+        if self._software is None:
+            self._software = self._made.software()
+        return self._software
+
+    def where(self, artifact: Artifact) -> PurePosixPath:
+        if self._made.artifacts is None:
+            return PurePosixPath(artifact.path)
+        if artifact not in self._made.artifacts:
+            raise InfraError(f"{self.name} was not given {artifact.title} ({artifact.name})")
+        return self._made.artifacts[artifact]
+
+    def start(self, command: Command) -> AgentProcess:
+        """Start ``command`` on the node. A program that does not exist ends with status 127 and a
+        line in the log. Raises InfraError when the node is closed."""
+        if self._closed:
+            raise InfraError(f"{self.name} is closed: {command.name} cannot start there")
+        started = self.agent.ask(
+            "start",
+            argv=list(command.argv),
+            env=dict(command.env),
+            directory=str(command.directory or self.directory),
+            log=str(self.log_directory / f"{command.name}.log"),
+        )
+        process = AgentProcess(command.name, started["pid"], started["number"], self.agent)
+        self._processes.append(process)
+        return process
+
+    def write(self, path: PurePosixPath, content: bytes) -> None:
+        self.agent.write(path, content)
+
+    def read(self, path: PurePosixPath) -> bytes:
+        return self.agent.read(path)
+
+    def empty(self, directory: PurePosixPath) -> None:
+        self.agent.ask("empty", path=str(directory), timeout=_EMPTY_TIMEOUT_S)
+
+    def entries(self, directory: PurePosixPath) -> int:
+        try:
+            found = self.agent.ask("tree", path=str(directory))
+        except FileNotFoundError:
+            return 0
+        return sum(entry["name"] != "" for entry in found)
+
+    def limit(self, what: Scarce, amount: int) -> None:
+        self._limits.limit(what, amount)
+
+    def lift(self, what: Scarce) -> None:
+        self._limits.lift(what)
+
+    def counted(self, what: Scarce) -> Mapping[str, int]:
+        return self._limits.counted(what)
+
+    def fetch(self, source: PurePosixPath, target: Path) -> None:
+        copying.fetch(self.agent, source, target)
+
+    def share(self, directory: Path) -> PurePosixPath:
+        return self._made.shares.share(directory)
+
+    def sync(self) -> None:
+        self._made.shares.sync()
+
+    def disk(self, name: str, megabytes: int) -> AgentDisk:
+        disk = AgentDisk(self.agent, self.directory / "disks" / name, megabytes)
+        self._disks.append(disk)
+        return disk
+
+    def flip_bit(self, directory: PurePosixPath, kind: str, draw: float) -> None:
+        self.agent.ask("flip_bit", directory=str(directory), kind=kind, draw=draw)
+
+    def flip_bits(self, directory: PurePosixPath, kind: str, draw: float) -> None:
+        self.agent.ask("flip_bits", directory=str(directory), kind=kind, draw=draw)
+
+    def remove_files(self, directory: PurePosixPath, name: str) -> None:
+        self.agent.ask("remove_files", directory=str(directory), name=name)
+
+    def damage(self, directory: PurePosixPath) -> Sequence[Damage]:
+        return [Damage(**told) for told in self.agent.ask("damage", directory=str(directory))]
+
+    def fake_clock(self) -> AgentClock:
+        return AgentClock(self.agent, self.directory / "clock")
+
+    def clock(self) -> ClockReading:
+        return self.agent.clock()
+
+    def close(self) -> None:
+        """End every process and remove what was made for the node. Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            with suppress(InfraError):  # who waits for a slow disk does not end before that
+                on_all(AgentDisk.unslow, self._disks)
+            ended = self._end_all()
+            try:
+                if ended is not None:
+                    on_all(AgentDisk.remove, self._disks)
+            finally:
+                self._made.remove()
+            for process in self._processes:
+                code = ended[process.number] if ended and process.number < len(ended) else None
+                process.ended(-signal.SIGKILL if code is None else code)
+        finally:
+            self.agent.close()
+
+    def _end_all(self) -> Sequence[int | None] | None:
+        """How each process ended, by number; None when the agent is gone: what was below it was
+        killed then."""
+        try:
+            codes: list[int | None] = self.agent.ask("end_all", timeout=_END_TIMEOUT_S)
+        except InfraError:
+            return None
+        return codes

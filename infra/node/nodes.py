@@ -1,0 +1,240 @@
+"""The nodes of a backend and the links between them, with the capabilities that were found."""
+
+import itertools
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+from ackproof.infra.api.interface import Capability, Counted, Impairment, InfraError, Node
+from ackproof.infra.api.limits import Scarce
+from ackproof.infra.node.agent_client import AgentClient
+from ackproof.infra.node.node import AgentNode
+
+Tell = Callable[[str], object]
+Obstacles = Mapping[str, str | None]
+"""By capability of links, why a place does not have it; None where it does."""
+
+OF_LINKS = (
+    Capability.CUT_LINKS,
+    Capability.LOSSY_LINKS,
+    Capability.RESET_LINKS,
+    Capability.NARROW_LINKS,
+    Capability.SLOW_LINKS,
+)
+
+
+def _nobody(_line: str) -> None: ...
+
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_SLACK_S = 15.0
+_NOTHING: Mapping[Capability, Iterable[str | None]] = {}
+
+
+LIMITS: Mapping[Capability, Scarce] = {
+    Capability.LIMIT_CPU: Scarce.CPU,
+    Capability.LIMIT_MEMORY: Scarce.MEMORY,
+}
+
+
+def capabilities(
+    links: Iterable[Obstacles],
+    limits: Iterable[Collection[Capability]] = ((),),
+    tried: Mapping[Capability, Iterable[str | None]] = _NOTHING,
+    *,
+    further: bool = True,
+) -> frozenset[Capability]:
+    """What a backend can do.
+
+    Args:
+        links: Of each place.
+        limits: Of each place, which of :data:`LIMITS` it has.
+        tried: Of what else was tried, why each place cannot do it; None where it can.
+        further: Whether there is a place for a node more.
+    """
+    missing = {name for place in links for name, obstacle in place.items() if obstacle}
+    # That there is nobody yet to try it is no proof that it works: containers cannot slow a disk,
+    # and would be said to before the first of them is made.
+    able = {one for one, reasons in tried.items() if {*reasons} == {None}}
+    limited = frozenset(LIMITS).intersection(*limits)
+    able |= {Capability.FURTHER_NODES} if further else set()
+    return limited | able | {Capability.SIGNALS, *(one for one in OF_LINKS if one not in missing)}
+
+
+def limits(
+    unlimited: Callable[[Scarce], str | None], tell: Tell = _nobody
+) -> frozenset[Capability]:
+    """Which of :data:`LIMITS` a place has. ``unlimited``: why it has none; ``tell``: told that."""
+    found = {capability: unlimited(what) for capability, what in LIMITS.items()}
+    for capability, obstacle in found.items():
+        if obstacle is not None:
+            tell(f"no {capability}: {obstacle}")
+    return frozenset(capability for capability, obstacle in found.items() if obstacle is None)
+
+
+def lacking(place: Obstacles) -> Iterator[str]:
+    """What a place does not have, a line for each reason."""
+    for reason in dict.fromkeys(reason for reason in place.values() if reason):
+        names = ", ".join(name for name, why in place.items() if why == reason)
+        yield f"no {names}: {reason}"
+
+
+class Nodes:
+    """Each is made once, at first asking. Threads that ask for different ones do not wait for each
+    other.
+
+    Args:
+        make: Makes the node of a name. What it raises is raised to who asked; asked again, it is
+            tried again.
+    """
+
+    def __init__(self, make: Callable[[str], AgentNode]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._making: dict[str, threading.Lock] = {}
+        self._made: dict[str, AgentNode] = {}
+        self._closed = False
+
+    def get(self, name: str) -> AgentNode:
+        """Raises ValueError for a name that is none, InfraError when closed."""
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"node name {name!r}: must match {_NAME.pattern}")
+        with self._lock:
+            making = self._making.setdefault(name, threading.Lock())
+        with making:
+            if self._closed:
+                raise InfraError(f"the backend is closed: no node {name}")
+            if name not in self._made:
+                self._made[name] = self._make(name)
+            return self._made[name]
+
+    def remove(self, name: str) -> None:
+        """Close the node of that name, if there is one, and forget it: asked for again, it is made
+        anew. Raises InfraError when it cannot be closed; what its backend has made for it may be
+        there still."""
+        with self._lock:
+            making = self._making.setdefault(name, threading.Lock())
+        with making:
+            if name in self._made:
+                self._made[name].close()
+                del self._made[name]
+
+    def ours(self, node: Node) -> AgentNode:
+        """A node that was got here, as what it is."""
+        return self._made[node.name]
+
+    def reaches(self, source: Node, target: Node, port: int, timeout: float) -> bool:
+        """See ``infra.api.interface.Backend``."""
+        arguments = {"address": target.address, "port": port, "within": timeout}
+        reached: bool = self.ours(source).agent.ask(
+            "reaches", timeout=timeout + _SLACK_S, **arguments
+        )
+        return reached
+
+    def made(self) -> Sequence[AgentNode]:
+        """Those that there are, closed or not."""
+        return list(self._made.values())
+
+    def close(self) -> bool:
+        """No more are made; returns when none is being made. Whether this was the first time: the
+        nodes themselves are the caller's to close."""
+        with self._lock:
+            first, self._closed = not self._closed, True
+            under_way = list(self._making.values())
+        for making in under_way:
+            with making:
+                pass
+        return first
+
+
+# --- links between nodes ----------------------------------------------------------------------
+
+
+_CONNECTS_WITHIN_S = 5.0
+_HOLDS_WITHIN_S = 1.0
+_QUEUED = ("narrow", "slow")
+
+
+class AgentLinks:
+    """Implements ``infra.api.interface.Links``."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._numbers = itertools.count()
+
+    def impair(self, source: Node, target: Node, impairment: Impairment) -> None:
+        self._ask("impair", source, target, impairment)
+
+    def mend(self, source: Node, target: Node, impairment: Impairment) -> None:
+        self._ask("mend", source, target, impairment)
+
+    def counted(self, source: Node, target: Node, impairment: Impairment) -> Counted:
+        return Counted(**self._ask("packets", source, target, impairment))
+
+    def tries(self, source: Node, target: Node, port: int, count: int, within: float) -> int:
+        succeeded: int = self._agent(source).ask(
+            "tries",
+            timeout=count * within + _SLACK_S,
+            address=target.address,
+            port=port,
+            count=count,
+            within=within,
+        )
+        return succeeded
+
+    def connecting_ms(self, source: Node, target: Node, port: int, count: int) -> list[float]:
+        taken: list[float] = self._agent(source).ask(
+            "connecting_ms",
+            timeout=count * _CONNECTS_WITHIN_S + _SLACK_S,
+            address=target.address,
+            port=port,
+            count=count,
+            within=_CONNECTS_WITHIN_S,
+        )
+        return taken
+
+    def hold(self, name: str, source: Node, target: Node, port: int) -> bool:
+        opened: bool = self._agent(source).ask(
+            "hold", name=name, address=target.address, port=port, within=_HOLDS_WITHIN_S
+        )
+        return opened
+
+    def held(self, name: str, source: Node) -> str:
+        state: str = self._agent(source).ask("held", name=name)
+        return state
+
+    def let_go(self, name: str, source: Node) -> None:
+        self._agent(source).ask("let_go", name=name)
+
+    def throughput_kbit(self, source: Node, target: Node, lasting: float) -> float:
+        name = f"throughput-{next(self._numbers)}"
+        sink = self._agent(target)
+        port = sink.ask("sink", name=name, address=target.address)
+        try:
+            self._agent(source).ask(
+                "pour",
+                timeout=2 * lasting + _CONNECTS_WITHIN_S + _SLACK_S,
+                address=target.address,
+                port=port,
+                seconds=lasting,
+                within=_CONNECTS_WITHIN_S,
+            )
+        finally:
+            taken, seconds = sink.ask("poured", name=name)
+        return float(taken * 8 / 1000 / seconds) if seconds else 0.0
+
+    def _agent(self, node: Node) -> AgentClient:
+        return self._nodes.ours(node).agent
+
+    def _ask(self, verb: str, source: Node, target: Node, impairment: Impairment) -> dict[str, int]:
+        """Of who has to do with it: what is lost is lost where it comes in, and what waits does so
+        where it goes out."""
+        near, far = (source, target) if impairment.kind in _QUEUED else (target, source)
+        answer: dict[str, int] = self._agent(near).ask(
+            verb,
+            addresses=list(self._nodes.ours(far).addresses),
+            kind=impairment.kind,
+            amount=impairment.amount,
+            ports=list(impairment.ports),
+        )
+        return answer

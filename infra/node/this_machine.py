@@ -1,0 +1,133 @@
+"""Nodes on this machine. Each is a directory and an agent, which is a child of this process."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ackproof import infra
+from ackproof.infra.agent.main import command_line
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.software import of_this_machine
+from ackproof.infra.node.agent_client import AgentClient, Sockets
+from ackproof.infra.node.copying import SeenThere
+from ackproof.infra.node.node import AgentNode, Made
+
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "PYTHONPATH")
+"""All that a node's processes see of our environment: it may hold secrets."""
+
+_SOURCES = Path(infra.__file__).parents[2]
+_ENDS_WITHIN_S = 20.0
+
+Running = subprocess.Popen[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAgent:
+    """The agent of the node ``name``. ``door``: where it listens; ``log``: what it has to say."""
+
+    name: str
+    running: Running
+    door: bytes
+    log: Path
+
+    def client(self) -> AgentClient:
+        """Asks it."""
+        return AgentClient(self.name, Sockets(self.name, self.door, self._last_words))
+
+    def end(self) -> None:
+        """The agent ends everything below it first. Raises InfraError when it does not end."""
+        self.running.terminate()
+        try:
+            self.running.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired as error:
+            self.running.kill()
+            told = f"the agent of {self.name} does not end (process {self.running.pid})"
+            raise InfraError(told) from error
+
+    def _last_words(self) -> str | None:
+        if self.running.poll() is None:
+            return None
+        return self.log.read_text(errors="replace")
+
+
+def start_agent(
+    name: str,
+    directory: Path,
+    *,
+    before: Sequence[str] = (),
+    inherited: Sequence[str] = INHERITED,
+    within: Callable[[Callable[[], Running]], Running] = lambda spawn: spawn(),
+) -> LocalAgent:
+    """It listens at an abstract name that the kernel has chosen, in our own network namespace. No
+    file is left whoever is killed, and whoever asks before the agent is up simply waits.
+
+    Args:
+        before: A command that is to execute the agent's.
+        inherited: Of our environment.
+        within: Calls what starts the process, from wherever that is to be started.
+    """
+    log_file = directory / "agent.log"
+    with socket.socket(socket.AF_UNIX) as listener, log_file.open("wb") as log:
+        listener.bind("")
+        listener.listen()
+        command = command_line(sys.executable, str(_SOURCES), "inherit", str(listener.fileno()))
+        running = within(
+            lambda: subprocess.Popen(
+                [*before, *command],
+                pass_fds=(listener.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={name: os.environ[name] for name in inherited if name in os.environ},
+                start_new_session=True,
+            )
+        )
+        return LocalAgent(name, running, listener.getsockname(), log_file)
+
+
+# --- nodes ------------------------------------------------------------------------------------
+
+
+class Directories:
+    """Of the nodes of a backend, by their names, below one that is the caller's."""
+
+    def __init__(self, parent: Path) -> None:
+        self._parent = parent.absolute()
+
+    def make(self, name: str) -> Path:
+        directory = self._parent / name
+        (directory / "logs").mkdir(parents=True)
+        return directory
+
+    def remove(self, name: str) -> None:
+        """Idempotent."""
+        if (self._parent / name).exists():
+            shutil.rmtree(self._parent / name)
+
+    def remains(self, name: str) -> Sequence[str]:
+        """See ``infra.api.interface.Backend``."""
+        directory = self._parent / name
+        return [str(directory)] if directory.exists() else []
+
+
+def node_of(
+    agent: LocalAgent, address: str, directory: Path, remove: Callable[[], None]
+) -> AgentNode:
+    """The node that this agent serves. ``remove``: see ``infra.node.node.Made``."""
+    return AgentNode(
+        Made(
+            name=agent.name,
+            addresses=[address],
+            directory=PurePosixPath(directory),
+            agent=agent.client(),
+            software=of_this_machine,
+            shares=SeenThere(agent.name, Path("/")),
+            artifacts=None,
+            remove=remove,
+        )
+    )

@@ -1,0 +1,158 @@
+"""What a campaign says of an external cluster: how to connect, and how to control its brokers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NoReturn
+
+from pydantic import BaseModel, ConfigDict
+
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.ssh.inventory import Login
+from ackproof.infra.machine.secrets import Handed, Secret, handed, read_all
+from ackproof.infra.systems.product import (
+    EXTERNAL,
+    ONLY_CLIENTS,
+    Build,
+    Layout,
+    MetadataQuorum,
+    Product,
+)
+
+
+class Action(StrEnum):
+    """What can be done to a broker."""
+
+    STOP = "stop"
+    """Ask it to end, as an administrator would."""
+    START = "start"
+    KILL = "kill"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+Argv = tuple[str, ...]
+
+DOCKER_HOST = "DOCKER_HOST"
+ENGINE = (DOCKER_HOST, "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
+"""Environment variables that say which Docker Engine is meant."""
+
+
+class _Described(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Handle(_Described):
+    """How a broker is stopped and started.
+
+    Attributes:
+        commands: By action, commands that are run one after the other.
+        container: The name of a container of the Docker Engine, instead of commands.
+        compose: ``PROJECT/SERVICE`` of Docker Compose, which names one.
+        ssh: Where commands are run; None: on this machine.
+        directory: In which they are run on this machine, so that they are the same for whoever
+            undoes something later, elsewhere. Empty: wherever that one is.
+        engine: Which Docker Engine, for the same reason: the variables of an environment that say
+            so. Empty: those of whoever asks.
+        known_hosts: Of SSH.
+    """
+
+    commands: Mapping[Action, tuple[Argv, ...]] = {}
+    container: str | None = None
+    compose: str | None = None
+    ssh: Login | None = None
+    directory: str = ""
+    engine: Mapping[str, str] = {}
+    known_hosts: str = "~/.ssh/known_hosts"
+
+    @property
+    def actions(self) -> frozenset[Action]:
+        """What it can do."""
+        return frozenset(self.commands) if self.commands else frozenset(Action)
+
+    def words(self, action: Action) -> str:
+        """What is done, for people."""
+        if not self.commands:
+            host = f"-H {told} " if (told := self.engine.get(DOCKER_HOST)) else ""
+            return f"docker {host}{_DOCKER[action]} {self.container or self.compose}"
+        where = "" if self.ssh is None else f"{self.ssh.user}@{self.ssh}: "
+        return where + "; ".join(" ".join(argv) for argv in self.commands[action])
+
+
+_DOCKER = {
+    Action.STOP: "stop",
+    Action.START: "start",
+    Action.KILL: "kill",
+    Action.PAUSE: "pause",
+    Action.RESUME: "unpause",
+}
+
+
+class Described(_Described):
+    """A cluster.
+
+    Attributes:
+        client: librdkafka's properties that connecting takes, but for the secrets.
+        secrets: By property, where it is.
+        brokers: The ``broker.id`` of each.
+        handles: By ``broker.id``. Of all brokers, or of none.
+    """
+
+    bootstrap_servers: str
+    client: Mapping[str, str] = {}
+    secrets: Mapping[str, Secret] = {}
+    brokers: tuple[int, ...]
+    handles: Mapping[int, Handle] = {}
+
+    def connection(self) -> Mapping[str, str]:
+        """librdkafka's properties that connecting takes, the secrets read. Raises InfraError."""
+        return {**self.client, **read_all(self.secrets)}
+
+    def handed(self) -> Mapping[str, Handed]:
+        """The same for whoever is started, whose environment it goes into. Raises InfraError."""
+        return {**self.client, **handed(self.secrets)}
+
+
+def server_name(broker: int) -> str:
+    """What a broker is called: by its ``broker.id``, from 0 or any number."""
+    return f"broker-{broker}"
+
+
+# --- the product ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalBuild(Build):
+    """A cluster that is there already. It is made of ``cluster.external`` of the campaign
+    (:mod:`infra.systems.external.system`), and not of a layout."""
+
+    def quorum(self, asked: str | None = None) -> MetadataQuorum | None:
+        if asked is not None:
+            raise ValueError(f"is for systems that are deployed, and {EXTERNAL} is there already")
+        return None
+
+    def obstacle(self, backend: str) -> str | None:
+        told = f"nothing of {EXTERNAL} is deployed: its clients are on the backend {ONLY_CLIENTS}"
+        return None if backend == ONLY_CLIENTS else f"{told}, not on {backend}"
+
+    def configured(self, layout: Layout) -> NoReturn:  # noqa: ARG002
+        raise InfraError(f"{EXTERNAL} is not deployed: see infra.systems.external.system")
+
+
+def _build(version: str | None) -> ExternalBuild:
+    del version  # it has none
+    return ExternalBuild(
+        text=EXTERNAL,
+        quorums=(),
+        needs="a cluster of your own",
+        # Topics under a prefix can be removed; __transaction_state keeps what was written into it.
+        without_transactions="transactions are not tried on a cluster of your own",
+    )
+
+
+EXTERNAL_CLUSTER = Product(
+    name=EXTERNAL,
+    summary="a cluster of your own, which is there already (docs/your-cluster.md)",
+    build=_build,
+    forms=(EXTERNAL,),
+)

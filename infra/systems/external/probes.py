@@ -1,0 +1,220 @@
+"""Looking at an external cluster: its metadata, its configuration, and whether a broker answers."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as Late
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from ackproof.infra.api.interface import ClusterView, InfraError, PartitionView, ViewUnavailable
+from ackproof.infra.systems.external.description import Described
+
+T = TypeVar("T")
+
+UNTOLD = -1
+"""A leader epoch that nobody is told."""
+
+_ANSWER_S = 1.5
+_SLACK_S = 1.0
+_NOBODY = -1
+_QUIET: Mapping[str, str | int] = {
+    "log_level": 0,
+    # A broker that is paused is given up with the first request that it does not answer, so that
+    # the next one goes to another.
+    "socket.timeout.ms": int(_ANSWER_S * 1000),
+    "reconnect.backoff.max.ms": 1_000,
+}
+_SESSION = 0
+"""Of a registration: a client is told of none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescription:
+    """The cluster as a broker knows it. ``brokers``: host and port that each is reached at."""
+
+    cluster_id: str
+    brokers: Mapping[int, tuple[str, int]]
+
+
+class Looking:
+    """Thread-safe.
+
+    Args:
+        connection: librdkafka's properties, with ``bootstrap.servers``.
+        topics: Which topics to look at, asked each time.
+    """
+
+    def __init__(
+        self, connection: Mapping[str, str], topics: Callable[[], Sequence[str]] = tuple
+    ) -> None:
+        self._connection = connection
+        self._topics = topics
+        self._lock = threading.Lock()
+        self._client: AdminClient | None = None
+
+    def cluster(self, within_s: float = _ANSWER_S) -> ClusterDescription:
+        """Raises ViewUnavailable; as all of these, InfraError where there is no connecting."""
+
+        def asked(client: AdminClient) -> Any:
+            return _answer(client.describe_cluster(request_timeout=within_s), within_s)
+
+        told = self._ask(asked)
+        return ClusterDescription(
+            cluster_id=told.cluster_id or "",
+            brokers={node.id: (node.host, node.port) for node in told.nodes},
+        )
+
+    def view(self) -> ClusterView:
+        """Registered brokers and the partitions of the topics that there are. Raises
+        ViewUnavailable."""
+        return self._ask(self._view)
+
+    def described(self, topics: Sequence[str]) -> Mapping[str, Sequence[PartitionView]]:
+        """Those of ``topics`` that there are, each with its partitions. Raises ViewUnavailable."""
+        return self._ask(lambda client: _topics(client, topics))
+
+    def _view(self, client: AdminClient) -> ClusterView:
+        cluster = client.describe_cluster(request_timeout=_ANSWER_S)
+        topics = _topics(client, self._topics())
+        told = _answer(cluster, _ANSWER_S)
+        return ClusterView(
+            brokers={node.id: _SESSION for node in told.nodes},
+            controller=None,
+            controller_epoch=0,
+            partitions={(p.topic, p.partition): p for one in topics.values() for p in one},
+        )
+
+    def _ask(self, question: Callable[[AdminClient], T]) -> T:
+        with self._lock:
+            if self._client is None:
+                self._client = admin_client({**self._connection, **_QUIET})
+            client = self._client
+        try:
+            return question(client)
+        except ViewUnavailable:
+            # These questions go to the controller, and a client whose controller has died asks that
+            # one for minutes, until its metadata are old enough to be refreshed.
+            with self._lock:
+                if self._client is client:
+                    self._client = None
+            raise
+
+
+def admin_client(properties: Mapping[str, str | int]) -> AdminClient:
+    """Raises InfraError with librdkafka's reason where it cannot be made: a file with certificates
+    that is none, the wrong passphrase for a key."""
+    try:
+        return AdminClient({"log_level": 0, **properties})
+    except KafkaException as refusal:
+        raise InfraError(
+            f"librdkafka does not connect like that: {refusal.args[0].str()}"
+        ) from None
+
+
+def answers(connection: Mapping[str, str], address: tuple[str, int]) -> bool:
+    """Whether the broker at this address answers a request, asked by a client of its own that knows
+    no other yet."""
+    host, port = address
+    try:
+        client = AdminClient({**connection, **_QUIET, "bootstrap.servers": f"{host}:{port}"})
+        client.list_topics(timeout=_ANSWER_S)
+    except KafkaException:
+        return False
+    return True
+
+
+def _topics(client: AdminClient, topics: Sequence[str]) -> Mapping[str, Sequence[PartitionView]]:
+    if not topics:
+        return {}
+    asked = client.describe_topics(TopicCollection(list(topics)), request_timeout=_ANSWER_S)
+    found = {}
+    for topic, future in asked.items():
+        try:
+            found[topic] = list(_partitions(topic, _answer(future, _ANSWER_S)))
+        except _NoSuchTopic:
+            continue
+    return found
+
+
+class _NoSuchTopic(Exception):
+    """The cluster knows no such topic."""
+
+
+def _answer(future: "Future[Any]", within_s: float) -> Any:
+    try:
+        return future.result(within_s + _SLACK_S)
+    except KafkaException as failure:
+        error = failure.args[0]
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise _NoSuchTopic from None
+        raise ViewUnavailable(f"{error.name()}: {error.str()}") from failure
+    except Late as late:
+        raise ViewUnavailable(f"no answer within {within_s + _SLACK_S:g} s") from late
+
+
+def _partitions(topic: str, told: Any) -> Iterator[PartitionView]:
+    for one in told.partitions:
+        yield PartitionView(
+            topic=topic,
+            partition=one.id,
+            leader=_NOBODY if one.leader is None else one.leader.id,
+            isr=tuple(node.id for node in one.isr),
+            replicas=tuple(node.id for node in one.replicas),
+            leader_epoch=UNTOLD,
+            controller_epoch=0,
+        )
+
+
+# --- survey -----------------------------------------------------------------------------------
+
+
+_WITHIN_S = 15.0
+_SURVEY_ANSWER_S = 5.0
+_LAG = "replica.lag.time.max.ms"
+CLEANUP = "log.cleanup.policy"
+_BY_ROLES = {True: "broker.session.timeout.ms", False: "zookeeper.session.timeout.ms"}
+_ROLES = "process.roles"
+"""Is set where there is KRaft, and not else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """What there is.
+
+    Attributes:
+        in_force: The settings that waits are derived from, and what becomes of old records, as a
+            broker tells; empty where it does not.
+    """
+
+    cluster_id: str
+    brokers: Mapping[int, tuple[str, int]]
+    in_force: Mapping[str, str]
+
+
+def survey(described: Described) -> Surveyed:
+    """Look. Raises ViewUnavailable where nobody answers, InfraError for a secret that is not there,
+    or what librdkafka does not connect by."""
+    connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
+    told = Looking(connection).cluster(_WITHIN_S)
+    return Surveyed(
+        cluster_id=told.cluster_id,
+        brokers=told.brokers,
+        in_force=_in_force(connection, min(told.brokers, default=0)),
+    )
+
+
+def _in_force(connection: Mapping[str, str], broker: int) -> Mapping[str, str]:
+    """Of a broker; nothing where it may not be asked."""
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
+    client = admin_client(connection)
+    try:
+        asked = client.describe_configs([resource], request_timeout=_SURVEY_ANSWER_S)
+        found = {name: one.value for name, one in asked[resource].result().items()}
+    except KafkaException:
+        return {}
+    session = _BY_ROLES[bool(found.get(_ROLES))]
+    return {name: found[name] for name in (_LAG, session, CLEANUP) if found.get(name)}

@@ -1,0 +1,147 @@
+"""What the records of the metadata log come to: brokers, topics, partitions, settings. Pure."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ackproof.infra.api.interface import ClusterView, PartitionView
+from ackproof.infra.systems.kafka.kraft.records import (
+    NO_LEADER_CHANGE,
+    BrokerRegistrationChange,
+    Config,
+    Partition,
+    PartitionChange,
+    Record,
+    RegisterBroker,
+    RemoveTopic,
+    Topic,
+    UnregisterBroker,
+    Written,
+)
+
+_TOPIC_CONFIG = 2
+"""``ConfigResource.Type.TOPIC``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Broker:
+    """A registration."""
+
+    epoch: int
+    fenced: bool
+    shutting_down: bool
+
+
+@dataclass(slots=True)
+class Image:
+    """The cluster, as the log tells it up to some offset."""
+
+    _brokers: dict[int, _Broker] = field(default_factory=dict)
+    _topics: dict[uuid.UUID | None, str] = field(default_factory=dict)
+    _partitions: dict[tuple[str, int], PartitionView] = field(default_factory=dict)
+    _configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    _fenced_unasked: set[int] = field(default_factory=set)
+
+    @property
+    def fenced_unasked(self) -> frozenset[int]:
+        """The broker epochs of those that were fenced last without a controlled shutdown: nobody
+        heard of them, or they were let go at once (:mod:`infra.systems.kafka.kraft.system`)."""
+        return frozenset(self._fenced_unasked)
+
+    def view(self, controller: int | None, controller_epoch: int) -> ClusterView:
+        """At this moment, with the active controller, which the log does not tell. Registered are
+        the brokers that are not fenced, with their broker epochs."""
+        return ClusterView(
+            brokers={n: one.epoch for n, one in self._brokers.items() if not one.fenced},
+            controller=controller,
+            controller_epoch=controller_epoch,
+            partitions=dict(self._partitions),
+        )
+
+    def config(self, topic: str) -> Mapping[str, str]:
+        """The topic's own settings."""
+        return dict(self._configs.get(topic, {}))
+
+    def apply(self, written: Written) -> None:
+        """Go on by one batch."""
+        for record in written.records:
+            self._apply(record, written.epoch)
+
+    def _apply(self, record: Record, epoch: int) -> None:
+        match record:
+            case RegisterBroker():
+                self._brokers[record.broker_id] = _Broker(
+                    epoch=record.broker_epoch,
+                    fenced=record.fenced,
+                    shutting_down=record.in_controlled_shutdown,
+                )
+            case UnregisterBroker():
+                self._brokers.pop(record.broker_id, None)
+            case BrokerRegistrationChange():
+                self._change_broker(record)
+            case Topic():
+                self._topics[record.topic_id] = record.name
+            case RemoveTopic():
+                self._remove(self._topics.pop(record.topic_id, ""))
+            case Partition():
+                self._put(record, epoch)
+            case PartitionChange():
+                self._change(record, epoch)
+            case Config():
+                self._configure(record)
+
+    def _change_broker(self, record: BrokerRegistrationChange) -> None:
+        known = self._brokers.get(record.broker_id)
+        if known is None:
+            return
+        fenced = known.fenced if record.fenced == 0 else record.fenced > 0
+        if fenced and not known.fenced and not known.shutting_down:
+            self._fenced_unasked.add(known.epoch)
+        elif not fenced:
+            self._fenced_unasked.discard(known.epoch)
+        self._brokers[record.broker_id] = replace(
+            known,
+            fenced=fenced,
+            shutting_down=known.shutting_down or record.in_controlled_shutdown > 0,
+        )
+
+    def _remove(self, topic: str) -> None:
+        self._configs.pop(topic, None)
+        self._partitions = {key: one for key, one in self._partitions.items() if key[0] != topic}
+
+    def _put(self, record: Partition, epoch: int) -> None:
+        topic = self._topics[record.topic_id]
+        self._partitions[topic, record.partition_id] = PartitionView(
+            topic=topic,
+            partition=record.partition_id,
+            leader=record.leader,
+            isr=tuple(record.isr),
+            replicas=tuple(record.replicas),
+            leader_epoch=record.leader_epoch,
+            controller_epoch=epoch,
+            version=record.partition_epoch,
+        )
+
+    def _change(self, record: PartitionChange, epoch: int) -> None:
+        key = self._topics[record.topic_id], int(record.partition_id)
+        known = self._partitions[key]
+        assert known.version is not None
+        elected = record.leader != NO_LEADER_CHANGE
+        self._partitions[key] = replace(
+            known,
+            leader=record.leader if elected else known.leader,
+            leader_epoch=known.leader_epoch + elected,
+            isr=known.isr if record.isr is None else tuple(record.isr),
+            replicas=known.replicas if record.replicas is None else tuple(record.replicas),
+            controller_epoch=epoch,
+            version=known.version + 1,
+        )
+
+    def _configure(self, record: Config) -> None:
+        if record.resource_type != _TOPIC_CONFIG:
+            return
+        settings = self._configs.setdefault(record.resource_name, {})
+        if record.value is None:
+            settings.pop(record.name, None)
+        else:
+            settings[record.name] = record.value

@@ -1,0 +1,271 @@
+"""The metadata log, fetched as a broker fetches it: from the active controller, up to its high
+watermark, over one connection."""
+
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v13.request import FetchPartition, FetchRequest, FetchTopic
+from kio.schema.fetch.v13.response import FetchResponse, PartitionData
+from kio.static.primitive import i32, i32Timedelta, i64
+
+from ackproof.infra.api.interface import ViewUnavailable
+from ackproof.infra.api.metadata import ClusterChange
+from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.systems.kafka.kraft.image import Image
+from ackproof.infra.systems.kafka.kraft.records import UnknownRecord, Written, batches
+from ackproof.infra.systems.observer import PollingObserver, Report
+from ackproof.infra.systems.wire import ask
+
+_METADATA = uuid.UUID(int=1)
+"""``Uuid.METADATA_TOPIC_ID``."""
+_BYTES_MAX = 8 * 1024 * 1024
+_BEGINNING_EPOCH = 0
+"""Said to have been fetched last before anything was: less is an INVALID_REQUEST."""
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Who was asked. ``controller``: its ``node.id``; ``epoch``: as which it is active."""
+
+    controller: int
+    epoch: int
+
+
+class MetadataLog:
+    """Follows the log. Thread-safe.
+
+    Not followed: a log that begins with a snapshot. Controllers keep all of it for at least seven
+    days, or 100 MB (``metadata.max.retention.*``).
+
+    Args:
+        controllers: Where each one listens, by ``node.id``.
+    """
+
+    def __init__(self, controllers: Mapping[int, Address]) -> None:
+        self._controllers = controllers
+        self._lock = threading.Lock()
+        self._image = Image()
+        self._end = 0
+        self._end_epoch = _BEGINNING_EPOCH
+        self._quorum_epoch = 0
+        self._active = next(iter(controllers))
+        self._connection: socket.socket | None = None
+
+    def read(
+        self, timeout_s: float, on_batch: Callable[[Image, Moment], None] = lambda *_: None
+    ) -> tuple[Image, Moment]:
+        """Read up to the high watermark of this moment; what it comes to, until the next reading.
+        ``on_batch`` is called after each batch. Raises ViewUnavailable."""
+        deadline = monotonic() + timeout_s
+        with self._lock:
+            while True:
+                moment, found = self._fetched(deadline)
+                self._apply(found, moment, on_batch)
+                if self._end >= found.high_watermark:
+                    on_batch(self._image, moment)
+                    return self._image, moment
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        with self._lock:
+            self._disconnect()
+
+    def _apply(
+        self, found: PartitionData, moment: Moment, on_batch: Callable[[Image, Moment], None]
+    ) -> None:
+        before = self._end
+        for written in self._committed(found):
+            self._image.apply(written)
+            self._end, self._end_epoch = written.end, written.epoch
+            if written.records:
+                on_batch(self._image, moment)
+        if self._end == before < found.high_watermark:
+            raise ViewUnavailable(f"the metadata log cannot be read from offset {before} on")
+
+    def _committed(self, found: PartitionData) -> Iterator[Written]:
+        """What was fetched and is below the high watermark: no other leader takes it back."""
+        try:
+            for written in batches(bytes(found.records or b"")):
+                if self._end < written.end <= found.high_watermark:
+                    yield written
+        except UnknownRecord as unknown:
+            raise ViewUnavailable(str(unknown)) from unknown
+
+    def _fetched(self, deadline: float) -> tuple[Moment, PartitionData]:
+        """From the active controller, whichever it is."""
+        refusals: dict[int, str] = {}
+        asked = [self._active, *(n for n in self._controllers if n != self._active)]
+        share_s = max(deadline - monotonic(), 0.0) / len(asked)
+        for controller in asked:
+            self._turn_to(controller)
+            try:
+                found = self._from_active(monotonic() + share_s)
+            except OSError as silence:
+                self._disconnect()
+                refusals[controller] = str(silence)
+                continue
+            refusal = _refusal(found)
+            if refusal is None:
+                return Moment(controller=controller, epoch=self._quorum_epoch), found
+            refusals[controller] = refusal
+        told = ", ".join(f"{controller}: {why}" for controller, why in refusals.items())
+        raise ViewUnavailable(f"no controller answers as the active one ({told})")
+
+    def _from_active(self, deadline: float) -> PartitionData:
+        """What the controller answers to whom we are connected; asked again where it knows of a
+        later epoch of the quorum than we did."""
+        found = self._exchange(deadline)
+        if found.current_leader.leader_epoch > self._quorum_epoch:
+            self._quorum_epoch = found.current_leader.leader_epoch
+            found = self._exchange(deadline)
+        return found
+
+    def _exchange(self, deadline: float) -> PartitionData:
+        if self._connection is None:
+            left_s = max(deadline - monotonic(), 0.001)
+            self._connection = socket.create_connection(self._controllers[self._active], left_s)
+        request = _request(self._end, self._end_epoch, self._quorum_epoch)
+        answer = ask(self._connection, request, FetchResponse, deadline)
+        return _partition(answer)
+
+    def _turn_to(self, controller: int) -> None:
+        if controller != self._active:
+            self._disconnect()
+            self._active = controller
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(OSError):
+                connection.close()
+
+
+def leader_told(address: Address, timeout_s: float) -> int | None:
+    """Whom the controller there takes for the active one, by ``node.id``; -1 for nobody, None where
+    it does not answer."""
+    deadline = monotonic() + timeout_s
+    try:
+        with socket.create_connection(address, timeout_s) as connection:
+            request = _request(0, _BEGINNING_EPOCH, 0)
+            answer = _partition(ask(connection, request, FetchResponse, deadline))
+    except OSError:
+        return None
+    return int(answer.current_leader.leader_id)
+
+
+def _refusal(found: PartitionData) -> str | None:
+    """Why nothing can be read of an answer; None: it can."""
+    if found.error_code is not ErrorCode.none:
+        return found.error_code.name
+    if found.diverging_epoch.epoch >= 0:
+        return "its log is another one than was read until now"
+    if found.snapshot_id.end_offset >= 0:
+        return f"its log begins with a snapshot, at offset {found.snapshot_id.end_offset}"
+    # Who is new in office has to commit something of its own first.
+    return None if found.high_watermark >= 0 else "it does not know yet what is committed"
+
+
+def _request(offset: int, offset_epoch: int, quorum_epoch: int) -> FetchRequest:
+    partition = FetchPartition(
+        partition=i32(0),
+        current_leader_epoch=i32(quorum_epoch),
+        fetch_offset=i64(offset),
+        last_fetched_epoch=i32(offset_epoch),
+        partition_max_bytes=i32(_BYTES_MAX),
+    )
+    return FetchRequest(
+        max_wait=i32Timedelta.parse(timedelta()),
+        min_bytes=i32(0),
+        max_bytes=i32(_BYTES_MAX),
+        topics=(FetchTopic(topic_id=_METADATA, partitions=(partition,)),),
+        forgotten_topics_data=(),
+    )
+
+
+def _partition(answer: FetchResponse) -> PartitionData:
+    """Raises OSError for an answer without the metadata log's one partition."""
+    found = [one for topic in answer.responses for one in topic.partitions]
+    if len(found) != 1:
+        raise OSError(f"a fetch of the metadata log was answered with {answer.error_code.name}")
+    return found[0]
+
+
+# --- observing the log ------------------------------------------------------------------------
+#
+# Follows the metadata log and reports what changes.
+#
+# Nothing goes unseen, but some of it late: while the active controller does not answer, and before
+# another one is elected.
+
+
+_EVERY_S = 0.1
+_ANSWER_S = 2.0
+
+
+def log_observer(
+    log: MetadataLog,
+    on_change: Callable[[ClusterChange], None],
+    clock: Callable[[], int] = time.time_ns,
+) -> PollingObserver:
+    """An observer of ``log``, which is nobody else's and is closed with it."""
+
+    def ask(report: Report) -> None:
+        def on_batch(image: Image, moment: Moment) -> None:
+            report(image.view(moment.controller, moment.epoch))
+
+        log.read(_ANSWER_S, on_batch)
+
+    return PollingObserver(ask, _EVERY_S, on_change, clock, log.close)
+
+
+# --- quorum -----------------------------------------------------------------------------------
+
+
+LEADER, FOLLOWER = "leader", "follower"
+_WITHIN_S = 1.0
+
+
+class Quorum:
+    """Implements ``infra.api.metadata.Ensemble``.
+
+    Args:
+        controllers: ``node.id`` and address of each, by its name.
+    """
+
+    def __init__(self, controllers: Mapping[str, tuple[int, Address]]) -> None:
+        self._controllers = controllers
+
+    @property
+    def ours(self) -> frozenset[int]:
+        return frozenset()
+
+    def modes(self) -> Mapping[str, str]:
+        """``leader`` or ``follower``. One that follows nobody is left out."""
+        told = on_all(_told, list(self._controllers.values()))
+        return {
+            name: LEADER if leader == number else FOLLOWER
+            for (name, (number, _)), leader in zip(self._controllers.items(), told, strict=True)
+            if leader is not None and leader >= 0
+        }
+
+    def end_session(self, session: int) -> bool:  # noqa: ARG002
+        return False
+
+    def occupy(self, broker: int) -> bool:  # noqa: ARG002
+        return False
+
+    def vacate(self, broker: int) -> None: ...
+
+
+def _told(controller: tuple[int, Address]) -> int | None:
+    return leader_told(controller[1], _WITHIN_S)

@@ -1,0 +1,342 @@
+"""Apache Kafka with KRaft: controllers and brokers, each server on a node of its own; or the first
+brokers are the controllers, too.
+
+The node of each holds ``server.properties``, ``metadata`` (``metadata.log.dir``) and ``data``
+(``log.dirs``), or disks with a log directory each: with these empty, the machine is a new one."""
+
+import base64
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.interface import (
+    Backend,
+    ClusterView,
+    Command,
+    DeploymentError,
+    InfraError,
+    Node,
+    Server,
+    ViewUnavailable,
+    ZooKeeperCounters,
+)
+from ackproof.infra.api.metadata import CONTROLLER_IDS, ClusterChange, Ensemble, Observer
+from ackproof.infra.api.storage import DiskPlan
+from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.systems.deployment import (
+    BROKER_PORT,
+    BROKERS_UP_S,
+    STOP_GRACE_S,
+    DeployedSystem,
+    await_all,
+    disks,
+    listens,
+    name_of,
+    server_properties,
+)
+from ackproof.infra.systems.kafka.jars import jars_of
+from ackproof.infra.systems.kafka.kraft.log import LEADER, MetadataLog, Quorum, log_observer
+from ackproof.infra.systems.kafka.kraft.properties import SESSION, in_force
+from ackproof.infra.systems.kafka.programs import MAIN, java, knock, logging
+from ackproof.infra.systems.kafka.releases import Release
+from ackproof.infra.systems.properties import RESERVED, own_rack
+from ackproof.infra.systems.server import NodeServer, stop_all
+
+_AFTER = 5
+"""In so many lines behind the grant a controller tells what became of it."""
+_OF_CONTROLLERS = re.compile(rb"^.* \[(?:Quorum)?Controller (?:id=)?\d+\] .*$", re.MULTILINE)
+"""Lines of a log; the other ones are of the broker that the controller is, too."""
+_GRANTED = re.compile(rb"broker (\d+) has requested and been granted an immediate shutdown")
+_REGISTERED = re.compile(rb"RegisterBrokerRecord\(brokerId=(\d+), .*?brokerEpoch=(\d+)\b")
+_CHANGED = re.compile(
+    rb" BrokerRegistrationChangeRecord\(brokerId=(\d+), brokerEpoch=(\d+), fenced=(-?\d+)\b"
+)
+_RESIGNED = re.compile(rb"\bRenounc", re.IGNORECASE)
+
+
+def let_go(logs: Iterable[bytes]) -> frozenset[int]:
+    """Their broker epochs, by the logs of all controllers."""
+    return frozenset(epoch for log in logs for epoch in _of(_OF_CONTROLLERS.findall(log)))
+
+
+def _of(lines: list[bytes]) -> Iterator[int]:
+    logs_changes = any(map(_CHANGED.search, lines))
+    registered: dict[bytes, int] = {}
+    for number, line in enumerate(lines):
+        if found := _REGISTERED.search(line):
+            registered[found[1]] = int(found[2])
+        if not (granted := _GRANTED.search(line)):
+            continue
+        behind = lines[number + 1 : number + 1 + _AFTER]
+        if logs_changes:
+            yield from _fenced(granted[1], behind)
+        elif granted[1] in registered and not any(map(_RESIGNED.search, behind)):
+            yield registered[granted[1]]
+
+
+def _fenced(broker: bytes, lines: list[bytes]) -> Iterator[int]:
+    changes = (found for line in lines if (found := _CHANGED.search(line)))
+    yield from (
+        int(epoch)
+        for who, epoch, fenced in (one.groups() for one in changes)
+        if who == broker and fenced == b"1"
+    )
+
+
+# --- servers ----------------------------------------------------------------------------------
+
+
+_FORMAT = "kafka.tools.StorageTool"
+_FORMAT_WITHIN_S = 60.0
+_HEAP_MB = 384
+_TOOL_HEAP_MB = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProgram:
+    """What all servers run.
+
+    Attributes:
+        jars: Of the ``release``.
+        cluster_id: Of the cluster; 22 characters (``Uuid.randomUuid``).
+    """
+
+    release: Release
+    jars: Artifact
+    cluster_id: str
+
+    def configure(self, node: Node, settings: Mapping[str, str]) -> Command:
+        """Write the configuration of the server on ``node``; what starts it."""
+        node.write(_config(node), server_properties(settings))
+        return Command(name=node.name, argv=[*self._java(node, _HEAP_MB), MAIN, str(_config(node))])
+
+    def format(self, node: Node, directories: Sequence[PurePosixPath], *, votes: bool) -> None:
+        """Make the log ``directories`` ready, and the metadata log's, where they are all as of a
+        new machine: before the first start, and when a broker was replaced. One alone that is
+        emptied the server makes ready itself. Raises DeploymentError.
+
+        ``votes``: whether the server is of the quorum. Then its metadata log is kept: it is beside
+        the directories that were replaced, and a voter that has forgotten it would elect one who
+        lacks what it had confirmed.
+        """
+        if any(map(node.entries, directories)):
+            return
+        if not votes:
+            node.empty(metadata(node))
+        arguments = ["format", f"--cluster-id={self.cluster_id}", f"--config={_config(node)}"]
+        process = node.start(
+            Command(
+                name="kafka-storage",
+                argv=[*self._java(node, _TOOL_HEAP_MB), _FORMAT, *arguments, "--ignore-formatted"],
+            )
+        )
+        status = process.wait(_FORMAT_WITHIN_S)
+        if status != 0:
+            log = node.read(node.log_directory / "kafka-storage.log").decode(errors="replace")
+            raise DeploymentError(f"kafka-storage format on {node.name}: status {status}\n{log}")
+
+    def _java(self, node: Node, heap_mb: int) -> list[str]:
+        option = logging(self.release, node)
+        return [*java(node, heap_mb=heap_mb, logging=option, jars=self.jars)]
+
+
+def metadata(node: Node) -> PurePosixPath:
+    """Where the metadata log is (``metadata.log.dir``): beside the log directories, which hold
+    replicas alone, and are collected whole; its index files have 10 MB each, whatever is set."""
+    return node.directory / "metadata"
+
+
+def _config(node: Node) -> PurePosixPath:
+    return node.directory / "server.properties"
+
+
+# --- the system -------------------------------------------------------------------------------
+
+
+CONTROLLER_PORT = 9093
+_LISTENER = "CONTROLLER"
+_BROKER, _CONTROLLER = "broker", "controller"
+_LISTENERS = {
+    _BROKER: f"PLAINTEXT://{{}}:{BROKER_PORT}",
+    _CONTROLLER: f"{_LISTENER}://{{}}:{CONTROLLER_PORT}",
+}
+_VIEW_TIMEOUT_S = 2.0
+_CONTROLLERS_UP_S = 60.0
+
+
+class SystemOnKRaft(DeployedSystem):
+    """Implements ``infra.api.interface.System``. Its controllers stand where ZooKeeper's servers
+    stand elsewhere: they keep the metadata.
+
+    Args:
+        name: As a campaign names it.
+        release: What is deployed, on nodes that were given its jars (``infra.systems.artifacts``).
+        brokers: How many; ids from 1.
+        controllers: How many; 1, or 3 and more for a quorum. Their ids begin behind
+            :data:`infra.api.metadata.CONTROLLER_IDS`, where they are no brokers.
+        combined: Whether they are brokers, the first of them.
+        properties: Kafka's properties, the same for every server. Those that say who and where it
+            is (``RESERVED``) are not the caller's: ValueError.
+        disks: What the brokers' logs lie on; None: directories of their nodes.
+        clocks: Whether every server goes by a fake clock of its node.
+
+    Raises InfraError when the jars are not here, or not what was released.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        name: str,
+        release: Release,
+        brokers: int,
+        controllers: int,
+        combined: bool = False,
+        properties: Mapping[str, str],
+        disks: DiskPlan | None = None,
+        clocks: bool = False,
+    ) -> None:
+        if taken := sorted(RESERVED.keys() & properties.keys()):
+            raise ValueError(f"broker properties {', '.join(taken)}: set for each server")
+        super().__init__(name, in_force(properties), disks, clocks=clocks)
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self._program = ServerProgram(release=release, jars=jars_of(release), cluster_id=cluster_id)
+        numbers = range(1, controllers + 1)
+        first = {n: name_of(n) for n in numbers}
+        apart = {CONTROLLER_IDS + n: f"controller-{n}" for n in numbers}
+        places = {n: backend.node(name) for n, name in (first if combined else apart).items()}
+        self._voters = {n: (place.address, CONTROLLER_PORT) for n, place in places.items()}
+        self._make_brokers(backend, brokers)
+        self._controllers = (
+            self._brokers[:controllers]
+            if combined
+            else tuple(on_all(lambda n: self._controller(places[n], n), list(places)))
+        )
+        self._log = MetadataLog(self._voters)
+        self._reading = threading.Lock()
+        self._ensemble = Quorum({s.name: (s.id, self._voters[s.id]) for s in self._controllers})
+
+    @property
+    def zookeepers(self) -> Sequence[Server]:
+        return self._controllers
+
+    @property
+    def ensemble(self) -> Ensemble:
+        return self._ensemble
+
+    @property
+    def metadata_connect(self) -> tuple[str, str]:
+        servers = ",".join(f"{host}:{port}" for host, port in self._voters.values())
+        return "controller.quorum.bootstrap.servers", servers
+
+    @property
+    def zookeeper_session_timeout_ms(self) -> int:
+        return int(self._properties[SESSION])
+
+    @property
+    def replica_lag_time_max_ms(self) -> int:
+        return int(self._properties["replica.lag.time.max.ms"])
+
+    def deploy(self) -> None:
+        on_all(NodeServer.start, self._controllers)
+        others = [one for one in self._brokers if one.id not in self._voters]
+        # A JVM each, of seconds on a busy machine, in which the controllers come up.
+        on_all(
+            lambda one: self._program.format(one.node, self.log_directories(one), votes=False),
+            others,
+        )
+        await_all(self._controllers, self._serves, _CONTROLLERS_UP_S, "is in the quorum")
+        on_all(NodeServer.start, others)
+        await_all(self._brokers, self._registered, BROKERS_UP_S, "is registered and not fenced")
+        await_all(self._brokers, listens, BROKERS_UP_S, "accepts connections")
+
+    def view(self) -> ClusterView:
+        with self._reading:
+            image, moment = self._log.read(_VIEW_TIMEOUT_S)
+            return image.view(moment.controller, moment.epoch)
+
+    def observer(
+        self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
+    ) -> Observer:
+        return log_observer(MetadataLog(self._voters), on_change, clock)
+
+    def zookeeper_leader(self) -> Server | None:
+        modes = self._ensemble.modes()
+        return next((one for one in self._controllers if modes.get(one.name) == LEADER), None)
+
+    def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
+        return ()
+
+    def expired_sessions(self) -> frozenset[int]:
+        with self._reading:
+            fenced = self._log.read(_VIEW_TIMEOUT_S)[0].fenced_unasked
+        try:
+            return fenced - let_go(server.log() for server in self._controllers)
+        except (InfraError, FileNotFoundError) as error:
+            raise ViewUnavailable(f"what controllers have logged cannot be read: {error}") from None
+
+    def close(self) -> None:
+        stop_all(self._all_brokers(), STOP_GRACE_S)
+        stop_all(self._controllers, STOP_GRACE_S)
+        self._log.close()
+
+    def _topic_config(self, topic: str) -> Mapping[str, str]:
+        with self._reading:
+            return self._log.read(_VIEW_TIMEOUT_S)[0].config(topic)
+
+    def _controller(self, node: Node, number: int) -> NodeServer:
+        place = node.directory / "data"
+        return NodeServer(
+            node,
+            number,
+            CONTROLLER_PORT,
+            self._configured(node, number, [_CONTROLLER], [place]),
+            self._peer_ports(number),
+            clock=self._clock(node),
+            knock=knock,
+            before_start=lambda: self._program.format(node, [place], votes=True),
+        )
+
+    def _broker(self, node: Node, number: int) -> NodeServer:
+        own = disks(node, self._disks)
+        places = [disk.data for disk in own] or [node.directory / "data"]
+        votes = number in self._voters
+        roles = [_BROKER, _CONTROLLER] if votes else [_BROKER]
+        return NodeServer(
+            node,
+            number,
+            BROKER_PORT,
+            self._configured(node, number, roles, places),
+            self._peer_ports(number),
+            disks=own,
+            clock=self._clock(node),
+            knock=knock,
+            before_start=lambda: self._program.format(node, places, votes=votes),
+        )
+
+    def _peer_ports(self, number: int) -> Sequence[int]:
+        return (CONTROLLER_PORT,) if number in self._voters and len(self._voters) > 1 else ()
+
+    def _configured(
+        self, node: Node, number: int, roles: Sequence[str], places: Sequence[PurePosixPath]
+    ) -> Command:
+        voters = [f"{n}@{host}:{port}" for n, (host, port) in self._voters.items()]
+        listeners = [_LISTENERS[role].format(node.address) for role in roles]
+        own = {
+            "process.roles": ",".join(roles),
+            "node.id": str(number),
+            "controller.quorum.voters": ",".join(voters),
+            "controller.listener.names": _LISTENER,
+            "listeners": ",".join(listeners),
+            "log.dirs": ",".join(map(str, places)),
+            "metadata.log.dir": str(metadata(node)),
+            **(own_rack(node.name, self._properties) if _BROKER in roles else {}),
+        }
+        return self._program.configure(node, own | self._properties)
+
+    def _serves(self, controller: NodeServer) -> bool:
+        return controller.name in self._ensemble.modes()
