@@ -13,7 +13,7 @@ from patience import PATIENCE_S
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.docker.engine import IMAGE, connected
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.infra.systems.external.control import lay
+from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import Action, Handle
 
 pytestmark = pytest.mark.docker
@@ -95,7 +95,7 @@ def test_a_service_is_stopped_and_started_by_its_name(client, project: str, by: 
         (Action.STOP, "exited"),
         (Action.START, "running"),
     ):
-        lay(handle, action)
+        carry_out(handle, action)
         becomes(status)
     for other in others:
         other.reload()
@@ -106,6 +106,6 @@ def test_a_service_is_stopped_and_started_by_its_name(client, project: str, by: 
 def test_of_several_containers_none_is_touched(client, project: str) -> None:
     for service, found in (("kafka-2", 2), ("kafka-3", 0)):
         with pytest.raises(InfraError, match=f"{found} containers, and one is meant"):
-            lay(Handle(compose=f"{project}/{service}"), Action.KILL)
+            carry_out(Handle(compose=f"{project}/{service}"), Action.KILL)
     both = [client.containers.get(f"{project}-kafka-2-{n}") for n in (1, 2)]
     assert [container.status for container in both] == ["running", "running"]

@@ -12,7 +12,7 @@ from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.infra.machine.registry import Kind, Registry
 from ackproof.infra.machine.secrets import Secret, handed, read_all
 from ackproof.infra.runs import cleanup
-from ackproof.infra.systems.external.control import lay
+from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import Action, Described, Handle
 from ackproof.infra.systems.external.journal import FILE, Journal
 from ackproof.infra.systems.external.probes import survey
@@ -54,18 +54,20 @@ def described(handle: Handle | None) -> Described:
 def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
     failing = (sys.executable, "-c", "print('no such unit'); raise SystemExit(4)")
     with pytest.raises(InfraError, match="ended with 4: no such unit"):
-        lay(Handle(commands={Action.STOP: (failing,)}), Action.STOP)
+        carry_out(Handle(commands={Action.STOP: (failing,)}), Action.STOP)
     with pytest.raises(InfraError, match="nothing says how to kill it"):
-        lay(Handle(commands={Action.STOP: (failing,)}), Action.KILL)
+        carry_out(Handle(commands={Action.STOP: (failing,)}), Action.KILL)
     with pytest.raises(InfraError, match="No such file"):
-        lay(Handle(commands={Action.STOP: ((str(tmp_path / "absent"),),)}), Action.STOP)
+        carry_out(Handle(commands={Action.STOP: ((str(tmp_path / "absent"),),)}), Action.STOP)
 
 
 def test_what_a_command_has_started_is_not_waited_for(tmp_path: Path) -> None:
     """It goes on with the command's output open, for as long as it lives."""
     fifo = tmp_path / "fifo"
     script = "import os, sys; os.mkfifo(sys.argv[1])\nif not os.fork(): open(sys.argv[1]).read()"
-    lay(Handle(commands={Action.START: ((sys.executable, "-c", script, str(fifo)),)}), Action.START)
+    carry_out(
+        Handle(commands={Action.START: ((sys.executable, "-c", script, str(fifo)),)}), Action.START
+    )
     fifo.write_text("it was there to read this")
 
 
@@ -182,7 +184,7 @@ def test_a_command_is_the_same_from_wherever_it_is_undone(
     commands = {Action.START: ((sys.executable, "-c", script),)}
     (tmp_path / "theirs").mkdir()
     monkeypatch.chdir(tmp_path / "theirs")
-    lay(Handle(commands=commands, directory=str(tmp_path)), Action.START)
+    carry_out(Handle(commands=commands, directory=str(tmp_path)), Action.START)
     assert (tmp_path / "here").exists()
 
 
@@ -191,7 +193,7 @@ def test_a_container_is_one_of_the_engine_that_was_meant(monkeypatch: pytest.Mon
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     handle = Handle(container="kafka", engine={"DOCKER_HOST": "tcp://127.0.0.1:2"})
     with pytest.raises(InfraError, match=r"^docker -H tcp:.*:2 start kafka: .*port=2"):
-        lay(handle, Action.START)
+        carry_out(handle, Action.START)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from ssh_server import SshHost, ssh_host
 from ackproof.harness.campaign.model.external import HandSpec, handle
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.infra.systems.external.control import lay
+from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import Action, Handle
 
 SYSTEMCTL = """\
@@ -48,7 +48,7 @@ def by(host: SshHost, **how: object) -> Handle:
 
 def test_a_unit_is_started_paused_killed_and_stopped(host: SshHost, tmp_path: Path) -> None:
     unit = by(host, systemd="kafka")
-    lay(unit, Action.START)  # what it has started keeps the output open
+    carry_out(unit, Action.START)  # what it has started keeps the output open
     process = psutil.Process(int((tmp_path / "pid").read_text()))
 
     def becomes(*statuses: str) -> None:
@@ -60,42 +60,42 @@ def test_a_unit_is_started_paused_killed_and_stopped(host: SshHost, tmp_path: Pa
 
     gone = (psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)
     becomes(psutil.STATUS_SLEEPING)
-    lay(unit, Action.PAUSE)
+    carry_out(unit, Action.PAUSE)
     becomes(psutil.STATUS_STOPPED)
-    lay(unit, Action.RESUME)
+    carry_out(unit, Action.RESUME)
     becomes(psutil.STATUS_SLEEPING)
-    lay(unit, Action.KILL)
+    carry_out(unit, Action.KILL)
     becomes(*gone)
     assert host.heard[-2:] == [
         "sudo -n systemctl kill --signal=SIGKILL kafka",
         "sudo -n systemctl stop kafka",
     ]
-    lay(unit, Action.START)
+    carry_out(unit, Action.START)
     process = psutil.Process(int((tmp_path / "pid").read_text()))
-    lay(unit, Action.STOP)
+    carry_out(unit, Action.STOP)
     becomes(*gone)
 
 
 def test_a_command_that_fails_there_says_what_it_said(host: SshHost) -> None:
     with pytest.raises(InfraError, match=r"stop zookeeper ended with 5: Unit zookeeper could not"):
-        lay(by(host, systemd="zookeeper"), Action.STOP)
+        carry_out(by(host, systemd="zookeeper"), Action.STOP)
 
 
 def test_words_are_no_shell_s(host: SshHost, tmp_path: Path) -> None:
     """Over SSH there is a shell in between, whatever is done."""
     odd = f"{tmp_path}/$HOME; `touch x`"
-    lay(by(host, commands={"start": ["touch", odd]}), Action.START)
+    carry_out(by(host, commands={"start": ["touch", odd]}), Action.START)
     assert Path(odd).exists()
 
 
 def test_more_output_than_a_channel_holds_stops_nothing(host: SshHost) -> None:
     """Of a command that nobody listens to, the status would never come."""
     many = str(4 * 1024 * 1024)
-    lay(by(host, commands={"start": ["head", "-c", many, "/dev/zero"]}), Action.START)
+    carry_out(by(host, commands={"start": ["head", "-c", many, "/dev/zero"]}), Action.START)
 
 
 def test_a_host_that_is_not_known_is_told_nothing(host: SshHost) -> None:
     host.known_hosts.write_text("")
     with pytest.raises(InfraError, match="unknown host"):
-        lay(by(host, systemd="kafka"), Action.STOP)
+        carry_out(by(host, systemd="kafka"), Action.STOP)
     assert host.heard == []

@@ -1,36 +1,54 @@
-"""Laying hands on a broker of somebody else's cluster: commands here or over SSH, or the Docker
-Engine. Nothing is done that the description does not name."""
+"""Control of the brokers of an external cluster: commands here or over SSH, or the Docker Engine.
+
+Nothing is done that the description does not name. The libraries of SSH and Docker take their time
+to import, and few campaigns have such brokers: each is imported where it is used.
+"""
 
 import shlex
 import subprocess
 import tempfile
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.external.description import Action, Argv, Handle
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+    from paramiko import Channel
 
 _WITHIN_S = 60
 """For a command. A broker that is stopped in order hands over its leaders first."""
 _SHOWN = 500
+_PIECE = 1 << 16
+_PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
+_METHODS: Mapping[Action, str] = {
+    Action.STOP: "stop",
+    Action.START: "start",
+    Action.KILL: "kill",
+    Action.PAUSE: "pause",
+    Action.RESUME: "unpause",
+}
+"""Of a container."""
 
 
-def lay(handle: Handle, action: Action) -> None:
+def carry_out(handle: Handle, action: Action) -> None:
     """Do it, and wait until the commands have ended, or the engine has answered. Raises InfraError
     when that failed, or when it is no command's business."""
     if action not in handle.actions:
         raise InfraError(f"nothing says how to {action} it")
-    # The libraries of both take their time to import, and few have such brokers.
     if not handle.commands:
-        from ackproof.infra.systems.external.docker_control import by_engine
-
-        by_engine(handle, action, _WITHIN_S)
+        _in_docker(handle, action)
         return
     for argv in handle.commands[action]:
         if handle.ssh is None:
             _run_here(argv, handle.directory or None)
         else:
-            from ackproof.infra.systems.external.ssh_control import run_there
-
-            _require(argv, *run_there(handle, argv, _WITHIN_S))
+            _run_over_ssh(handle, argv)
 
 
 def _run_here(argv: Argv, directory: str | None) -> None:
@@ -57,3 +75,74 @@ def _run_here(argv: Argv, directory: str | None) -> None:
 def _require(argv: Argv, status: int, said: str) -> None:
     if status != 0:
         raise InfraError(f"{shlex.join(argv)} ended with {status}: {said.strip()[-_SHOWN:]}")
+
+
+# --- over SSH ---------------------------------------------------------------------------------
+
+
+def _run_over_ssh(handle: Handle, argv: Argv) -> None:
+    """Run a command on the host that ``handle`` names. Raises InfraError where it fails, does not
+    end in time, or the host does not answer."""
+    from ackproof.infra.backends.ssh.inventory import Host
+    from ackproof.infra.backends.ssh.login import Trust, Unreachable, log_in
+
+    assert handle.ssh is not None
+    host = Host.model_validate({**handle.ssh.model_dump(by_alias=True)}, strict=False)
+    try:
+        client, opened = log_in(host, Trust(Path(handle.known_hosts).expanduser()))
+    except Unreachable as silence:
+        raise InfraError(f"{shlex.join(argv)}: {silence}") from silence
+    with opened, closing(client):
+        try:
+            transport = client.get_transport()
+            assert transport is not None
+            with closing(transport.open_session(timeout=_WITHIN_S)) as channel:
+                status, said = _ended(channel, shlex.join(argv))
+        except Exception as error:
+            raise InfraError(f"{shlex.join(argv)} on {host}: {error}") from error
+    _require(argv, status, said)
+
+
+def _ended(channel: "Channel", command: str) -> tuple[int, str]:
+    """The status and the last words of a command, as soon as it has ended itself: what it has
+    started may keep its output open for as long as it lives. Raises TimeoutError."""
+    said = bytearray()
+
+    def over() -> bool:
+        ended = channel.exit_status_ready()
+        while channel.recv_ready():
+            said.extend(channel.recv(_PIECE))
+        return ended
+
+    channel.set_combine_stderr(True)
+    channel.exec_command(command)
+    wait_until(over, _WITHIN_S, "its end")
+    return channel.recv_exit_status(), said.decode(errors="replace")
+
+
+# --- in Docker --------------------------------------------------------------------------------
+
+
+def _in_docker(handle: Handle, action: Action) -> None:
+    """Do it to the container that ``handle`` names. Raises InfraError when that failed."""
+    import docker
+    from docker.errors import DockerException
+
+    try:
+        # An empty environment it takes for ours.
+        client = docker.from_env(timeout=_WITHIN_S, environment=dict(handle.engine) or None)
+        with closing(client):
+            getattr(_container(client, handle), _METHODS[action])()
+    except DockerException as error:
+        raise InfraError(f"{handle.words(action)}: {error}") from error
+
+
+def _container(client: "DockerClient", handle: Handle) -> "Container":
+    if handle.container is not None:
+        return client.containers.get(handle.container)
+    project, _, service = (handle.compose or "").partition("/")
+    labels = [f"{_PROJECT}={project}", f"{_SERVICE}={service}"]
+    found = client.containers.list(all=True, filters={"label": labels})
+    if len(found) != 1:
+        raise InfraError(f"{handle.compose}: {len(found)} containers, and one is meant")
+    return found[0]

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ackproof.infra.api.interface import InfraError, ViewUnavailable
-from ackproof.infra.systems.external.control import lay
+from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import server_name
 from ackproof.infra.systems.external.journal import FILE, Journal, Left
 from ackproof.infra.systems.external.probes import Looking, admin_client
@@ -54,7 +54,7 @@ def _bring_back(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
             yield f"{server_name(broker)}: nothing says how to {back} it"
             continue
         try:
-            lay(handle, back)
+            carry_out(handle, back)
         except InfraError as error:
             yield f"{server_name(broker)}: {error}"
         else:

@@ -8,7 +8,7 @@ from typing import Any
 from ackproof.infra.agent.measuring import accepts
 from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.infra.systems.external.control import lay
+from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import Action, Handle, server_name
 from ackproof.infra.systems.external.journal import Journal
 from ackproof.infra.systems.external.probes import answers
@@ -152,6 +152,6 @@ class OutsideServer:
             raise InfraError(f"{self.name} is not in the inventory: it is not touched")
         if (back := _BACK.get(action)) is not None:
             self._journal().down(self.id, back)
-        lay(self._handle, action)
+        carry_out(self._handle, action)
         if back is None:
             self._journal().up(self.id)
