@@ -1,7 +1,7 @@
 """Which APIs the broker has classes for, and in which versions.
 
 Those that it serves, what its own followers and controller speak, and versions between them: what
-is served is said in ``broker/server/requests/table.py``, and must be among these.
+is served is said in ``broker/server/requests/dispatch.py``, and must be among these.
 """
 
 from collections.abc import Mapping

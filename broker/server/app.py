@@ -18,9 +18,7 @@ from typing import Any
 from ackproof.broker.config import BrokerConfig, Listener
 from ackproof.broker.log.disk.checkpoints import MetaProperties
 from ackproof.broker.log.manager import LogManager
-from ackproof.broker.server.admin.config_admin import ConfigAdmin
-from ackproof.broker.server.admin.config_changes import ConfigChanges
-from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.admin.configs import ConfigAdmin, ConfigChanges, TopicConfigs
 from ackproof.broker.server.admin.topics import Topics
 from ackproof.broker.server.controller.by_controller import ByController
 from ackproof.broker.server.controller.control_fence import ControlFence
@@ -40,8 +38,7 @@ from ackproof.broker.server.replication.partition import PartitionContext
 from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
 from ackproof.broker.server.requests.context import Context
-from ackproof.broker.server.requests.dispatch import Dispatcher
-from ackproof.broker.server.requests.table import served
+from ackproof.broker.server.requests.dispatch import Dispatcher, served
 from ackproof.broker.server.schedule import carry_out_later, every
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.producer_ids import ProducerIds

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.broker.server.requests.table import APIS, SERVED
+from ackproof.broker.server.requests.dispatch import APIS, SERVED
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "compatibility.md"
 ROWS = [

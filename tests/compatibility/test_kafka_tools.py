@@ -12,7 +12,7 @@ from kafka_clients import create_topic, produce, read_all
 from kafka_cluster import Cluster, until
 from kafka_tools import KafkaTools
 
-from ackproof.broker.server.requests.table import served
+from ackproof.broker.server.requests.dispatch import served
 
 pytestmark = pytest.mark.kafka
 

@@ -15,7 +15,7 @@ from ackproof.broker.controller.rules.assignment import (
     assign_replicas,
 )
 from ackproof.broker.controller.rules.election import Choice, choose, first_leader
-from ackproof.broker.server.admin.java_hash import java_hash
+from ackproof.broker.server.admin.topics import java_hash
 from ackproof.broker.types import NO_LEADER, ControllerEpoch, LeaderEpoch, ZkVersion
 
 

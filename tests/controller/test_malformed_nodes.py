@@ -9,8 +9,7 @@ from controller_cluster import SESSION_MS, cluster, run, until
 from kazoo.exceptions import NodeExistsError
 
 from ackproof.broker.config import BrokerConfig
-from ackproof.broker.server.admin.config_changes import ConfigChanges
-from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.admin.configs import ConfigChanges, TopicConfigs
 from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.types import BrokerId, TopicPartition

@@ -4,7 +4,7 @@ import pytest
 from batches import encoded, with_payload
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.server.requests.client_batch import validated
+from ackproof.broker.server.requests.produce import validated
 from ackproof.broker.wire.batch import Compression
 from simulation.clients.batches import patched
 

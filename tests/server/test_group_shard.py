@@ -22,7 +22,7 @@ from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.events import FollowerFetch, LeaderAndIsr
 from ackproof.broker.replication.replica import LogState, Replica
-from ackproof.broker.server.admin.java_hash import java_hash
+from ackproof.broker.server.admin.topics import java_hash
 from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.groups.log_loading import load
 from ackproof.broker.server.groups.offsets_topic import partition_for

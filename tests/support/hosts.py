@@ -20,7 +20,7 @@ from kio_peer import ours
 from ackproof.broker.config import BrokerConfig, Listener, TopicConfig
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.events import WriteIsr
-from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.admin.configs import TopicConfigs
 from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.controller.control_fence import ControlFence
 from ackproof.broker.server.metadata_cache import MetadataCache
@@ -32,10 +32,9 @@ from ackproof.broker.server.replication.partition import Partition, PartitionCon
 from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
 from ackproof.broker.server.replication.roles import Origin
-from ackproof.broker.server.requests import leader_and_isr as leader_and_isr_requests
+from ackproof.broker.server.requests import control_requests as leader_and_isr_requests
 from ackproof.broker.server.requests.context import Context
-from ackproof.broker.server.requests.dispatch import Dispatcher
-from ackproof.broker.server.requests.table import SERVED
+from ackproof.broker.server.requests.dispatch import SERVED, Dispatcher
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.types import BrokerId, TopicPartition
 from ackproof.broker.wire.interbroker import LEADER_AND_ISR_INCREMENTAL

@@ -12,7 +12,7 @@ from frames import read_request
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from ackproof.broker.server.requests.table import APIS
+from ackproof.broker.server.requests.dispatch import APIS
 from protocol.apis import INTERBROKER
 
 SIZE = struct.Struct(">i")

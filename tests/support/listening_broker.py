@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 from processes import free_port
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
-from ackproof.broker.server.requests.table import APIS
+from ackproof.broker.server.requests.dispatch import APIS
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.codec import first_fields, read_request, write_response
 from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse

@@ -5,7 +5,7 @@ from typing import Any
 
 from frames import read_frame
 
-from ackproof.broker.server.requests.table import APIS
+from ackproof.broker.server.requests.dispatch import APIS
 from ackproof.broker.wire.codec import first_fields, read_request, write_response
 
 

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from frames import read_frame
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.server.requests.table import APIS
+from ackproof.broker.server.requests.dispatch import APIS
 from ackproof.broker.types import BrokerId, Offset
 from ackproof.broker.wire.batch import Compression, RecordBatch, parse_batches
 from ackproof.broker.wire.codec import first_fields, read_request, write_response

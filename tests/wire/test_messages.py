@@ -16,7 +16,7 @@ from kio_peer import SIZE, request_type, response_type, write_request, write_res
 from kio_peer import read_response as read_by_kio
 from messages import entities
 
-from ackproof.broker.server.requests.table import APIS
+from ackproof.broker.server.requests.dispatch import APIS
 from ackproof.broker.wire.codec import (
     MalformedRequest,
     MalformedResponse,

@@ -1,11 +1,9 @@
-"""Topics come, grow and go: what a request may ask for, and how it gets into ZooKeeper.
+"""Topics come, grow and go: what a request may ask for, and how it gets into ZooKeeper."""
 
-Whoever coordinates does the rest; whoever asked waits until the metadata cache shows leaders, or
-the topic's absence. Policies are not handled.
-"""
-
-from collections.abc import Collection, Mapping, Sequence
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
@@ -16,13 +14,67 @@ from ackproof.broker.controller.rules.assignment import (
     assign_more,
     assign_replicas,
 )
-from ackproof.broker.server.admin.java_hash import java_hash
-from ackproof.broker.server.admin.topic_store import TopicStore
 from ackproof.broker.server.metadata_cache import MetadataCache
 from ackproof.broker.server.topic_names import is_legal
 from ackproof.broker.server.zk.kafka_zk import TopicExists, UnknownTopic
 from ackproof.broker.server.zk.session import SessionExpired
 from ackproof.broker.types import NO_LEADER, BrokerId
+
+
+def java_hash(text: str) -> int:
+    """Over UTF-16 code units, in signed 32 bits."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for unit in struct.unpack(f">{len(data) // 2}H", data):
+        code = (31 * code + unit) & 0xFFFF_FFFF
+    return code - 2**32 if code >= 2**31 else code
+
+
+class TopicStore(Protocol):
+    """Topics and their assignments in ZooKeeper."""
+
+    async def topics(self) -> set[str]:
+        """The names of all topics."""
+
+    async def has_topic(self, topic: str) -> bool:
+        """Whether there is such a topic."""
+
+    async def topic_assignments(self, topics: Iterable[str]) -> dict[str, TopicAssignment]:
+        """The assignments of those topics that exist."""
+
+    async def partition_count(self, topic: str) -> int:
+        """How many partitions ``topic`` has, those with it that are still being made; 0: there is
+        no such topic."""
+
+    async def create_topic(
+        self, topic: str, assignment: Mapping[int, Sequence[int]], config: Mapping[str, str]
+    ) -> None:
+        """Make a topic with these replicas by partition, the preferred one first.
+
+        Raises:
+            TopicExists: also when another broker was faster.
+            SessionExpired: unknown whether the topic was created.
+        """
+
+    async def add_partitions(self, topic: str, added: Mapping[int, Sequence[int]]) -> None:
+        """Give ``topic`` further partitions; those it has stay as they are.
+
+        Raises:
+            UnknownTopic: no such topic.
+            SessionExpired: unknown whether they were added.
+        """
+
+    async def is_being_deleted(self, topic: str) -> bool:
+        """Whether somebody has ordered ``topic`` to be deleted."""
+
+    async def delete_topic(self, topic: str) -> None:
+        """Order ``topic`` to be deleted.
+
+        Raises:
+            UnknownTopic: no such topic.
+            SessionExpired: unknown whether it will be deleted.
+        """
+
 
 Assignment = Mapping[int, tuple[BrokerId, ...]]
 

@@ -1,7 +1,7 @@
 """Coordination by a controller (seeds 002 and 003): one broker decides for all partitions.
 
 This broker registers, contests the office, and writes the ISRs of the partitions it leads; what it
-is told comes in requests (:mod:`broker.server.requests.leader_and_isr` and its kin).
+is told comes in requests (:mod:`broker.server.requests.control_requests` and its kin).
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.events import Outcome
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.events import WriteIsr
-from ackproof.broker.server.admin.topic_store import TopicStore
+from ackproof.broker.server.admin.topics import TopicStore
 from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.controller.control_fence import ControlFence
 from ackproof.broker.server.controller.hand_over import hand_over

@@ -21,7 +21,7 @@ from ackproof.broker.controller.cluster import LiveBroker, PartitionState, Topic
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.controller import Controller
 from ackproof.broker.probe import NO_PROBE, Probe
-from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.admin.configs import TopicConfigs
 from ackproof.broker.server.controller.broker_changes import log_broker_changes
 from ackproof.broker.server.controller.channel import Channel, Response
 from ackproof.broker.server.controller.state_changes import log_tenure, log_write

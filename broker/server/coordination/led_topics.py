@@ -33,7 +33,7 @@ NUMBERS = Mapping[int, Sequence[int]]
 
 
 class LedTopics:
-    """A :class:`~broker.server.admin.topic_store.TopicStore`. ``spawn`` starts a task and owns it:
+    """A :class:`~broker.server.admin.topics.TopicStore`. ``spawn`` starts a task and owns it:
     a command goes on when nobody waits for it any more."""
 
     def __init__(

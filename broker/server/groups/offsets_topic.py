@@ -8,9 +8,7 @@ The topic is made when somebody first looks for a coordinator, never with fewer 
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.config import BrokerConfig
-from ackproof.broker.server.admin.java_hash import java_hash
-from ackproof.broker.server.admin.topic_store import TopicStore
-from ackproof.broker.server.admin.topics import Refused, Topics, TopicSpec
+from ackproof.broker.server.admin.topics import Refused, Topics, TopicSpec, TopicStore, java_hash
 from ackproof.broker.server.metadata_cache import BrokerMetadata, MetadataCache
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition

@@ -24,7 +24,7 @@ from ackproof.broker.log.partition_metadata import InconsistentTopicId
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.events import Event, LeaderAndIsr, Tick
 from ackproof.broker.replication.replica import LogState, Replica, Role, StaleEpoch
-from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.admin.configs import TopicConfigs
 from ackproof.broker.server.metadata_cache import MetadataCache
 from ackproof.broker.server.metrics.meters import forget_topic
 from ackproof.broker.server.replication.fetchers import Fetchers

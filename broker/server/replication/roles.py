@@ -2,7 +2,7 @@
 
 Named as what Kafka's ReplicaManager does, and said by both coordinators. A controller's come over
 the wire and are translated by the handlers of its requests
-(:mod:`broker.server.requests.leader_and_isr`, ``stop_replica``); where a partition's leader
+(:mod:`broker.server.requests.control_requests`, ``stop_replica``); where a partition's leader
 coordinates (seed 001), :mod:`broker.server.coordination` says them itself. The replica manager does
 not know which of the two it listens to.
 """

@@ -1,12 +1,14 @@
-"""What request handlers work with."""
+"""What request handlers work with: the parts of the broker, the client that asks, and a
+response's order of partitions."""
 
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.probe import NO_PROBE, Probe
-from ackproof.broker.server.admin.config_admin import ConfigAdmin
+from ackproof.broker.server.admin.configs import ConfigAdmin
 from ackproof.broker.server.admin.topics import Topics
 from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.controller.control_fence import ControlFence
@@ -17,6 +19,7 @@ from ackproof.broker.server.replication.fetch_session_cache import FetchSessionC
 from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
 from ackproof.broker.server.zk.producer_ids import ProducerIds
+from ackproof.broker.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +46,22 @@ class Context:
     new_uuid: Callable[[], uuid.UUID]
     served: Mapping[int, range]
     probe: Probe = NO_PROBE
+
+
+class Client(NamedTuple):
+    """``client.id`` as the client chose it, and its host as groups show it, e.g. ``/10.0.0.1``."""
+
+    id: str
+    host: str
+
+
+T = TypeVar("T")
+
+
+def by_topic(outcomes: Mapping[TopicPartition, T]) -> dict[str, list[tuple[int, T]]]:
+    """Under each topic its partitions' numbers, all in order. E.g. ``{"t": [(0, a), (1, b)]}``."""
+    topics: dict[str, list[tuple[int, T]]] = {}
+    for topic, number in sorted(outcomes):
+        outcome = outcomes[TopicPartition(topic, number)]
+        topics.setdefault(topic, []).append((number, outcome))
+    return topics

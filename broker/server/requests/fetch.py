@@ -18,8 +18,7 @@ leader that has become a follower.
 Not modelled: transactions (last stable offset = high watermark), reading where there is no leader
 (Kafka's followers serve then, too), truncation on fetch (KIP-595), quotas.
 
-v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topic ids.
-"""
+v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topic ids."""
 
 import logging
 from collections.abc import Awaitable, Collection, Iterable
@@ -60,6 +59,7 @@ from ackproof.broker.wire.reader import uuid_of
 
 logger = logging.getLogger(__name__)
 
+
 FROM_FOLLOWERS_SINCE = 11
 """The first version of Fetch that consumers may send to followers (KIP-392)."""
 NOWHERE_ELSE = BrokerId(-1)
@@ -82,7 +82,9 @@ class _Read:
         return self.error is not ErrorCode.none or self.preferred_read_replica != NOWHERE_ELSE
 
 
-def handle(request: FetchRequest, context: Context) -> FetchResponse | Awaitable[FetchResponse]:
+def handle_fetch(
+    request: FetchRequest, context: Context
+) -> FetchResponse | Awaitable[FetchResponse]:
     """Answers at once when there is enough, else when there is or time is over."""
     try:
         session = context.fetch_sessions.session_of(request, context.clock.now())

@@ -12,8 +12,7 @@ v5 offline_replicas, v7 leader_epoch, which clients believe from v9 on alone (KI
 2.4 it could be out of date during a reassignment). Without one they neither validate offsets nor
 are fenced: who reads from a follower that is elected reads on there and takes the former leader for
 the leader still; where that one is back and has not caught up, it is asked next, has nothing at
-that offset, and the consumer starts anew.
-"""
+that offset, and the consumer starts anew."""
 
 from collections.abc import Awaitable
 
@@ -32,7 +31,7 @@ from ackproof.broker.wire.messages.metadata import (
 )
 
 
-def handle(
+def handle_metadata(
     request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Answers at once, unless topics are to be created, or looked up."""

@@ -1,18 +1,7 @@
-"""Produce (api 0), versions 3 to 9.
-
-Behaviour: one record batch of magic 2 per partition; its header and CRC are checked
-(:mod:`broker.server.requests.client_batch`), whether it suits the topic
-(:mod:`broker.log.validator`), and follows its producer's last
-(:mod:`broker.log.idempotence.producer_state`). It stays compressed as it is. acks=0 gets no
-response, and an error with acks=0 closes the connection, so that the client notices. acks=-1 waits
-in the replica until the ISR has the batch or ``timeout`` is over. Internal topics are written to by
-brokers alone, and by clients that are called as Kafka's own tools are.
-Not modelled: transactions, quotas.
-
-v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
-"""
+"""Requests of producers: Produce and InitProducerId, and what a producer may send."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,11 +11,23 @@ from ackproof.broker.log.refused import RefusedBatch
 from ackproof.broker.log.validator import admitted
 from ackproof.broker.server.network.connections import CloseConnection, Later
 from ackproof.broker.server.replication.partition import Partition, Produced, refused
-from ackproof.broker.server.requests.client import Client
-from ackproof.broker.server.requests.client_batch import validated
-from ackproof.broker.server.requests.context import Context
+from ackproof.broker.server.requests.context import Client, Context
 from ackproof.broker.server.topic_names import is_internal
-from ackproof.broker.types import NO_OFFSET, TopicPartition
+from ackproof.broker.server.zk.znodes import MalformedNode
+from ackproof.broker.types import NO_OFFSET, ProducerId, TopicPartition
+from ackproof.broker.wire.batch import (
+    HEADER_BYTES,
+    MAGIC,
+    Compression,
+    CorruptBatch,
+    RecordBatch,
+    parse_batches,
+)
+from ackproof.broker.wire.framing import BytesLike
+from ackproof.broker.wire.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 from ackproof.broker.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -35,13 +36,81 @@ from ackproof.broker.wire.messages.produce import (
     TopicProduceResponse,
 )
 
+logger = logging.getLogger(__name__)
+
+
+MAGIC_AT = 16
+"""Where a batch, like the older formats' messages, has its magic."""
+
+ZSTD_SINCE = 7
+"""Version of Produce (KIP-110)."""
+
+RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, key length, value length, count of headers: a byte each."""
+
+
+def validated(
+    records: BytesLike | None, version: int, max_message_bytes: int
+) -> tuple[RecordBatch, ...] | ErrorCode:
+    """The one batch, or what is wrong with it.
+
+    Args:
+        version: of the Produce request.
+        max_message_bytes: ``max.message.bytes`` of the topic.
+    """
+    data = records or b""
+    if len(data) > MAGIC_AT and data[MAGIC_AT] != MAGIC:
+        return ErrorCode.invalid_record
+    try:
+        batches = parse_batches(data)
+    except CorruptBatch:
+        return ErrorCode.corrupt_message
+    if len(batches) != 1:
+        return ErrorCode.invalid_record
+    error = _error_in(batches[0], version, max_message_bytes)
+    return batches if error is ErrorCode.none else error
+
+
+def _error_in(batch: RecordBatch, version: int, max_message_bytes: int) -> ErrorCode:
+    if batch.size > max_message_bytes:
+        return ErrorCode.message_too_large
+    if batch.compression is Compression.ZSTD and version < ZSTD_SINCE:
+        return ErrorCode.unsupported_compression_type
+    if not _is_consistent(batch) or batch.base_offset != 0 or batch.is_control:
+        return ErrorCode.invalid_record
+    if batch.producer_id >= 0 and batch.base_sequence < 0:
+        return ErrorCode.invalid_record
+    return ErrorCode.none
+
+
+def _is_consistent(batch: RecordBatch) -> bool:
+    """As many records as offsets, and room for them."""
+    fits = batch.count * RECORD_BYTES_MIN <= batch.size - HEADER_BYTES
+    return batch.is_dense and (fits or batch.compression is not Compression.NONE)
+
+
+# --- Produce --------------------------------------------------------------------------------------
+#
+# Produce (api 0), versions 3 to 9.
+#
+# Behaviour: one record batch of magic 2 per partition; its header and CRC are checked
+# (:mod:`broker.server.requests.produce`), whether it suits the topic (:mod:`broker.log.validator`),
+# and follows its producer's last (:mod:`broker.log.idempotence.producer_state`). It stays
+# compressed as it is. acks=0 gets no response, and an error with acks=0 closes the connection, so
+# that the client notices. acks=-1 waits in the replica until the ISR has the batch or ``timeout``
+# is over. Internal topics are written to by brokers alone, and by clients that are called as
+# Kafka's own tools are. Not modelled: transactions, quotas.
+#
+# v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
+
+
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """``client.id`` of Kafka's own tools (``AdminUtils.ADMIN_CLIENT_ID``)."""
 
 Outcome = Produced | asyncio.Future[Produced]
 
 
-def handle(
+def handle_produce(
     request: ProduceRequest, context: Context, client: Client
 ) -> ProduceResponse | Later[ProduceResponse | None] | None:
     """Appends; answers at once, or later when acks=-1 has to wait."""
@@ -139,3 +208,40 @@ def _partition_response(
         else NO_OFFSET,
         error_message=outcome.message,
     )
+
+
+# --- InitProducerId -------------------------------------------------------------------------------
+#
+# InitProducerId (api 22), versions 0 to 4.
+#
+# Behaviour: a producer without transactional id gets a new producer id with epoch 0, whatever id it
+# had before, as in Kafka. It waits while ZooKeeper cannot be reached and no id is left. Where
+# nobody can tell which ids were given out, since the znode holds nonsense, UNKNOWN_SERVER_ERROR.
+# Not modelled: transactions; a transactional id is INVALID_REQUEST.
+#
+# v2 flexible, v3 the id and epoch that a producer has, v4 PRODUCER_FENCED.
+
+
+NO_PRODUCER = ProducerId(-1)
+
+
+async def handle_init_producer_id(
+    request: InitProducerIdRequest, context: Context
+) -> InitProducerIdResponse:
+    """Answers when there is an id."""
+    error, producer_id = await _new_id(request, context)
+    return InitProducerIdResponse(
+        error_code=error,
+        producer_id=producer_id,
+        producer_epoch=0 if error is ErrorCode.none else -1,
+    )
+
+
+async def _new_id(request: InitProducerIdRequest, context: Context) -> tuple[ErrorCode, ProducerId]:
+    if request.transactional_id is not None:
+        return ErrorCode.invalid_request, NO_PRODUCER
+    try:
+        return ErrorCode.none, await context.producer_ids.next()
+    except MalformedNode as error:
+        logger.error("no producer id: %s", error)
+        return ErrorCode.unknown_server_error, NO_PRODUCER

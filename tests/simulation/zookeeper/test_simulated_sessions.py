@@ -12,7 +12,7 @@ from zookeeper import TICK_MS
 from zookeeper_worlds import CLIENT, SHORT_MS, SimulatedWorld, until
 
 from ackproof.broker.config import BrokerConfig
-from ackproof.broker.server.admin.topic_configs import TopicConfigs
+from ackproof.broker.server.admin.configs import TopicConfigs
 from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.controller_zk import ControllerZk
 from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
