@@ -2,7 +2,7 @@
 
 
 class Violation(AssertionError):
-    """``invariant`` does not hold; the rest says where and how."""
+    """A broken rule, ``Subsystem/what-went-wrong``, with where and how it was broken."""
 
     def __init__(self, invariant: str, what: str) -> None:
         super().__init__(f"{invariant}: {what}")

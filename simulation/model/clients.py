@@ -1,15 +1,17 @@
 """What clients are told while a run goes on, compared with what is committed.
 
-* **ReadIsCommitted**: a consumer reads nothing but what is committed and stays.
-* **EndNeverBack**: no consumer is told an end that lies before what has been read (KIP-207).
-* **IdsAreNew**: no producer id is given twice: of two producers with one id, each would fence the
-  other, or have its batches taken for the other's repetitions (KIP-98).
-* **SequenceKept**: a producer whose batches were acknowledged is not told that one is missing.
-* **GenerationNeverBack**: after a generation was given its assignments, no earlier one begins, nor
-  the same one with other members.
-* **FormerGeneration**: no member of an earlier generation commits.
-* **SessionsEnd**: nor does a member that was silent for longer than its session while its
-  coordinator ran.
+* **Fetch/uncommitted-record-read**: a consumer reads nothing but what is committed and stays.
+* **ListOffsets/end-went-back**: no consumer is told an end that lies before what has been read
+  (KIP-207).
+* **ProducerIds/id-given-twice**: no producer id is given twice: of two producers with one id, each
+  would fence the other, or have its batches taken for the other's repetitions (KIP-98).
+* **ProducerState/false-sequence-error**: a producer whose batches were acknowledged is not told
+  that one is missing.
+* **Groups/generation-went-back**: after a generation was given its assignments, no earlier one
+  begins, nor the same one with other members.
+* **Groups/former-generation-commits**: no member of an earlier generation commits.
+* **Groups/expired-member-kept**: nor does a member that was silent for longer than its session
+  while its coordinator ran.
 """
 
 from collections.abc import Callable
@@ -45,7 +47,11 @@ class Consumed:
     def given(self, producer: int) -> None:
         """Judge an id that a producer was given."""
         if producer in self._ids:
-            self._fail(Violation("IdsAreNew", f"producer id {producer} is given to a second one"))
+            self._fail(
+                Violation(
+                    "ProducerIds/id-given-twice", f"producer id {producer} is given to a second one"
+                )
+            )
         self._ids.add(producer)
 
     def read(self, tp: TopicPartition, batch: RecordBatch) -> None:
@@ -56,7 +62,11 @@ class Consumed:
         read = Extent.of(batch)
         right = partition.committed.get(read.base)
         if read.base >= partition.given_up and right != read:
-            self._fail(Violation("ReadIsCommitted", f"{tp}: {read} was read, committed is {right}"))
+            self._fail(
+                Violation(
+                    "Fetch/uncommitted-record-read", f"{tp}: {read} was read, committed is {right}"
+                )
+            )
         partition.read_end = max(partition.read_end, read.next)
 
     def read_end(self, tp: TopicPartition) -> int:
@@ -78,7 +88,7 @@ class Consumed:
         assert partition.state is not None
         if partition.state.leader_epoch == epoch:
             what = f"{tp}: consumers have read up to {read_end}, and leader {leader} says {end}"
-            self._fail(Violation("EndNeverBack", what))
+            self._fail(Violation("ListOffsets/end-went-back", what))
 
     def asked(self, sent: Sent) -> None:
         """Note that a batch is about to be sent to ``sent.asked``."""
@@ -94,7 +104,11 @@ class Consumed:
             return
         if self._observer.topics[sent.tp.topic].topic_id == sent.topic_id:
             what = f"{sent.tp}: leader {sent.asked} misses what comes before {sent.sequence}"
-            self._fail(Violation("SequenceKept", f"{what} of producer {sent.producer}"))
+            self._fail(
+                Violation(
+                    "ProducerState/false-sequence-error", f"{what} of producer {sent.producer}"
+                )
+            )
 
     def _promised(self, tp: TopicPartition) -> PartitionModel | None:
         """Return the partition; None: nothing is guaranteed, or not everything any more."""
@@ -165,13 +179,13 @@ class Generations:
         if self._is_judged(group, before):
             self._require(
                 generation >= before.given,
-                "GenerationNeverBack",
+                "Groups/generation-went-back",
                 f"group {group}: generation {generation} begins after {before.given}",
             )
             former = known.get(generation, members) if generation == before.given else members
             self._require(
                 not members or former == members,
-                "GenerationNeverBack",
+                "Groups/generation-went-back",
                 f"group {group}: generation {generation} had {sorted(former)}, "
                 f"and begins again with {sorted(members)}",
             )
@@ -187,7 +201,7 @@ class Generations:
         """Judge a commit that was accepted."""
         self._require(
             generation >= before.given or not self._is_judged(group, before),
-            "FormerGeneration",
+            "Groups/former-generation-commits",
             f"group {group}: generation {generation} commits, {before.given} had begun",
         )
 
@@ -212,7 +226,7 @@ class Generations:
                 asked_at <= last.at + session_s + TICKS_S
                 or not ran_on
                 or not self._is_judged(group, before),
-                "SessionsEnd",
+                "Groups/expired-member-kept",
                 f"group {group}: broker {before.coordinator} accepts {member} as a member, of which"
                 f" it has not heard for {asked_at - last.at:.1f} s",
             )

@@ -1,22 +1,26 @@
 """What a controller decides, judged by what it knows itself when it has decided.
 
-* **RolesAreTold**: when a leader is decided, all live replicas are told, and also a former leader
-  that is about to stop. A deposed leader that is not told leads on: it acknowledges acks=1 writes
-  that are lost. **AnsweredIsTold**: they are told before the request is answered.
-* **BouncedLeaveIsr**: where a controller has nothing to write, no broker that registered anew since
-  it joined is in the ISR of a led partition: it may have lost its log's end.
-* **BouncedDoNotLead**: nor is such a broker told to lead, or named as leader. It would append after
-  the end that it lost, and its followers would truncate theirs.
-* **LeadersStay**: a leader is replaced by none, or by a broker outside the ISR, only when no member
-  of the ISR could lead (``ControlledShutdownPartitionLeaderElectionStrategy``).
-* **EligibleLead**: where there is no leader and a member of the ISR could lead, one is elected.
-* **DeadLeaveIsr**: an ISR that is written with a leader has only live brokers: each counts for
-  ``min.insync.replicas``.
-* **HandsOver**: a broker that stops in order leads nothing that another broker could lead.
-* **HostedIsNotDeleted**: no replica of a topic that stays counts as deleted (Kafka's
-  ``NonExistentReplica``): when its topic goes, it would not be told to delete its log.
-* **DeletionsGetOn**: of a topic that is being deleted, every replica is being deleted, has been, or
-  waits for its broker.
+* **Controller/role-not-sent**: when a leader is decided, all live replicas are told, and also a
+  former leader that is about to stop. A deposed leader that is not told leads on: it acknowledges
+  acks=1 writes that are lost. **Controller/answered-before-sent**: they are told before the request
+  is answered.
+* **Isr/restarted-broker-stays**: where a controller has nothing to write, no broker that registered
+  anew since it joined is in the ISR of a led partition: it may have lost its log's end.
+* **Election/restarted-broker-leads**: nor is such a broker told to lead, or named as leader. It
+  would append after the end that it lost, and its followers would truncate theirs.
+* **Election/leader-replaced-without-need**: a leader is replaced by none, or by a broker outside
+  the ISR, only when no member of the ISR could lead
+  (``ControlledShutdownPartitionLeaderElectionStrategy``).
+* **Election/eligible-leader-not-elected**: where there is no leader and a member of the ISR could
+  lead, one is elected.
+* **Isr/dead-broker-stays**: an ISR that is written with a leader has only live brokers: each counts
+  for ``min.insync.replicas``.
+* **Election/leadership-kept-at-shutdown**: a broker that stops in order leads nothing that another
+  broker could lead.
+* **Deletion/hosted-replica-counts-as-deleted**: no replica of a topic that stays counts as deleted
+  (Kafka's ``NonExistentReplica``): when its topic goes, it would not be told to delete its log.
+* **Deletion/replica-forgotten**: of a topic that is being deleted, every replica is being deleted,
+  has been, or waits for its broker.
 """
 
 from collections.abc import Iterator, Sequence, Set
@@ -94,7 +98,9 @@ class ControllerModel:
                 self._sent(effect)
                 if answered is not None and isinstance(effect.request, LeaderAndIsrRequest):
                     what = f"{type(answered).__name__} comes before broker {effect.broker} is told"
-                    raise Violation("AnsweredIsTold", f"{what} its roles, in one step")
+                    raise Violation(
+                        "Controller/answered-before-sent", f"{what} its roles, in one step"
+                    )
         for tp, state, assignment in settled(context):
             now = (state.leader, state.leader_epoch)
             for broker in context.live.keys() & set(assignment.replicas):
@@ -102,7 +108,9 @@ class ControllerModel:
                 stops = broker in context.stopping
                 if told != now and (not stops or (told is not None and told[0] == broker)):
                     what = f"{state.leader} leads {tp} in epoch {state.leader_epoch}"
-                    raise Violation("RolesAreTold", f"{what}, and broker {broker} heard {told}")
+                    raise Violation(
+                        "Controller/role-not-sent", f"{what}, and broker {broker} heard {told}"
+                    )
 
     def _sent(self, effect: Send) -> None:
         request = effect.request
@@ -129,7 +137,9 @@ class ControllerModel:
             there = [] if state.leader == NO_LEADER else self._bounced(context, tp, state)
             if there:
                 what = f"brokers {there}, which bounced, stay in the ISR {list(state.isr)}"
-                raise Violation("BouncedLeaveIsr", f"{tp}: {what}, and nothing is written")
+                raise Violation(
+                    "Isr/restarted-broker-stays", f"{tp}: {what}, and nothing is written"
+                )
         for effect in effects:
             if type(effect) is Send and isinstance(effect.request, LeaderAndIsrRequest):
                 self._bounced_do_not_lead(context, effect.broker, effect.request)
@@ -144,7 +154,7 @@ class ControllerModel:
                 if state is not None and state.leader in self._bounced(context, tp, state):
                     what = f"broker {broker} is told that {state.leader} leads {tp} since epoch"
                     what = f"{what} {state.leader_epoch}, and it has bounced since"
-                    raise Violation("BouncedDoNotLead", what)
+                    raise Violation("Election/restarted-broker-leads", what)
 
     def _bounced(self, context: Context, tp: TopicPartition, state: PartitionState) -> list[int]:
         live = context.live
@@ -193,7 +203,7 @@ def check_leaders(context: Context, effects: Sequence[Effect]) -> None:
         able = _trusted(context, tp, state) & context.online & set(assignment.replicas)
         if able and state.leader not in context.live:
             what = f"{tp} has no leader, though {sorted(able)} could lead, and nothing is written"
-            raise Violation("EligibleLead", what)
+            raise Violation("Election/eligible-leader-not-elected", what)
 
 
 def _leaders_stay(context: Context, write: StateWrite) -> None:
@@ -202,7 +212,7 @@ def _leaders_stay(context: Context, write: StateWrite) -> None:
     dead = sorted(set(write.isr) - context.live.keys())
     if dead and write.leader != NO_LEADER:
         what = f"{write.leader} is to lead {tp}, and its ISR {list(write.isr)} has {dead}"
-        raise Violation("DeadLeaveIsr", f"{what}, which are not alive")
+        raise Violation("Isr/dead-broker-stays", f"{what}, which are not alive")
     if state is None or assignment is None:
         return
     trusted = _trusted(context, tp, state)
@@ -210,14 +220,19 @@ def _leaders_stay(context: Context, write: StateWrite) -> None:
         left = sorted((trusted & context.stopping) - set(write.isr))
         if left:
             what = f"{write.leader} leads {tp} until it stops, and {left}, which stop with it"
-            raise Violation("LeadersStay", f"{what}, are taken out of the ISR {list(state.isr)}")
+            raise Violation(
+                "Election/leader-replaced-without-need",
+                f"{what}, are taken out of the ISR {list(state.isr)}",
+            )
     if write.leader in state.isr:
         return
     able = trusted & context.online & set(assignment.replicas)
     able |= trusted & context.stopping & {state.leader}
     if able:
         what = f"{write.leader} replaces {state.leader} as the leader of {tp}"
-        raise Violation("LeadersStay", f"{what}, though {sorted(able)} could lead")
+        raise Violation(
+            "Election/leader-replaced-without-need", f"{what}, though {sorted(able)} could lead"
+        )
 
 
 def _hands_over(context: Context, answer: AnswerShutdown) -> None:
@@ -227,7 +242,7 @@ def _hands_over(context: Context, answer: AnswerShutdown) -> None:
         able = others & _trusted(context, tp, state)
         if able:
             what = f"broker {state.leader} keeps leading {tp} when it stops, though {sorted(able)}"
-            raise Violation("HandsOver", f"{what} could lead")
+            raise Violation("Election/leadership-kept-at-shutdown", f"{what} could lead")
 
 
 # --- deletions ----------------------------------------------------------------------------------
@@ -241,10 +256,10 @@ def check_deletions(context: Context) -> None:
         for broker, phase in context.replica_phases.of(tp):
             if not deletes and phase is ReplicaPhase.DELETION_SUCCESSFUL:
                 what = f"the replica of {tp} on broker {broker} counts as deleted, and its topic"
-                raise Violation("HostedIsNotDeleted", f"{what} stays")
+                raise Violation("Deletion/hosted-replica-counts-as-deleted", f"{what} stays")
             if moves_on and phase not in GOING:
                 what = f"{tp.topic} is being deleted, and {tp} on broker {broker} is"
-                raise Violation("DeletionsGetOn", f"{what} {phase.value}")
+                raise Violation("Deletion/replica-forgotten", f"{what} {phase.value}")
 
 
 def _is_written(context: Context, topic: str) -> bool:

@@ -1,18 +1,19 @@
 """What coordinators of consumer groups do, and what of it stands in ``__consumer_offsets``.
 
-* **CoordinatorsLoad**: groups are loaded anew in every leader epoch: another broker may have led in
-  between, and have stored something.
-* **GroupsAreLog**: what a coordinator begins with is what stands in its log, and it keeps that when
-  it lets the log begin later. The last record of a key counts. A deleted offset that comes back
-  makes its group read again; a forgotten generation would be given out twice.
-* **StoredIsCommitted**: what a group goes on with as stored is committed
+* **Groups/not-loaded-in-epoch**: groups are loaded anew in every leader epoch: another broker may
+  have led in between, and have stored something.
+* **Groups/differ-from-log**: what a coordinator begins with is what stands in its log, and it keeps
+  that when it lets the log begin later. The last record of a key counts. A deleted offset that
+  comes back makes its group read again; a forgotten generation would be given out twice.
+* **Groups/uncommitted-state-used**: what a group goes on with as stored is committed
   (``offsets.commit.required.acks=-1``).
-* **AnsweredIsStored**: no commit or assignment is confirmed before it is stored; what could not be
-  stored is not committed.
-* **SessionsLast**: a member that was heard of within its session stays a member. Sessions begin
-  anew when groups are loaded.
-* **LeaversAreReplaced**: when a member goes from a stable group, the others join again.
-* **JoinsEnd**: a JoinGroup is answered within the rebalance timeout.
+* **Groups/answered-before-stored**: no commit or assignment is confirmed before it is stored; what
+  could not be stored is not committed.
+* **Groups/live-member-removed**: a member that was heard of within its session stays a member.
+  Sessions begin anew when groups are loaded.
+* **Groups/no-rebalance-after-leave**: when a member goes from a stable group, the others join
+  again.
+* **Groups/join-not-answered**: a JoinGroup is answered within the rebalance timeout.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,7 +66,7 @@ from simulation.violation import Violation
 
 TICKS_MS: Final = 1_500
 """How late a coordinator may notice that a time is over, the wait for newcomers included."""
-GROUPS_ARE_LOG: Final = "GroupsAreLog"
+GROUPS_ARE_LOG: Final = "Groups/differ-from-log"
 
 
 class Generation(NamedTuple):
@@ -171,7 +172,7 @@ class GroupsModel:
         end = event.offset + len(stored)
         if led and end > replica.high_watermark:
             what = f"{shard.partition.tp}: what is below {end} counts as stored, the high watermark"
-            raise Violation("StoredIsCommitted", f"{what} is {replica.high_watermark}")
+            raise Violation("Groups/uncommitted-state-used", f"{what} is {replica.high_watermark}")
         for key, value in stored:
             if isinstance(key, GroupMetadataKey) and isinstance(value, GroupMetadataValue):
                 assignments = {member.member_id: member.assignment for member in value.members}
@@ -188,7 +189,9 @@ class GroupsModel:
             kept = [tp for tp, error in answer.partitions.items() if error is ErrorCode.none]
             if kept and not (isinstance(event, Stored) and event.error is ErrorCode.none):
                 what = f"group {asked.group} is told that its offsets of {kept} are committed, at"
-                raise Violation("AnsweredIsStored", f"{what} the step {type(event).__name__}")
+                raise Violation(
+                    "Groups/answered-before-stored", f"{what} the step {type(event).__name__}"
+                )
         given = answer.error is ErrorCode.none
         if isinstance(asked, Sync) and isinstance(answer, SyncAnswer) and given:
             number = groups.by_id[asked.group].generation
@@ -208,7 +211,7 @@ def _leads_on(shard: GroupShard, loaded: _Loaded) -> None:
     if replica.role is not Role.LEADER or replica.leader_epoch != loaded.epoch:
         what = f"{shard.partition.tp}: groups that were loaded in leader epoch {loaded.epoch} are"
         what = f"{what} asked while the replica is {replica.role.value} in"
-        raise Violation("CoordinatorsLoad", f"{what} {replica.leader_epoch}")
+        raise Violation("Groups/not-loaded-in-epoch", f"{what} {replica.leader_epoch}")
 
 
 def _assignment_is_stored(
@@ -217,11 +220,11 @@ def _assignment_is_stored(
     """Also under this member id: the next coordinator knows no other."""
     if stored is None or number != stored.number:
         what = f"gives out generation {number}, stored is {stored and stored.number}"
-        raise Violation("AnsweredIsStored", f"group {asked.group} {what}")
+        raise Violation("Groups/answered-before-stored", f"group {asked.group} {what}")
     part = stored.assignments.get(asked.member_id)
     if part != given.assignment:
         what = f"{asked.member_id} is given {given.assignment!r}, stored is {part!r}"
-        raise Violation("AnsweredIsStored", f"group {asked.group}: {what}")
+        raise Violation("Groups/answered-before-stored", f"group {asked.group}: {what}")
 
 
 def _is_accepted(answer: Answer) -> bool:
@@ -241,7 +244,9 @@ def _sessions_last(groups: Groups, loaded: _Loaded, event: Tick) -> None:
             silent_ms = event.at.now - heard
             if silent_ms < session_ms:
                 what = f"{member_id} was silent for {silent_ms:.0f} of {session_ms} ms"
-                raise Violation("SessionsLast", f"group {name}: {what}, and its session is over")
+                raise Violation(
+                    "Groups/live-member-removed", f"group {name}: {what}, and its session is over"
+                )
 
 
 def _leavers_are_replaced(groups: Groups, loaded: _Loaded) -> None:
@@ -252,7 +257,7 @@ def _leavers_are_replaced(groups: Groups, loaded: _Loaded) -> None:
         gone = sorted(sessions.keys() - {member.member_id for member in group.members})
         if gone:
             what = f"{gone} are gone, and no other member is given what they read"
-            raise Violation("LeaversAreReplaced", f"group {name} is stable: {what}")
+            raise Violation("Groups/no-rebalance-after-leave", f"group {name} is stable: {what}")
 
 
 def _joins_end(loaded: _Loaded, event: Tick) -> None:
@@ -262,7 +267,7 @@ def _joins_end(loaded: _Loaded, event: Tick) -> None:
         waited_ms = event.at.now - asked.at.now
         if waited_ms > limit_ms:
             what = f"group {asked.group}: a JoinGroup has waited for {waited_ms:.0f} ms"
-            raise Violation("JoinsEnd", f"{what}, the limit is {limit_ms}")
+            raise Violation("Groups/join-not-answered", f"{what}, the limit is {limit_ms}")
 
 
 def _is_not_known(groups: Groups, stored: Records) -> None:
@@ -273,7 +278,7 @@ def _is_not_known(groups: Groups, stored: Records) -> None:
             known = group.offsets.committed.get(tp)
             if known is not None and known.stored_at < 0:
                 what = f"group {key.group} counts {known.value.offset} of {tp} as committed, which"
-                raise Violation("AnsweredIsStored", f"{what} could not be stored")
+                raise Violation("Groups/answered-before-stored", f"{what} could not be stored")
 
 
 def _groups_of(stored: Records) -> set[str]:

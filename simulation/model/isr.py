@@ -1,21 +1,23 @@
 """What a replica may conclude from one event: rules of leaders and followers, step by step.
 
-* **JoinersHaveAll**: a leader lets a follower into the ISR only when its log reaches both the high
-  watermark and the start of the leader's epoch (KAFKA-7128; ``Partition.isFollowerInSync``).
-* **OneIsrAtATime**: a leader proposes an ISR only when it knows the outcome of its last proposal
-  (KIP-497; Kafka's ``PartitionState.isInflight``). Until then either may be in ZooKeeper.
-* **KnownAnew**: a new leader assumes nothing about followers from before its epoch: another broker
-  may have led in between, and followers may have truncated their logs.
-* **LowWatermarkIsHeard**: a leader counts records as deleted everywhere only after each follower
-  has told its log start in this epoch (KIP-107).
-* **ToldIsTakenIn**: a follower applies the high watermark and the log start of an answer as soon as
-  it has taken it in, as far as its log reaches. In a fetch session it is told once.
-* **RepetitionsAreWhole**: a repeated batch waits for all of itself. With acks=all, a producer that
-  waits for one offset too few is answered before the ISR has the last record.
-* **ReadIsShared**: a new leader has everything that was committed in each epoch, so no consumer is
-  told to go back before what it has read (KIP-320).
-* **ReadIsCommitted**: neither leader nor follower (KIP-392) serves consumers beyond its high
-  watermark.
+* **Isr/joined-before-epoch-start**: a leader lets a follower into the ISR only when its log reaches
+  both the high watermark and the start of the leader's epoch (KAFKA-7128;
+  ``Partition.isFollowerInSync``).
+* **Isr/two-proposals-at-once**: a leader proposes an ISR only when it knows the outcome of its last
+  proposal (KIP-497; Kafka's ``PartitionState.isInflight``). Until then either may be in ZooKeeper.
+* **Leader/believes-former-epoch**: a new leader assumes nothing about followers from before its
+  epoch: another broker may have led in between, and followers may have truncated their logs.
+* **LowWatermark/ahead-of-follower**: a leader counts records as deleted everywhere only after each
+  follower has told its log start in this epoch (KIP-107).
+* **Replica/answer-not-applied**: a follower applies the high watermark and the log start of an
+  answer as soon as it has taken it in, as far as its log reaches. In a fetch session it is told
+  once.
+* **Produce/retry-acknowledged-early**: a repeated batch waits for all of itself. With acks=all, a
+  producer that waits for one offset too few is answered before the ISR has the last record.
+* **Leader/lacks-read-record**: a new leader has everything that was committed in each epoch, so no
+  consumer is told to go back before what it has read (KIP-320).
+* **Fetch/uncommitted-record-read**: neither leader nor follower (KIP-392) serves consumers beyond
+  its high watermark.
 
 All are judged by what the model knows of the other replicas' logs, at the step itself: what a
 broken rule leads to is often a matter of luck.
@@ -72,7 +74,7 @@ def check_after(broker: int, replica: Replica, partition: PartitionModel, event:
     bound = replica.read_bound(None)
     partition.require(
         bound <= replica.high_watermark,
-        "ReadIsCommitted",
+        "Fetch/uncommitted-record-read",
         f"broker {broker} serves consumers up to {bound}, the high watermark is "
         f"{replica.high_watermark}",
     )
@@ -90,7 +92,7 @@ def _epoch_begins(
     known = {b: end for b, end in replica.follower_ends.items() if end != UNKNOWN_OFFSET}
     partition.require(
         not known,
-        "KnownAnew",
+        "Leader/believes-former-epoch",
         f"leader {broker} begins epoch {replica.leader_epoch}, and assumes log ends of {known}",
     )
 
@@ -110,7 +112,7 @@ def _joiners_have_all(
             joiner = partition.replica(joining)
             partition.require(
                 not joiner.is_sure or joiner.log.end >= needed,
-                "JoinersHaveAll",
+                "Isr/joined-before-epoch-start",
                 f"leader {broker}, whose epoch begins at {model.began[began]} and whose high "
                 f"watermark is {replica.high_watermark}, lets broker {joining} into the ISR, whose "
                 f"log is {joiner.log}",
@@ -128,7 +130,7 @@ def _one_isr_at_a_time(
             before, model.under_way = model.under_way, effect
             partition.require(
                 before is None,
-                "OneIsrAtATime",
+                "Isr/two-proposals-at-once",
                 f"leader {broker} proposes the ISR {list(effect.isr)} before it knows the outcome "
                 f"of {list(before.isr) if before else ()}",
             )
@@ -163,7 +165,7 @@ def _low_watermark_is_heard(
         start = heard.get(follower, UNKNOWN_OFFSET)
         partition.require(
             start >= low,
-            "LowWatermarkIsHeard",
+            "LowWatermark/ahead-of-follower",
             f"leader {broker} counts what is below {low} as deleted everywhere, and broker "
             f"{follower} has told a log start of {start} in this epoch",
         )
@@ -183,7 +185,7 @@ def _read_is_shared(broker: int, replica: Replica, partition: PartitionModel) ->
         ended = replica.end_offset_for_epoch(LeaderEpoch(epoch))
         partition.require(
             ended >= (epoch, read),
-            "ReadIsShared",
+            "Leader/lacks-read-record",
             f"everything up to {read} is committed in epoch {epoch}, and leader {broker} says that "
             f"logs agree up to {ended[1]} in epoch {ended[0]}",
         )
@@ -201,7 +203,7 @@ def _repetition_is_whole(partition: PartitionModel, log: ModelLog, event: Produc
     partition.require(
         (found.base, found.next) == (base, end)
         and (found.producer, found.producer_epoch, found.sequence) == numbers,
-        "RepetitionsAreWhole",
+        "Produce/retry-acknowledged-early",
         f"a repeated batch is said to be at {base} to {end}, and there is {found}",
     )
 
@@ -223,7 +225,7 @@ def _is_applied(replica: Replica, partition: PartitionModel, event: Fetched) -> 
     start = min(event.log_start_offset, committed)
     partition.require(
         replica.high_watermark >= committed and replica.log_start_offset >= start,
-        "ToldIsTakenIn",
+        "Replica/answer-not-applied",
         f"broker {replica.broker} is told a log start of {event.log_start_offset} and a high "
         f"watermark of {event.high_watermark}; its own are {replica.log_start_offset} and "
         f"{replica.high_watermark}, its log ends at {replica.log_end_offset}",

@@ -166,13 +166,15 @@ def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
             read = parse_batches(log.read(at, READ_BYTES, end))
         except CorruptBatch as error:  # a ValueError, which the broker would catch as a refusal
             what = f"{name}: there is no sound batch after offset {at} of {end}: {error}"
-            raise Violation("LogKept", what) from error
+            raise Violation("Log/records-lost-on-disk", what) from error
         if not read or read[-1].next_offset <= at:
-            raise Violation("LogKept", f"{name}: nothing can be read at offset {at} of {end}")
+            raise Violation(
+                "Log/records-lost-on-disk", f"{name}: nothing can be read at offset {at} of {end}"
+            )
         for batch in read:
             if log.log_start_offset < at != batch.base_offset:
                 what = f"{name}: nothing is there from offset {at} to {batch.base_offset} of {end}"
-                raise Violation("LogKept", what)
+                raise Violation("Log/records-lost-on-disk", what)
             yield batch
             at = batch.next_offset
 

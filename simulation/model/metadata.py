@@ -1,9 +1,9 @@
 """What brokers tell clients of leaders, and the settings that each broker goes by.
 
-* **NoLeaderIsSaid**: a partition without a leader is told with LEADER_NOT_AVAILABLE, and clients
-  ask again.
-* **LeadersHaveLed**: a broker that is said to lead in an epoch leads or led in it. With another
-  epoch, clients would take the right answer, a moment later, for an older one (KIP-320).
+* **Metadata/missing-leader-not-reported**: a partition without a leader is told with
+  LEADER_NOT_AVAILABLE, and clients ask again.
+* **Metadata/leader-never-led**: a broker that is said to lead in an epoch leads or led in it. With
+  another epoch, clients would take the right answer, a moment later, for an older one (KIP-320).
 """
 
 import json
@@ -55,8 +55,8 @@ def leaders(answer: MetadataResponse, ever_led: Container[Led]) -> None:
             has_none = part.leader_id == NO_LEADER
             if has_none != (part.error_code is ErrorCode.leader_not_available):
                 what = f"the error is {part.error_code.name} and the leader {part.leader_id}"
-                raise Violation("NoLeaderIsSaid", f"{tp}: {what}")
+                raise Violation("Metadata/missing-leader-not-reported", f"{tp}: {what}")
             led = (tp, part.leader_id, part.leader_epoch)
             if not has_none and part.leader_epoch != NO_EPOCH and led not in ever_led:
                 what = f"{part.leader_id} is said to lead in epoch {part.leader_epoch}"
-                raise Violation("LeadersHaveLed", f"{tp}: {what}, and never did")
+                raise Violation("Metadata/leader-never-led", f"{tp}: {what}, and never did")

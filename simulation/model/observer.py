@@ -236,7 +236,7 @@ class Observer:
         if elected and state.controller_epoch != self.controller_epoch:
             self._note_state(tp, state)
             raise Violation(
-                "ControllerFenced",
+                "Controller/state-of-former-controller",
                 f"{tp}: elected in controller epoch {state.controller_epoch}, "
                 f"the current one is {self.controller_epoch}",
             )
@@ -258,7 +258,7 @@ class Observer:
     def _controller_epoch_changed(self, epoch: ControllerEpoch) -> None:
         if epoch < self.controller_epoch:
             what = f"controller epoch {self.controller_epoch} became {epoch}"
-            raise Violation("EpochNeverBack", what)
+            raise Violation("LeaderEpoch/went-back", what)
         self.controller_epoch = epoch
 
     # --- faults -----------------------------------------------------------------------------
@@ -371,10 +371,10 @@ class Observer:
         as_printed = isinstance(event, LeaderAndIsr) and event.as_printed
         if replica.leader_epoch < epoch and not as_printed:
             what = f"{tp}: broker {broker} was in leader epoch {epoch}, and obeys an order of"
-            raise Violation("EpochNeverBack", f"{what} epoch {replica.leader_epoch}")
+            raise Violation("LeaderEpoch/went-back", f"{what} epoch {replica.leader_epoch}")
         if hosted.waiting_producers and replica.role is not Role.LEADER:
             what = f"{tp}: {hosted.waiting_producers} producers wait at broker {broker}, which is"
-            raise Violation("WaitingAreTold", f"{what} {replica.role.value}")
+            raise Violation("Produce/waiting-request-dropped", f"{what} {replica.role.value}")
         self._roles[hosted] = replica.role, replica.leader_epoch
 
     def role_before(self, hosted: Partition) -> Role:
@@ -413,7 +413,10 @@ class Observer:
         there = (log.log_start_offset, log.log_end_offset)
         believed = (replica.log_start_offset, replica.log_end_offset)
         if there != believed:
-            raise Violation("ViewIsLog", f"{where}: it believes in {believed}, the log is {there}")
+            raise Violation(
+                "Replica/state-differs-from-log",
+                f"{where}: it believes in {believed}, the log is {there}",
+            )
         if not partition.checks_data:
             return
         storage.epochs_agree(where, log, replica)
@@ -449,15 +452,15 @@ class Observer:
     def coordinator_stepped(self, coordinator: Coordinator, event: CoordinatorEvent) -> None:
         """Judge a step of a broker without a controller; raises Violation.
 
-        **SuspicionStays**: a replica that its broker suspects, after it ended in disorder, stays
-        suspect until its leaving of the ISR is written.
+        **Isr/suspicion-forgotten**: a replica that its broker suspects, after it ended in disorder,
+        stays suspect until its leaving of the ISR is written.
         """
         before = self._suspects.get(coordinator, frozenset())
         now = self._suspects[coordinator] = frozenset(coordinator.suspects)
         trusted = sorted(before - now)
         if isinstance(event, Written) and event.result is not Result.DONE and trusted:
             what = f"{trusted[0]} is no longer suspect, and the outcome of the write is"
-            raise Violation("SuspicionStays", f"{what} {event.result.name}")
+            raise Violation("Isr/suspicion-forgotten", f"{what} {event.result.name}")
 
 
 class Checked(Protocol):
@@ -470,12 +473,12 @@ class Checked(Protocol):
 def check_itself(part: Checked) -> None:
     """Have a part of the broker assert what must hold of it; raises Violation.
 
-    **ChecksHold**: the rules stand at each ``check`` in the broker.
+    **Broker/assertion-failed**: the rules stand at each ``check`` in the broker.
     """
     try:
         part.check()
     except BrokenInvariant as broken:
-        raise Violation("ChecksHold", str(broken)) from broken
+        raise Violation("Broker/assertion-failed", str(broken)) from broken
 
 
 def _min_isr(config: Mapping[str, str]) -> int:

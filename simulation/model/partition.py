@@ -4,35 +4,40 @@ The model hears of ZooKeeper's writes and of the steps of all replicas; it reads
 names are those of the TLA+ specification of Kafka's replication (Gustafson, *kafka-specification*)
 where it has one:
 
-* **LeaderInIsr**: ZooKeeper never names a leader outside the ISR.
-* **StrongIsr**: every member of the ISR in ZooKeeper has everything that any leader ever had below
-  its high watermark. **WeakIsr**: so has every member of the ISR that a leader believes in.
-* **ValidHighWatermark**: a high watermark lies between the log's start and end, and never above
-  what was committed.
-* **OneLeaderPerEpoch**, **EpochNeverBack**, **HighWatermarkNeverBack**.
-* **LogsAgree**: no two logs differ below the lower high watermark.
-* **AckedIsCommitted**: acks=all is answered only when the batch is committed. **CommittedIsAcked**:
-  and as soon as it is. **WaitingEnds**: and at the deadline at the latest.
-* **EnoughInSync**: acks=all is answered only while ``min.insync.replicas`` are in sync ("the
-  minimum number of replicas that must acknowledge a write", Kafka's documentation).
-* **LaggardsLeave**: a member of the ISR that has not caught up for ``replica.lag.time.max.ms`` is
-  dropped within half as much again; in 0.8 also one that is ``replica.lag.max.messages`` behind.
-* **WatermarkFollows**: what the ISR, and every replica that was level within
+* **Isr/leader-is-no-member**: ZooKeeper never names a leader outside the ISR.
+* **Isr/member-lacks-committed-record**: every member of the ISR in ZooKeeper has everything that
+  any leader ever had below its high watermark. **Isr/believed-member-lacks-committed-record**: so
+  has every member of the ISR that a leader believes in.
+* **HighWatermark/out-of-range**: a high watermark lies between the log's start and end, and never
+  above what was committed.
+* **LeaderEpoch/two-leaders**, **LeaderEpoch/went-back**, **HighWatermark/went-back**.
+* **Replica/logs-differ**: no two logs differ below the lower high watermark.
+* **Produce/acknowledged-before-commit**: acks=all is answered only when the batch is committed.
+  **Produce/commit-not-acknowledged**: and as soon as it is. **Produce/waits-beyond-timeout**: and
+  at the deadline at the latest.
+* **Isr/acknowledged-below-minimum**: acks=all is answered only while ``min.insync.replicas`` are in
+  sync ("the minimum number of replicas that must acknowledge a write", Kafka's documentation).
+* **Isr/laggard-not-removed**: a member of the ISR that has not caught up for
+  ``replica.lag.time.max.ms`` is dropped within half as much again; in 0.8 also one that is
+  ``replica.lag.max.messages`` behind.
+* **HighWatermark/lags-behind-isr**: what the ISR, and every replica that was level within
   ``replica.lag.time.max.ms``, have is committed, at every tick.
-* **LogKept**: a killed broker has its log again; one that lost power has all that it had synced.
-  **WatermarkKept**: one that ended in order has its high watermark, too.
-* **DeletedStaysDeleted**: deleted records are not back after a start, unless the broker was killed
-  (``log.flush.start.offset.checkpoint.interval.ms``).
-* **DamagedLeavesIsr**: a replica that came back without committed records leaves the ISR, and does
-  not lead while another member is whole. One that stays counts as holding what it lacks.
-* **CleanElection**: no replica outside the ISR leads, unless the topic allows it.
-* **WaitsForIsr**: nor one that was away, before all of the ISR have come back.
-* **BeginsAlone**: such a leader is alone in the ISR: what the others lack is not known.
-* **PartitionsStay**: no partition of a topic disappears.
-* **MovedIsInSync**: a reassignment ends when the ISR has left every removed replica; every added
-  one has been in it (KIP-455).
-* **GoneEverywhere**: a topic is gone when all its replicas are deleted, also on brokers that were
-  down meanwhile (``TopicDeletionManager``).
+* **Log/records-lost-on-disk**: a killed broker has its log again; one that lost power has all that
+  it had synced. **HighWatermark/lost-at-stop**: one that ended in order has its high watermark,
+  too.
+* **Log/deleted-record-is-back**: deleted records are not back after a start, unless the broker was
+  killed (``log.flush.start.offset.checkpoint.interval.ms``).
+* **Isr/damaged-replica-stays**: a replica that came back without committed records leaves the ISR,
+  and does not lead while another member is whole. One that stays counts as holding what it lacks.
+* **Election/unclean-leader**: no replica outside the ISR leads, unless the topic allows it.
+* **Election/did-not-wait-for-isr**: nor one that was away, before all of the ISR have come back.
+* **Election/leader-not-alone-in-isr**: such a leader is alone in the ISR: what the others lack is
+  not known.
+* **Partition/disappeared**: no partition of a topic disappears.
+* **Reassignment/ended-out-of-sync**: a reassignment ends when the ISR has left every removed
+  replica; every added one has been in it (KIP-455).
+* **Deletion/replica-left**: a topic is gone when all its replicas are deleted, also on brokers that
+  were down meanwhile (``TopicDeletionManager``).
 
 Guarantees end as ``docs/guarantees.md`` says. A broker that lost power or disk is *damaged* from
 the offset that it may have lost, until a leader has let it into the ISR again. When all members of
@@ -148,8 +153,12 @@ class PartitionModel:
         self._in_sync[state.leader_epoch].update(state.isr)
         self.been_in_sync.update(state.isr)
         leader, isr = state.leader, state.isr
-        self.require(leader == NO_LEADER or leader in isr, "LeaderInIsr", f"{leader} not in {isr}")
-        self.require(bool(isr), "LeaderInIsr", "the ISR is empty")
+        self.require(
+            leader == NO_LEADER or leader in isr,
+            "Isr/leader-is-no-member",
+            f"{leader} not in {isr}",
+        )
+        self.require(bool(isr), "Isr/leader-is-no-member", "the ISR is empty")
         if leader != NO_LEADER:
             self._leads(state.leader_epoch, leader)
         if before is not None:
@@ -161,26 +170,36 @@ class PartitionModel:
         leader, isr = state.leader, state.isr
         self.require(
             state.leader_epoch >= before.leader_epoch,
-            "EpochNeverBack",
+            "LeaderEpoch/went-back",
             f"leader epoch {before.leader_epoch} became {state.leader_epoch} in ZooKeeper",
         )
         if leader != before.leader:
             self.only_leader.clear()
         if leader not in (NO_LEADER, *before.isr):
-            self.require(unclean, "CleanElection", f"{leader} leads, the ISR was {before.isr}")
+            self.require(
+                unclean, "Election/unclean-leader", f"{leader} leads, the ISR was {before.isr}"
+            )
             self.unpromise(0, epoch=before.leader_epoch, now=now)
         registered = {broker: replica.registered for broker, replica in self.replicas.items()}
         anew = _begins_anew(before, state, registered)
         away = _awaited(before, registered) if anew and not unclean else ()
-        self.require(not away, "WaitsForIsr", f"{leader} leads, and {away} may have what it lost")
+        self.require(
+            not away,
+            "Election/did-not-wait-for-isr",
+            f"{leader} leads, and {away} may have what it lost",
+        )
         others = sorted(set(isr) - {leader}) if anew else ()
-        self.require(not others, "BeginsAlone", f"{leader} leads anew, in the ISR are {others}")
+        self.require(
+            not others,
+            "Election/leader-not-alone-in-isr",
+            f"{leader} leads anew, in the ISR are {others}",
+        )
         self._weigh_damage(now)
         if anew and not self.replica(leader).is_whole:
             self._all_have_bounced(now)
         if leader not in (NO_LEADER, before.leader):
             self._no_better_member(leader, isr)
-        self._check_members(isr, "StrongIsr")
+        self._check_members(isr, "Isr/member-lacks-committed-record")
 
     def _all_have_bounced(self, now: float) -> None:
         """End guarantees after the whole ISR came back from a kill or a power failure.
@@ -205,7 +224,7 @@ class PartitionModel:
         fine = [b for b in isr if self.replica(b).is_whole]
         self.require(
             not replica.known or replica.log.end >= self.committed_end or not fine,
-            "DamagedLeavesIsr",
+            "Isr/damaged-replica-stays",
             f"{self.committed_end} are committed, broker {leader} has {replica.log} and is elected "
             f"instead of one of {fine}",
         )
@@ -214,7 +233,7 @@ class PartitionModel:
         first = self._leaders.setdefault(epoch, broker)
         self.require(
             first == broker,
-            "OneLeaderPerEpoch",
+            "LeaderEpoch/two-leaders",
             f"brokers {first} and {broker} both lead in epoch {epoch}",
         )
 
@@ -246,7 +265,7 @@ class PartitionModel:
                 self._verify(broker, replica, self.committed_end, invariant)
 
     def _verify(
-        self, broker: int, replica: ReplicaModel, end: int, invariant: str = "LogsAgree"
+        self, broker: int, replica: ReplicaModel, end: int, invariant: str = "Replica/logs-differ"
     ) -> None:
         """Compare a log with what is committed, where that was not done yet, below ``end``."""
         if end <= replica.verified:
@@ -315,7 +334,7 @@ class PartitionModel:
             replica = self.replica(broker)
             self.require(
                 not replica.lost_committed or replica.is_whole,
-                "DamagedLeavesIsr",
+                "Isr/damaged-replica-stays",
                 f"broker {broker} came back with nothing above {replica.kept_from_damage:.0f}, and "
                 "was never taken out of the ISR",
             )
@@ -331,12 +350,12 @@ class PartitionModel:
             return
         self.require(
             not was_closed or log.start >= replica.log.start,
-            "DeletedStaysDeleted",
+            "Log/deleted-record-is-back",
             f"broker {broker} had {replica.log} when it ended in order, and has {log}",
         )
         self.require(
             not was_closed or high_watermark >= min(replica.high_watermark, log.end),
-            "WatermarkKept",
+            "HighWatermark/lost-at-stop",
             f"the high watermark of broker {broker} was {replica.high_watermark} when it ended in "
             f"order, and is {high_watermark}",
         )
@@ -344,7 +363,7 @@ class PartitionModel:
         certain = replica.log.end if as_it_was else min(replica.certain, replica.log.end)
         self.require(
             kept >= certain and (not as_it_was or log.end == replica.log.end),
-            "LogKept",
+            "Log/records-lost-on-disk",
             f"broker {broker} had {replica.log}, certainly up to {certain}, and has {log}, which "
             f"is the same up to {kept}",
         )
@@ -370,7 +389,7 @@ class PartitionModel:
     def removed(self, broker: int) -> None:
         """Judge the deletion of a replica whose topic stays."""
         self.replicas.pop(broker, None)
-        self._check_members({broker}.intersection(self.isr), "StrongIsr")
+        self._check_members({broker}.intersection(self.isr), "Isr/member-lacks-committed-record")
 
     def failed(self, broker: int) -> None:
         """Note that ``broker`` could not carry out its replica's decision, and halts."""
@@ -425,7 +444,7 @@ class PartitionModel:
                 first = self._appenders.setdefault(effect.leader_epoch, broker)
                 self.require(
                     first == broker,
-                    "OneLeaderPerEpoch",
+                    "LeaderEpoch/two-leaders",
                     f"{first} and {broker} both append in epoch {effect.leader_epoch}",
                 )
             case AdvanceLogStart():
@@ -449,12 +468,12 @@ class PartitionModel:
         view = (replica.log_start_offset, replica.log_end_offset)
         self.require(
             view == (model.log.start, model.log.end),
-            "ViewIsLog",
+            "Replica/state-differs-from-log",
             f"broker {broker} believes its log to be {view}, and it is {model.log}",
         )
         self.require(
             view[0] <= watermark <= view[1],
-            "ValidHighWatermark",
+            "HighWatermark/out-of-range",
             f"{watermark} on broker {broker}, whose log is {view}",
         )
         epoch = replica.leader_epoch
@@ -466,12 +485,12 @@ class PartitionModel:
         elif self._is_looked_at(replica) and watermark > self.committed_end >= self.given_up:
             self.require(
                 watermark <= max(self.committed_end, model.log.start),
-                "ValidHighWatermark",
+                "HighWatermark/out-of-range",
                 f"{watermark} on broker {broker}, but only {self.committed_end} are committed",
             )
         self._verify(broker, model, min(watermark, self.committed_end))
         if broker in self.isr:
-            self._check_members((broker,), "StrongIsr")
+            self._check_members((broker,), "Isr/member-lacks-committed-record")
 
     def _is_looked_at(self, replica: Replica) -> bool:
         """Return whether the model follows what the replica's leader commits. A leader whose disk
@@ -485,7 +504,7 @@ class PartitionModel:
         before = model.leads_from.get(replica.leader_epoch, 0)
         self.require(
             watermark >= before,
-            "HighWatermarkNeverBack",
+            "HighWatermark/went-back",
             f"leader {broker}, epoch {replica.leader_epoch}: from {before} to {watermark}",
         )
         model.leads_from[replica.leader_epoch] = watermark
@@ -499,8 +518,8 @@ class PartitionModel:
         # A broker whose replica was deleted was out of the ISR by then (``removed``). A completed
         # move deletes it; the leader that wrote the move hears of it a moment later.
         there = [member for member in replica.isr if member in self.replicas or member in self.isr]
-        self._check_members(there, "WeakIsr")
-        self._check_members(self.isr, "StrongIsr")
+        self._check_members(there, "Isr/believed-member-lacks-committed-record")
+        self._check_members(self.isr, "Isr/member-lacks-committed-record")
 
     # --- answers to producers ---------------------------------------------------------------
 
@@ -521,13 +540,13 @@ class PartitionModel:
         follower, lag_ms = model.lags.longest(event.now)
         self.require(
             lag_ms <= 1.5 * self.lag_max.ms,
-            "LaggardsLeave",
+            "Isr/laggard-not-removed",
             f"broker {follower} lags {lag_ms} ms behind leader {broker}, and is in the ISR",
         )
         follower, lag_ms = model.lags.farthest(event.now)
         self.require(
             lag_ms <= 0.75 * self.lag_max.ms,
-            "LaggardsLeave",
+            "Isr/laggard-not-removed",
             f"broker {follower} is more than {self.lag_max.messages:g} messages behind leader "
             f"{broker} for {lag_ms} ms, and in the ISR",
         )
@@ -548,7 +567,7 @@ class PartitionModel:
         had = min([replica.log_end_offset, *ends])
         self.require(
             replica.high_watermark >= had,
-            "WatermarkFollows",
+            "HighWatermark/lags-behind-isr",
             f"leader {broker} and {sorted(counted)}, which count, have everything below {had}, and "
             f"the high watermark is {replica.high_watermark}",
         )
@@ -563,13 +582,13 @@ class PartitionModel:
         for acks, end, deadline in model.waiting.values():
             self.require(
                 acks != -1 or end > replica.high_watermark,
-                "CommittedIsAcked",
+                "Produce/commit-not-acknowledged",
                 f"the high watermark of leader {broker} is {replica.high_watermark}, and a "
                 f"producer whose batch ends at {end} waits",
             )
             self.require(
                 now is None or deadline > now,
-                "WaitingEnds",
+                "Produce/waits-beyond-timeout",
                 f"a producer waits at leader {broker} until {deadline} ms, and it is {now} ms",
             )
 
@@ -589,7 +608,7 @@ class PartitionModel:
         if acks == -1 and model.trusted and model.is_whole:
             self.require(
                 end <= self.committed_end,
-                "AckedIsCommitted",
+                "Produce/acknowledged-before-commit",
                 f"leader {broker} acknowledges up to {end}, committed is up to "
                 f"{self.committed_end}",
             )
@@ -608,7 +627,7 @@ class PartitionModel:
         counted = heard.union(_proposed(model.proposal, replica))
         self.require(
             len(counted) >= self.min_isr,
-            "EnoughInSync",
+            "Isr/acknowledged-below-minimum",
             f"leader {broker} answers acks=all while {sorted(counted)} are in sync, "
             f"min.insync.replicas is {self.min_isr}",
         )
@@ -666,7 +685,7 @@ class Topic:
         """Judge a new assignment of its partitions; raises Violation."""
         lost = sorted(self.partitions.keys() - written.partitions.keys())
         if lost:
-            raise Violation("PartitionsStay", f"{name} has lost its partitions {lost}")
+            raise Violation("Partition/disappeared", f"{name} has lost its partitions {lost}")
         for number, partition in self.partitions.items() if not self.is_doomed else ():
             was, now = self.assignment.partitions[number], written.partitions[number]
             if (was.adding or was.removing) and not (now.adding or now.removing):
@@ -680,7 +699,7 @@ class Topic:
             placed = self.assignment.partitions.get(tp.partition)
             if placed is not None and broker in placed.replicas:
                 what = f"{name} counts as deleted, and broker {broker} still has {tp}"
-                raise Violation("GoneEverywhere", what)
+                raise Violation("Deletion/replica-left", what)
 
 
 def _move_ends(partition: PartitionModel, was: ReplicaAssignment, now: ReplicaAssignment) -> None:
@@ -689,8 +708,12 @@ def _move_ends(partition: PartitionModel, was: ReplicaAssignment, now: ReplicaAs
     over = f"it counts as moved to {list(now.replicas)}, and"
     isr = partition.state.isr
     partition.require(
-        set(isr) <= set(now.replicas), "MovedIsInSync", f"{over} the ISR is {list(isr)}"
+        set(isr) <= set(now.replicas),
+        "Reassignment/ended-out-of-sync",
+        f"{over} the ISR is {list(isr)}",
     )
     been = partition.been_in_sync
     never = [b for b in was.adding if b in now.replicas and b not in been]
-    partition.require(not never, "MovedIsInSync", f"{over} {never} were never in the ISR")
+    partition.require(
+        not never, "Reassignment/ended-out-of-sync", f"{over} {never} were never in the ISR"
+    )

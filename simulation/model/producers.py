@@ -1,9 +1,9 @@
 """Idempotent producers: what logs remember of them.
 
-**ProducersAreLog**: a log remembers, in memory and in snapshots, what its batches say: the last
-five of each producer, with sequence numbers, offsets and times (KIP-98). A truncated batch that is
-still remembered would be acknowledged when it is sent again; one that is not remembered would be
-appended twice.
+**ProducerState/differs-from-log**: a log remembers, in memory and in snapshots, what its batches
+say: the last five of each producer, with sequence numbers, offsets and times (KIP-98). A truncated
+batch that is still remembered would be acknowledged when it is sent again; one that is not
+remembered would be appended twice.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from simulation.machines.disk import MemoryDisk
 from simulation.model.log import Extent, ModelLog
 from simulation.violation import Violation
 
-LOGS: Final = "ProducersAreLog"
+LOGS: Final = "ProducerState/differs-from-log"
 NO_PRODUCER: Final = -1
 REMEMBERED: Final = 5
 

@@ -1,23 +1,25 @@
 """What must hold of logs and checkpoints on one broker's disk.
 
-* **FlushedIsSynced**: below a recovery point that is noted, a power failure takes nothing: a start
-  does not look there ("recovery-point-offset-checkpoint", ``LogManager``). The log itself must know
-  of every recovery point, also after a truncation.
-* **FlushedAsSet**: no more records wait for the disk than ``flush.messages`` allows, nor longer
-  than ``flush.ms``.
-* **EpochsAreLog**: the leader epochs of a log are those of its batches. A follower truncates by
-  them (KIP-101).
-* **TimesAreLog**: the greatest timestamp of a log is that of one of its batches; retention and
-  searches by time go by it.
-* **TakenIsWhole**: every appended batch has the checksum that it names.
-* **BegunAnewStays**: a log that was thrown away begins at the same offset after a power failure.
-* **MadeOfNothing**: a new log knows nothing of a former topic of the same name, and no checkpoint
-  does: a stale log start would have it throw away its records after a kill.
-* **RetentionKept**: retention deletes nothing that is not committed, nothing younger than
+* **Log/recovery-point-unsynced**: below a recovery point that is noted, a power failure takes
+  nothing: a start does not look there ("recovery-point-offset-checkpoint", ``LogManager``). The log
+  itself must know of every recovery point, also after a truncation.
+* **Log/flush-overdue**: no more records wait for the disk than ``flush.messages`` allows, nor
+  longer than ``flush.ms``.
+* **Log/epochs-differ-from-batches**: the leader epochs of a log are those of its batches. A
+  follower truncates by them (KIP-101).
+* **Log/timestamp-of-no-batch**: the greatest timestamp of a log is that of one of its batches;
+  retention and searches by time go by it.
+* **Log/corrupt-batch-appended**: every appended batch has the checksum that it names.
+* **Log/new-start-unsynced**: a log that was thrown away begins at the same offset after a power
+  failure.
+* **Log/new-log-knows-former-topic**: a new log knows nothing of a former topic of the same name,
+  and no checkpoint does: a stale log start would have it throw away its records after a kill.
+* **Log/retention-violated**: retention deletes nothing that is not committed, nothing younger than
   ``retention.ms``, and nothing while the rest is smaller than ``retention.bytes`` (Kafka's
   documentation of both). Plans set one of them.
-* **GoodEndIsTrue**: a log directory is marked as closed in order only if it was, the mark is gone
-  for good once a start has found it, and what the checkpoints say then is what the broker knew.
+* **Log/false-clean-shutdown-mark**: a log directory is marked as closed in order only if it was,
+  the mark is gone for good once a start has found it, and what the checkpoints say then is what the
+  broker knew.
 """
 
 from collections import deque
@@ -61,10 +63,12 @@ def recovery_point_noted(disk: MemoryDisk, log: PartitionLog, offset: int) -> No
     name, kept = log.directory.name, _synced(disk, log.directory, offset)
     if kept < offset:
         what = f"{name}: everything below {offset} is noted to be on disk; a power failure may"
-        raise Violation("FlushedIsSynced", f"{what} leave no more than what is below {kept}")
+        raise Violation(
+            "Log/recovery-point-unsynced", f"{what} leave no more than what is below {kept}"
+        )
     if (vouched := log.flushing.vouched_for) < offset:
         what = f"{name}: everything below {offset} is noted to be on disk, the log knows only of"
-        raise Violation("FlushedIsSynced", f"{what} {vouched}")
+        raise Violation("Log/recovery-point-unsynced", f"{what} {vouched}")
     _epochs_are_synced(disk, log, offset)
 
 
@@ -107,7 +111,7 @@ class FlushTracker:
         unflushed, most = log.log_end_offset - log.recovery_point, log.config.flush_messages
         if unflushed >= most:
             what = f"{unflushed} records wait for the disk, flush.messages is {most}"
-            raise Violation("FlushedAsSet", f"{log.directory.name}: {what}")
+            raise Violation("Log/flush-overdue", f"{log.directory.name}: {what}")
 
     def started(self, log: PartitionLog, now_ms: int) -> None:
         """Judge what waits after the broker has begun every flush that is due; raises Violation."""
@@ -121,7 +125,7 @@ class FlushTracker:
             oldest = waiting[0]
             what = f"offset {oldest.begin} waits for the disk for {now_ms - oldest.at_ms} ms"
             what = f"{what} and is not being flushed, flush.ms is {log.config.flush_ms}"
-            raise Violation("FlushedAsSet", f"{log.directory.name}: {what}")
+            raise Violation("Log/flush-overdue", f"{log.directory.name}: {what}")
 
 
 def _drop_from(waiting: deque[_Append], end: int) -> None:
@@ -147,14 +151,14 @@ def epochs_found(where: str, log: PartitionLog, read: ModelLog, *, deleted: int)
         epoch = log.epochs.epoch_for_offset(offset)
         if epoch != extent.epoch:
             what = f"by {log.epochs.entries} offset {offset} is of epoch {epoch}, in the log is"
-            raise Violation("EpochsAreLog", f"{where}: {what} {extent}")
+            raise Violation("Log/epochs-differ-from-batches", f"{where}: {what} {extent}")
 
 
 def epochs_agree(where: str, log: PartitionLog, replica: Replica) -> None:
     """Judge the epochs of a replica by those of its log; raises Violation."""
     if log.epochs.entries != replica.epochs:
         what = f"the replica goes by {replica.epochs}, its log by {log.epochs.entries}"
-        raise Violation("EpochsAreLog", f"{where}: {what}")
+        raise Violation("Log/epochs-differ-from-batches", f"{where}: {what}")
 
 
 def _epochs_are_synced(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
@@ -169,7 +173,7 @@ def _epochs_are_synced(disk: MemoryDisk, log: PartitionLog, offset: int) -> None
         if at < batch.next_offset and epoch != batch.leader_epoch:
             what = f"everything below {offset} is noted to be on disk; by its epochs {begin} offset"
             what = f"{what} {at} is of epoch {epoch}, in the log of {batch.leader_epoch}"
-            raise Violation("EpochsAreLog", f"{log.directory.name}: {what}")
+            raise Violation("Log/epochs-differ-from-batches", f"{log.directory.name}: {what}")
 
 
 def times_agree(where: str, log: PartitionLog, read: ModelLog) -> None:
@@ -181,7 +185,7 @@ def times_agree(where: str, log: PartitionLog, read: ModelLog) -> None:
     youngest = max((extent.timestamp for extent in extents), default=NO_TIMESTAMP)
     if log.segment_base_offsets[0] == log.log_start_offset and log.max_timestamp != youngest:
         what = f"the log's greatest timestamp is said to be {log.max_timestamp} ms, and is"
-        raise Violation("TimesAreLog", f"{where}: {what} {youngest} ms")
+        raise Violation("Log/timestamp-of-no-batch", f"{where}: {what} {youngest} ms")
 
 
 def taken_is_whole(log: PartitionLog, batches: Sequence[RecordBatch]) -> None:
@@ -190,7 +194,9 @@ def taken_is_whole(log: PartitionLog, batches: Sequence[RecordBatch]) -> None:
         try:
             parse_batch(batch.raw)
         except CorruptBatch as error:
-            raise Violation("TakenIsWhole", f"{log.directory.name} takes it: {error}") from error
+            raise Violation(
+                "Log/corrupt-batch-appended", f"{log.directory.name} takes it: {error}"
+            ) from error
 
 
 # --- beginnings and ends ------------------------------------------------------------------------
@@ -201,7 +207,7 @@ def begun_anew_stays(disk: MemoryDisk, log: PartitionLog) -> None:
     name = f"{log.log_end_offset:020d}{LOG_SUFFIX}"
     if not disk.must_stay(log.directory / name):
         what = f"{log.directory.name} begins anew at {log.log_end_offset}, and after a power"
-        raise Violation("BegunAnewStays", f"{what} failure it may have no {name}")
+        raise Violation("Log/new-start-unsynced", f"{what} failure it may have no {name}")
 
 
 def made_of_nothing(
@@ -217,7 +223,10 @@ def made_of_nothing(
     known["producers"] = len(log.producers.state.producers)
     for name, value in known.items():
         if value:
-            raise Violation("MadeOfNothing", f"{tp} is made just now, and its {name} is {value}")
+            raise Violation(
+                "Log/new-log-knows-former-topic",
+                f"{tp} is made just now, and its {name} is {value}",
+            )
 
 
 CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
@@ -246,12 +255,15 @@ class CleanEnds:
         """Judge what a new life found; raises Violation."""
         if logs.clean and not self._ended_in_order():
             what = "finds the mark of an orderly end, and its last end was none"
-            raise Violation("GoodEndIsTrue", f"broker {self._node.id} {what}")
+            raise Violation("Log/false-clean-shutdown-mark", f"broker {self._node.id} {what}")
         self._last = self._life(incarnation)
         for directory in self._node.config.log_dirs:
             if self._disk.may_return(directory / CLEAN_SHUTDOWN):
                 what = f"begins, and after a power failure {directory.name} may still say that the"
-                raise Violation("GoodEndIsTrue", f"broker {self._node.id} {what} end was orderly")
+                raise Violation(
+                    "Log/false-clean-shutdown-mark",
+                    f"broker {self._node.id} {what} end was orderly",
+                )
 
     def marked(
         self,
@@ -269,7 +281,9 @@ class CleanEnds:
                 noted = _noted(self._disk, directory / name).get(tp)
                 if log.directory.parent == directory and noted != offset:
                     what = f"is marked as closed in order; {name} has {noted} of {tp}, not {offset}"
-                    raise Violation("GoodEndIsTrue", f"broker {self._node.id} {what}")
+                    raise Violation(
+                        "Log/false-clean-shutdown-mark", f"broker {self._node.id} {what}"
+                    )
 
     def _ended_in_order(self) -> bool:
         """Return whether the last life that had opened the logs closed them, on a disk that had
@@ -335,9 +349,13 @@ def check_retention(
     for extent in deleted:
         what = f"{tp}: retention deletes {extent}"
         if extent.next > high_watermark:
-            raise Violation("RetentionKept", f"{what}, the high watermark is {high_watermark}")
+            raise Violation(
+                "Log/retention-violated", f"{what}, the high watermark is {high_watermark}"
+            )
         too_old = keeps_ms >= 0 and wall_ms - extent.timestamp > keeps_ms
         too_much = keeps_bytes >= 0 and bytes_left >= keeps_bytes
         if not too_old and not too_much:
             age = f"{wall_ms - extent.timestamp} ms old"
-            raise Violation("RetentionKept", f"{what}, {age}, and leaves {bytes_left} bytes")
+            raise Violation(
+                "Log/retention-violated", f"{what}, {age}, and leaves {bytes_left} bytes"
+            )

@@ -1,14 +1,14 @@
 """What brokers write to ZooKeeper, as its leader commits it.
 
-* **WritesAreCompared**: a write that was computed from a node names the version that was read.
-  Suppose the controller takes 3 out of an ISR of which its leader has just taken 2: written
-  unconditionally, 2 would be in the ISR again, and acks=all would not wait for it.
-* **SettingsAreAnnounced**: settings are changed, and announced in ``/config/changes``, in one
-  transaction. Brokers read them again only when they are told to.
-* **EndedIsMoved**: without a controller, a reassignment ends when the partition is at its target,
-  or another reassignment takes its place.
-* **NamedAreRemembered**: one that takes the place of another names every broker of the other that
-  it does not keep: such a broker may have started a replica.
+* **ZooKeeper/unconditional-write**: a write that was computed from a node names the version that
+  was read. Suppose the controller takes 3 out of an ISR of which its leader has just taken 2:
+  written unconditionally, 2 would be in the ISR again, and acks=all would not wait for it.
+* **TopicConfig/change-not-announced**: settings are changed, and announced in ``/config/changes``,
+  in one transaction. Brokers read them again only when they are told to.
+* **Reassignment/ended-before-target**: without a controller, a reassignment ends when the partition
+  is at its target, or another reassignment takes its place.
+* **Reassignment/started-replica-forgotten**: one that takes the place of another names every broker
+  of the other that it does not keep: such a broker may have started a replica.
 """
 
 import uuid
@@ -86,7 +86,9 @@ def check_compared(request: Any) -> None:
                     name = "is relied on"
                 case _:
                     continue
-            raise Violation("WritesAreCompared", f"{operation.path} {name}, whatever is there")
+            raise Violation(
+                "ZooKeeper/unconditional-write", f"{operation.path} {name}, whatever is there"
+            )
 
 
 def check_announced(request: Any, peek: Callable[[str], tuple[bytes | None, int]]) -> None:
@@ -109,7 +111,9 @@ def check_announced(request: Any, peek: Callable[[str], tuple[bytes | None, int]
                 what = f"the settings of broker {broker} are written"
             case _:
                 continue
-        raise Violation("SettingsAreAnnounced", f"{what}, and no note that they have changed")
+        raise Violation(
+            "TopicConfig/change-not-announced", f"{what}, and no note that they have changed"
+        )
 
 
 # --- a cluster without a controller ---------------------------------------------------------------
@@ -130,14 +134,17 @@ def check_replaced(
     forgotten = sorted(named - {*now.removing})
     if forgotten:
         what = f"{partition} is to move to {list(now.target)} instead of {list(former.target)}"
-        raise Violation("NamedAreRemembered", f"{what}, and the order does not name {forgotten}")
+        raise Violation(
+            "Reassignment/started-replica-forgotten",
+            f"{what}, and the order does not name {forgotten}",
+        )
 
 
 def check_ended(tp: TopicPartition, target: tuple[int, ...], replicas: tuple[int, ...]) -> None:
     """Judge a reassignment that was removed, with none in its place; raises Violation."""
     if target != replicas:
         what = f"{tp} is no longer to move to {list(target)}, and is on {list(replicas)}"
-        raise Violation("EndedIsMoved", what)
+        raise Violation("Reassignment/ended-before-target", what)
 
 
 class LedTree:

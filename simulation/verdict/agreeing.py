@@ -1,12 +1,13 @@
 """What every broker must know in the end, whoever it was told by.
 
-* **MetadataAgrees**: any broker tells a client who leads what, as ZooKeeper has it.
-* **RegisteredAreShown**: and of no broker that is gone, by its session with ZooKeeper: each client
-  would lose a connection that nobody takes, and a time-out.
-* **SettingsAgree**: every replica goes by the settings that its topic has, and with it its log and
-  whoever decides for it.
-* **NobodyWaits**: when all is quiet, no broker keeps a producer waiting.
-* **NothingIsKept**: nor does it hold anything for those who do not wait any more.
+* **Metadata/differs-from-zookeeper**: any broker tells a client who leads what, as ZooKeeper has
+  it.
+* **Metadata/unregistered-broker-shown**: and of no broker that is gone, by its session with
+  ZooKeeper: each client would lose a connection that nobody takes, and a time-out.
+* **TopicConfig/not-applied**: every replica goes by the settings that its topic has, and with it
+  its log and whoever decides for it.
+* **Produce/request-left-waiting**: when all is quiet, no broker keeps a producer waiting.
+* **Broker/request-state-left**: nor does it hold anything for those who do not wait any more.
 """
 
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...])
     """Asks all of ``brokers``, which live; raises Violation."""
     for broker in brokers:
         why = partial(_disagrees, client, observer, broker, brokers)
-        await wait("MetadataAgrees", AGREE_S, why)
+        await wait("Metadata/differs-from-zookeeper", AGREE_S, why)
 
 
 async def _disagrees(
@@ -96,7 +97,7 @@ async def settings(observer: Observer, hosted: Hosted) -> None:
     async def why() -> str | None:
         return next(_strange_settings(observer, hosted), None)
 
-    await wait("SettingsAgree", AGREE_S, why)
+    await wait("TopicConfig/not-applied", AGREE_S, why)
 
 
 def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:
@@ -142,7 +143,9 @@ def nobody_waits(observer: Observer, hosted: Hosted) -> None:
             replica = hosted(broker, tp)
             if replica is not None and replica.waiting_producers:
                 what = f"{replica.waiting_producers} produce requests wait at broker {broker}"
-                raise Violation("NobodyWaits", f"{tp}: {what}, and all is replicated")
+                raise Violation(
+                    "Produce/request-left-waiting", f"{tp}: {what}, and all is replicated"
+                )
 
 
 async def nothing_is_kept(cluster: Cluster) -> None:
@@ -160,4 +163,4 @@ async def nothing_is_kept(cluster: Cluster) -> None:
                 held = app.held()[kind]
                 return f"broker {broker} holds {held} {kind}" if held else None
 
-            await wait("NothingIsKept", GIVEN_BACK_S, why)
+            await wait("Broker/request-state-left", GIVEN_BACK_S, why)

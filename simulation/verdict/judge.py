@@ -3,10 +3,13 @@
 All has settled (:mod:`simulation.verdict.settling`). Then somebody asks: every partition takes a
 record, every acked record is read by a consumer, every group tells what it has committed.
 
-* **NoDuplicates**: no batch of an idempotent producer is there twice, acked or not.
-* **InSequence**: its batches stand in its order, and none is missing between two of them.
-* **TimesFound**: who asks for a time is told of the first record that is not older.
-* **OrdersKept**: what an administrator was told is done is so in the end.
+* **ProducerState/duplicate-batch**: no batch of an idempotent producer is there twice, acked or
+  not.
+* **ProducerState/batch-out-of-sequence**: its batches stand in its order, and none is missing
+  between two of them.
+* **ListOffsets/wrong-offset-for-time**: who asks for a time is told of the first record that is not
+  older.
+* **Admin/order-lost**: what an administrator was told is done is so in the end.
 """
 
 import asyncio
@@ -85,7 +88,7 @@ class Judge(Producer):
         )
         await self.produce(probe)
         if self.history.sent[-1].offset is None:
-            raise Violation("Serves", f"{tp} took no record in {DELIVERY_S:.0f} s")
+            raise Violation("Cluster/does-not-serve", f"{tp} took no record in {DELIVERY_S:.0f} s")
 
     async def _read(self, tp: TopicPartition) -> list[Extent]:
         """All of it, as a consumer reads it."""
@@ -95,7 +98,9 @@ class Judge(Producer):
         at = end = -1
         while at < 0 or at < end:
             if loop.time() >= deadline:
-                raise Violation("Serves", f"{tp} is not to be read on from {at} to {end}")
+                raise Violation(
+                    "Cluster/does-not-serve", f"{tp} is not to be read on from {at} to {end}"
+                )
             try:
                 if at < 0:
                     at, end = await self._bounds(tp)
@@ -133,7 +138,9 @@ class Judge(Producer):
         try:
             batches = parse_batches(answer.records or b"", partial_tail=True)
         except CorruptBatch as error:
-            raise Violation("LogsAgree", f"broker {leader} serves of {tp}: {error}") from error
+            raise Violation(
+                "Replica/logs-differ", f"broker {leader} serves of {tp}: {error}"
+            ) from error
         return [Extent.of(batch) for batch in batches]
 
     async def _times_are_found(
@@ -147,7 +154,9 @@ class Judge(Producer):
             kept = partition is not None and expected >= partition.given_up
             if kept and found != expected:
                 what = f"{tp}: the first record from {timestamp} ms on is at {expected}"
-                raise Violation("TimesFound", f"{what}, and the leader says {found}")
+                raise Violation(
+                    "ListOffsets/wrong-offset-for-time", f"{what}, and the leader says {found}"
+                )
 
     async def _time(self, tp: TopicPartition, timestamp: int) -> int:
         """-1: there is none, or no answer, after several questions."""
@@ -190,7 +199,7 @@ class Judge(Producer):
         possible |= {c.offset for c in commits if c.answer is None}
         if stored not in possible:
             raise Violation(
-                "CommitsKept",
+                "Groups/commit-lost",
                 f"group {group} committed {last.offset} of {tp} at {last.sent_at:.3f} s, "
                 f"and has {stored} now",
             )
@@ -208,7 +217,9 @@ class Judge(Producer):
             except Disconnected:
                 pass
             await asyncio.sleep(PAUSE_S)
-        raise Violation("Serves", f"group {group} does not answer in {ANSWER_S:.0f} s")
+        raise Violation(
+            "Cluster/does-not-serve", f"group {group} does not answer in {ANSWER_S:.0f} s"
+        )
 
 
 def _must_be_remembered(cluster: Cluster, commit: Commit) -> bool:
@@ -234,13 +245,17 @@ def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: PartitionMo
         hosted = cluster.hosted(broker, tp)
         log = read_log(hosted.log) if hosted is not None else None
         if hosted is None or log is None:
-            raise Violation("Serves", f"{tp}: the log of broker {broker} is not to be read")
+            raise Violation(
+                "Cluster/does-not-serve", f"{tp}: the log of broker {broker} is not to be read"
+            )
         producers.check(f"{tp}, broker {broker}", hosted.log, log)
         logs[broker] = log
     first, *others = logs
     for other in others:
         if not logs[first].agrees_with(logs[other]):
-            raise Violation("LogsAgree", f"{tp}: the logs of brokers {first} and {other} differ")
+            raise Violation(
+                "Replica/logs-differ", f"{tp}: the logs of brokers {first} and {other} differ"
+            )
 
 
 def _acked_is_there(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) -> None:
@@ -252,7 +267,7 @@ def _acked_is_there(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) 
         if not any(extent.base == sent.offset for extent in found):
             where = f"it is at {found[0].base}" if found else "it is gone"
             raise Violation(
-                "AckedIsKept",
+                "Produce/acknowledged-record-lost",
                 f"{sent.tp}: acked with acks={sent.acks} at {sent.offset}, sent at "
                 f"{sent.sent_at:.3f} s: {where}",
             )
@@ -300,7 +315,7 @@ def _nothing_is_there_that_was_not_sent(
     for tp, extents in logs.items():
         for extent in extents:
             if tp.topic != OFFSETS_TOPIC and extent.crc not in known.get(tp, ()):
-                raise Violation("NoPhantom", f"{tp}: nobody sent {extent}")
+                raise Violation("Produce/phantom-record", f"{tp}: nobody sent {extent}")
 
 
 def in_sequence(tp: TopicPartition, log: Sequence[Extent], sent: Mapping[int, Sent]) -> None:
@@ -314,12 +329,14 @@ def in_sequence(tp: TopicPartition, log: Sequence[Extent], sent: Mapping[int, Se
             continue
         if extent.crc in found:
             first = found[extent.crc]
-            raise Violation("NoDuplicates", f"{tp}: {first} is there again: {extent}")
+            raise Violation(
+                "ProducerState/duplicate-batch", f"{tp}: {first} is there again: {extent}"
+            )
         found[extent.crc] = extent
         expected = follows.get(batch.producer, batch.sequence)
         if batch.sequence != expected:
             raise Violation(
-                "InSequence",
+                "ProducerState/batch-out-of-sequence",
                 f"{tp}: after what comes before {expected} of producer {batch.producer} "
                 f"stands {batch.sequence}, at {extent.base}",
             )
@@ -362,14 +379,16 @@ def orders_are_kept(plan: Plan, observer: Observer, history: History) -> None:
         there = len(observer.topics[name].partitions) if name in observer.topics else 0
         if there < history.extended[name]:
             told = history.extended[name]
-            raise Violation("OrdersKept", f"{name} was to have {told} partitions, it has {there}")
+            raise Violation(
+                "Admin/order-lost", f"{name} was to have {told} partitions, it has {there}"
+            )
 
 
 def _settings_are_the_makers(order: CreateTopic, observer: Observer) -> None:
     there = observer.configs.get(order.topic, {})
     if there != dict(order.config):
         raise Violation(
-            "OrdersKept",
+            "Admin/order-lost",
             f"{order.topic} was made with {dict(order.config)}, and has the settings {there}",
         )
 
@@ -379,14 +398,18 @@ def leaders_are_spread(observer: Observer, topics: Iterable[str]) -> None:
     by itself while everybody was up."""
     first = {observer.topics[name].assignment.partitions[0].replicas[0] for name in topics}
     if len(first) == 1:
-        raise Violation("LeadersSpread", f"broker {first.pop()} leads all of {list(topics)}")
+        raise Violation(
+            "Admin/leaders-not-spread", f"broker {first.pop()} leads all of {list(topics)}"
+        )
 
 
 def offsets_log_is_bounded(observer: Observer, hosted: Hosted) -> None:
     """Raises Violation."""
     for number, size in _offsets_sizes(observer, hosted):
         if size > OFFSETS_BYTES_MAX:
-            raise Violation("OffsetsLogBounded", f"{OFFSETS_TOPIC}-{number} has {size:,} bytes")
+            raise Violation(
+                "Groups/offsets-log-unbounded", f"{OFFSETS_TOPIC}-{number} has {size:,} bytes"
+            )
 
 
 def _offsets_sizes(observer: Observer, hosted: Hosted) -> Iterator[tuple[int, int]]:

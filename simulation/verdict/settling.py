@@ -1,6 +1,8 @@
-"""**Settles**: all faults are healed, all brokers run, and within ``SETTLE_S`` of virtual time all
-partitions are led, their ISRs full, their logs equal, no topic is half deleted, no partition half
-moved.
+"""The end of a run.
+
+**Cluster/does-not-settle**: all faults are healed, all brokers run, and within ``SETTLE_S`` of
+virtual time all partitions are led, their ISRs full, their logs equal, no topic is half deleted, no
+partition half moved.
 """
 
 import asyncio
@@ -78,7 +80,7 @@ async def settle(cluster: Cluster) -> None:
         told = unsettled(cluster)
         return told and f"{SETTLE_S:.0f} s after all was healed: {told}"
 
-    await wait("Settles", SETTLE_S, why, LOOK_S)
+    await wait("Cluster/does-not-settle", SETTLE_S, why, LOOK_S)
 
 
 def unsettled(cluster: Cluster) -> str | None:

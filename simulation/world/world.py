@@ -158,9 +158,9 @@ class Simulation:
             except Violation as found:
                 violation = found
             except (OutOfSteps, EndlessStep) as endless:
-                violation = Violation("StepsEnd", str(endless))
+                violation = Violation("Broker/endless-step", str(endless))
             except Exception as error:  # noqa: BLE001  nor is a search to die of what it is told
-                violation = Violation("NothingUnhandled", _where(error))
+                violation = Violation("Broker/unhandled-error", _where(error))
             finally:
                 self.loop.observer = None
                 at = self.loop.time()
@@ -198,7 +198,9 @@ class Simulation:
         administrator = self._administrator()
         for topic in self.plan.topics:
             if not await administrator.obey(topic, patience_s=60):
-                raise Violation("Serves", f"topic {topic.topic} cannot be created at the start")
+                raise Violation(
+                    "Cluster/does-not-serve", f"topic {topic.topic} cannot be created at the start"
+                )
         placed = [f"s{number}" for number in range(self.plan.placed_topics)]
         for name in placed:
             await administrator.obey(CreateTopic(topic=name, replicas=()), patience_s=60)
@@ -233,7 +235,7 @@ class Simulation:
             place = await heir.takes_over(self.loop.time() + TAKES_OVER_S)
             if place is None:
                 what = f"a new member of group {group} has not got all of {topic}"
-                raise Violation("GroupsServe", f"{what} in {TAKES_OVER_S:.0f} s")
+                raise Violation("Groups/no-progress", f"{what} in {TAKES_OVER_S:.0f} s")
             await heir.leave()
             await heir.close()
 
@@ -258,7 +260,7 @@ class Simulation:
 
     def _no_troubles(self) -> None:
         for trouble in self.loop.troubles:
-            raise Violation("NothingUnhandled", f"at {trouble.at:.3f} s: {trouble}")
+            raise Violation("Broker/unhandled-error", f"at {trouble.at:.3f} s: {trouble}")
 
     def _digested(self, process: Process | None) -> None:
         assert self._digest is not None
@@ -273,7 +275,7 @@ class Simulation:
                 self._seen_endings[broker] += 1
                 why = self._striker.ended(node, ending)
                 if why is not None:
-                    self.loop.fail(Violation("StaysUp", why))
+                    self.loop.fail(Violation("Broker/halted", why))
         self.loop.call_later(LOOK_S, self._look_for_endings, context=NOBODY)
 
     def _life_of(self, broker: int) -> int:

@@ -24,7 +24,11 @@ DAY = date(2026, 11, 27)
 LOUD, QUIET = ALL["acks-all-answered-at-append"], ALL["fsync-skipped"]
 OTHER = ALL["offsets-not-loaded"]
 FOUND = Finding(
-    outcome=Outcome.FOUND, by="AckedIsCommitted", where="seed 7", examined="8 seeds", seconds=2.4
+    outcome=Outcome.FOUND,
+    by="Produce/acknowledged-before-commit",
+    where="seed 7",
+    examined="8 seeds",
+    seconds=2.4,
 )
 NOTHING = Finding(outcome=Outcome.NOT_FOUND, examined="90 seeds", steps=9, seconds=60.2)
 UNCERTAIN = Finding(outcome=Outcome.INCONCLUSIVE, why="it|broke <off>\n")
@@ -288,7 +292,7 @@ def test_page_has_the_result_of_each_mutant() -> None:
     assert f"Not found by any method: `{QUIET.name}`." in text
     assert cells(text, f"`{LOUD.name}`")[-3:] == [
         "invented",
-        "**AckedIsCommitted**, seed 7, 8 seeds, 2 s",
+        "**Produce/acknowledged-before-commit**, seed 7, 8 seeds, 2 s",
         "inconclusive: it\\|broke &lt;off>",
     ]
     assert cells(text, f"`{QUIET.name}`")[-2:] == ["not found†: 90 seeds, 60 s", "not run"]

@@ -106,9 +106,9 @@ def seen() -> Seen:
         (log(1, 2, 3), None),
         (log(2, 3), None),  # retention took the first
         (log(1, 2), None),  # the last one was given up
-        (log(1, 2, 1), "NoDuplicates"),
-        (log(1, 3), "InSequence"),
-        (log(2, 1), "InSequence"),
+        (log(1, 2, 1), "ProducerState/duplicate-batch"),
+        (log(1, 3), "ProducerState/batch-out-of-sequence"),
+        (log(2, 1), "ProducerState/batch-out-of-sequence"),
         (log(1, 9, 2), None),  # somebody else's between them
     ],
 )
@@ -189,7 +189,7 @@ def test_the_end_does_not_go_back_behind_what_was_read(seen: Seen) -> None:
     seen.consumed.told_end(TP, leader=1, epoch=2, end=5, read_end=before)  # before it heard
     assert not seen.broken
     seen.consumed.told_end(TP, leader=1, epoch=3, end=7, read_end=before)
-    assert seen.broken == ["EndNeverBack"]
+    assert seen.broken == ["ListOffsets/end-went-back"]
 
 
 def test_a_producer_is_not_told_that_a_batch_is_missing_which_was_acked(seen: Seen) -> None:
@@ -204,7 +204,7 @@ def test_a_producer_is_not_told_that_a_batch_is_missing_which_was_acked(seen: Se
     assert not seen.broken
     seen.consumed.asked(heard := sent(1, 4))
     seen.consumed.sequence_refused(heard)
-    assert seen.broken == ["SequenceKept"]
+    assert seen.broken == ["ProducerState/false-sequence-error"]
 
 
 # --- generations ----------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_what_was_given_out_a_later_coordinator_knows(seen: Seen) -> None:
     assert not seen.broken
     told.joined("g", 4, frozenset({"third"}), told.before("g", 1))
     told.joined("g", 3, frozenset(), told.before("g", 1))
-    assert seen.broken == ["GenerationNeverBack"] * 2
+    assert seen.broken == ["Groups/generation-went-back"] * 2
 
 
 def test_a_former_generation_commits_nothing(seen: Seen) -> None:
@@ -232,7 +232,7 @@ def test_a_former_generation_commits_nothing(seen: Seen) -> None:
     told.committed("g", 3, earlier)  # the next one began meanwhile
     assert not seen.broken
     told.committed("g", 3, told.before("g", 1))
-    assert seen.broken == ["FormerGeneration"]
+    assert seen.broken == ["Groups/former-generation-commits"]
 
 
 def test_where_offsets_were_lost_as_they_may_be_nothing_is_said_of_generations(seen: Seen) -> None:
@@ -261,7 +261,7 @@ def test_who_was_silent_for_longer_than_its_session_is_no_member_any_more(seen: 
     hears(seen, 5.0)  # of 1.5, three seconds, and a tick
     assert not seen.broken
     hears(seen, 9.6)
-    assert seen.broken == ["SessionsEnd"]
+    assert seen.broken == ["Groups/expired-member-kept"]
 
 
 def test_what_had_no_answer_may_have_been_heard_all_the_same(seen: Seen) -> None:
@@ -270,7 +270,7 @@ def test_what_had_no_answer_may_have_been_heard_all_the_same(seen: Seen) -> None
     hears(seen, 9.0)
     assert not seen.broken
     hears(seen, 20.0)
-    assert seen.broken == ["SessionsEnd"]
+    assert seen.broken == ["Groups/expired-member-kept"]
 
 
 def test_a_coordinator_that_did_not_run_has_not_looked_at_its_members(seen: Seen) -> None:
@@ -282,7 +282,7 @@ def test_a_coordinator_that_did_not_run_has_not_looked_at_its_members(seen: Seen
     hears(seen, 40.0)
     assert not seen.broken, "this is another life of the broker"
     hears(seen, 60.0)
-    assert seen.broken == ["SessionsEnd"]
+    assert seen.broken == ["Groups/expired-member-kept"]
 
 
 # --- metadata -------------------------------------------------------------------------------------
@@ -300,12 +300,17 @@ def metadata(leader: int, error: ErrorCode = ErrorCode.none, epoch: int = 3) -> 
 def test_partition_without_a_leader_is_told_without_the_error() -> None:
     leaders(metadata(1), LED)
     leaders(metadata(-1, ErrorCode.leader_not_available), LED)
-    with pytest.raises(Violation, match=r"NoLeaderIsSaid: t-0: the error is none .* leader -1"):
+    with pytest.raises(
+        Violation,
+        match=r"Metadata/missing-leader-not-reported: t-0: the error is none .* leader -1",
+    ):
         leaders(metadata(-1), LED)
 
 
 def test_leader_is_told_in_an_epoch_in_which_it_never_led() -> None:
     leaders(metadata(2, epoch=4), LED)
     leaders(metadata(1, epoch=NO_EPOCH), LED)
-    with pytest.raises(Violation, match=r"LeadersHaveLed: .* 1 is said to lead in epoch 4"):
+    with pytest.raises(
+        Violation, match=r"Metadata/leader-never-led: .* 1 is said to lead in epoch 4"
+    ):
         leaders(metadata(1, epoch=4), LED)

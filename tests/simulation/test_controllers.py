@@ -83,7 +83,9 @@ def test_leader_is_told_to_all_replicas(teller: TellsRoles) -> None:
 def test_leader_is_not_told_to_one_replica(teller: TellsRoles, left_out: BrokerId) -> None:
     told = tuple(broker for broker in BROKERS if broker != left_out)
     heard = rf"broker {left_out} heard \(1, 4\)"
-    with pytest.raises(Violation, match=rf"RolesAreTold: 2 leads t-0 in epoch 5, and {heard}"):
+    with pytest.raises(
+        Violation, match=rf"Controller/role-not-sent: 2 leads t-0 in epoch 5, and {heard}"
+    ):
         teller.leads(NEW, 5, told)
 
 
@@ -104,7 +106,9 @@ def test_answer_comes_before_a_role(teller: TellsRoles, answer: Effect) -> None:
     *roles, last = batch.drain(context)
     batch.metadata(BROKERS, [TP])
     teller.told.check_roles(context, (*roles, last, answer, *batch.drain(context)))
-    with pytest.raises(Violation, match=f"AnsweredIsTold: {type(answer).__name__} .*broker 3"):
+    with pytest.raises(
+        Violation, match=f"Controller/answered-before-sent: {type(answer).__name__} .*broker 3"
+    ):
         teller.told.check_roles(context, (*roles, answer, last))
 
 
@@ -195,7 +199,9 @@ def bounces() -> Bounces:
 
 def test_bounced_member_stays_in_the_isr(bounces: Bounces) -> None:
     comes(bounces.context, SECOND, 60)
-    with pytest.raises(Violation, match=r"BouncedLeaveIsr: t-0: brokers \[2\], which bounced"):
+    with pytest.raises(
+        Violation, match=r"Isr/restarted-broker-stays: t-0: brokers \[2\], which bounced"
+    ):
         bounces.steps()
 
 
@@ -220,7 +226,7 @@ def test_member_joined_after_it_bounced(bounces: Bounces) -> None:
 def test_member_joined_before_it_bounced(bounces: Bounces) -> None:
     bounces.reads(FIRST, lives={FIRST: 10}, mzxid=51)
     comes(bounces.context, SECOND, 60)
-    with pytest.raises(Violation, match="BouncedLeaveIsr"):
+    with pytest.raises(Violation, match="Isr/restarted-broker-stays"):
         bounces.reads(FIRST, SECOND, lives={FIRST: 10, SECOND: 10}, mzxid=59)
 
 
@@ -236,7 +242,9 @@ def told(bounces: Bounces, told: BrokerId) -> None:
 def test_bounced_leader_is_named(bounces: Bounces, broker: BrokerId) -> None:
     told(bounces, broker)
     comes(bounces.context, FIRST, 60)
-    what = f"BouncedDoNotLead: broker {broker} is told that 1 leads t-0 since epoch 4"
+    what = (
+        f"Election/restarted-broker-leads: broker {broker} is told that 1 leads t-0 since epoch 4"
+    )
     with pytest.raises(Violation, match=what):
         told(bounces, broker)
 
@@ -270,8 +278,8 @@ class Suspecting(SimpleNamespace):
     ("result", "broken"),
     [
         (Result.DONE, []),
-        (Result.REFUSED, ["SuspicionStays"]),
-        (Result.UNKNOWN, ["SuspicionStays"]),
+        (Result.REFUSED, ["Isr/suspicion-forgotten"]),
+        (Result.UNKNOWN, ["Isr/suspicion-forgotten"]),
     ],
 )
 def test_suspect_is_trusted_only_when_its_leaving_is_written(
@@ -326,14 +334,19 @@ def test_leader_is_replaced_while_a_member_could_lead(
     isr: Any, live: Any, stopping: Any, leader: int, able: int
 ) -> None:
     found = led(isr, live=live, stopping=stopping)
-    with pytest.raises(Violation, match=rf"LeadersStay: .*though \[{able}\] could lead"):
+    with pytest.raises(
+        Violation, match=rf"Election/leader-replaced-without-need: .*though \[{able}\] could lead"
+    ):
         check_leaders(found, elected(leader, isr if leader == NO_LEADER else (leader,)))
 
 
 def test_member_that_stops_with_the_leader_stays_in_the_isr() -> None:
     found = led((1, 2, 3), live=(1, 2), stopping=(1, 2))
     check_leaders(found, elected(1, (1, 2)))
-    with pytest.raises(Violation, match=r"LeadersStay: 1 leads t-0 .*\[2\], which stop with it"):
+    with pytest.raises(
+        Violation,
+        match=r"Election/leader-replaced-without-need: 1 leads t-0 .*\[2\], which stop with it",
+    ):
         check_leaders(found, elected(1, (1,)))
 
 
@@ -344,7 +357,10 @@ def test_partition_has_no_leader_when_none_could_lead(isr: Any) -> None:
 
 def test_partition_has_no_leader_though_a_member_could_lead() -> None:
     found = led((1, 2, 3), live=(2,))
-    with pytest.raises(Violation, match=r"EligibleLead: t-0 has no leader, though \[2\] could"):
+    with pytest.raises(
+        Violation,
+        match=r"Election/eligible-leader-not-elected: t-0 has no leader, though \[2\] could",
+    ):
         check_leaders(found, ())
     (found.writing[TP],) = elected(2, (2,))[0].writes
     check_leaders(found, ())
@@ -353,7 +369,7 @@ def test_partition_has_no_leader_though_a_member_could_lead() -> None:
 def test_dead_broker_is_written_into_an_isr() -> None:
     found = led((1, 2, 3), live=(1, 2))
     check_leaders(found, elected(2, (2, 1)))
-    with pytest.raises(Violation, match=r"DeadLeaveIsr: 2 is to lead t-0, .* has \[3\]"):
+    with pytest.raises(Violation, match=r"Isr/dead-broker-stays: 2 is to lead t-0, .* has \[3\]"):
         check_leaders(found, elected(2, (2, 3)))
 
 
@@ -364,7 +380,9 @@ def test_replica_of_a_topic_that_stays_counts_as_deleted() -> None:
         phases.move(TP, BrokerId(2), phase)
         check_deletions(found)
     phases.move(TP, BrokerId(2), ReplicaPhase.DELETION_SUCCESSFUL)
-    with pytest.raises(Violation, match="HostedIsNotDeleted: the replica of t-0 on broker 2"):
+    with pytest.raises(
+        Violation, match="Deletion/hosted-replica-counts-as-deleted: the replica of t-0 on broker 2"
+    ):
         check_deletions(found)
     found.deletions["t"] = TopicDeletion.STARTED
     check_deletions(found)
@@ -378,7 +396,9 @@ def test_replica_of_a_deleted_topic_is_not_being_deleted() -> None:
     found.deletions["t"] = TopicDeletion.ORDERED
     check_deletions(found)
     found.deletions["t"] = TopicDeletion.STARTED
-    with pytest.raises(Violation, match="DeletionsGetOn: t is being deleted, and t-0 on broker 1"):
+    with pytest.raises(
+        Violation, match="Deletion/replica-forgotten: t is being deleted, and t-0 on broker 1"
+    ):
         check_deletions(found)
     (write,) = elected(2, (1, 2))[0].writes
     found.writing[TP] = write
@@ -409,6 +429,9 @@ def test_leadership_may_remain_where_no_other_broker_can_lead(
 def test_leadership_remains_though_another_broker_can_lead() -> None:
     for stopping in ((1,), ()):
         found = led((1, 2), live=(1, 2), stopping=stopping)
-        with pytest.raises(Violation, match=r"HandsOver: broker 1 keeps leading .*\[2\] could"):
+        with pytest.raises(
+            Violation,
+            match=r"Election/leadership-kept-at-shutdown: broker 1 keeps leading .*\[2\] could",
+        ):
             check_leaders(found, (REMAINS,))
         check_leaders(found, (AnswerShutdown(token=1, error=ErrorCode.none),))

@@ -162,7 +162,7 @@ def test_commit_is_answered_when_it_is_stored(groups: Groups) -> None:
 
 def test_record_counts_as_stored_above_the_high_watermark(groups: Groups) -> None:
     groups.step(groups.commit(), STORE)
-    with pytest.raises(Violation, match=r"StoredIsCommitted: .* below 11 .* is 10"):
+    with pytest.raises(Violation, match=r"Groups/uncommitted-state-used: .* below 11 .* is 10"):
         groups.step(stored(10))
 
 
@@ -173,10 +173,10 @@ def test_deposed_coordinator_is_not_judged_by_its_watermark(groups: Groups) -> N
 
 
 def test_commit_is_answered_before_it_is_stored_or_after_it_failed(groups: Groups) -> None:
-    with pytest.raises(Violation, match="AnsweredIsStored"):
+    with pytest.raises(Violation, match="Groups/answered-before-stored"):
         groups.step(groups.commit(), STORE, Respond(request=1, answer=KEPT))
     groups.step(groups.commit(), STORE)
-    with pytest.raises(Violation, match="AnsweredIsStored"):
+    with pytest.raises(Violation, match="Groups/answered-before-stored"):
         groups.step(stored(-1, ErrorCode.request_timed_out), Respond(request=1, answer=KEPT))
 
 
@@ -195,7 +195,9 @@ def test_generation_is_given_out_before_it_is_stored(groups: Groups) -> None:
 
 
 def test_assignment_differs_from_the_stored_one(groups: Groups) -> None:
-    with pytest.raises(Violation, match=r"AnsweredIsStored: group g: m is given b'', stored"):
+    with pytest.raises(
+        Violation, match=r"Groups/answered-before-stored: group g: m is given b'', stored"
+    ):
         groups.step(groups.sync(), Respond(request=2, answer=SyncAnswer()))
     came_back = replace(groups.sync(), member_id="again")
     answer = Respond(request=2, answer=SyncAnswer(assignment=b"all"))
@@ -205,14 +207,18 @@ def test_assignment_differs_from_the_stored_one(groups: Groups) -> None:
 
 def test_groups_of_an_earlier_leader_epoch_are_served(groups: Groups) -> None:
     groups.replica.leader_epoch = 7
-    with pytest.raises(Violation, match=r"CoordinatorsLoad: .* leader epoch 5 are .* leader in 7"):
+    with pytest.raises(
+        Violation, match=r"Groups/not-loaded-in-epoch: .* leader epoch 5 are .* leader in 7"
+    ):
         groups.step(groups.commit())
 
 
 def test_session_ends_too_early(groups: Groups) -> None:
     groups.heartbeat(1_000)
     groups.step(Tick(at=groups.at(3_900)))
-    with pytest.raises(Violation, match=r"SessionsLast: .* silent for 2900 of 3000 ms"):
+    with pytest.raises(
+        Violation, match=r"Groups/live-member-removed: .* silent for 2900 of 3000 ms"
+    ):
         groups.step(Tick(at=groups.at(3_900)), leaves=True)
 
 
@@ -222,7 +228,9 @@ def test_session_ends_when_it_is_over(groups: Groups) -> None:
 
 
 def test_session_begins_when_groups_are_loaded(groups: Groups) -> None:
-    with pytest.raises(Violation, match=r"SessionsLast: .* silent for 2900 of 3000 ms"):
+    with pytest.raises(
+        Violation, match=r"Groups/live-member-removed: .* silent for 2900 of 3000 ms"
+    ):
         groups.step(Tick(at=groups.at(2_900)), leaves=True)
 
 
@@ -231,7 +239,7 @@ def test_member_leaves_and_the_group_stays_stable(groups: Groups, leaves: bool) 
     event = Tick(at=groups.at(4_000))
     if leaves:
         event = Leave(request=4, at=groups.at(1_000), group=GROUP, leaving=((MEMBER, None),))
-    with pytest.raises(Violation, match=r"LeaversAreReplaced: .* \['m'\] are gone"):
+    with pytest.raises(Violation, match=r"Groups/no-rebalance-after-leave: .* \['m'\] are gone"):
         groups.step(event, leaves=True, unnoticed=True)
 
 
@@ -247,14 +255,14 @@ def test_log_that_begins_later_lacks_what_a_group_knows(groups: Groups) -> None:
     check_kept("here", known_groups, numbers, {GROUP: StoredGroup({TP: (7, 9)}, there)})
     for offsets, generation in (({}, there), ({TP: (6, 9)}, there), ({TP: (7, 9)}, former)):
         stored = {GROUP: StoredGroup(offsets, generation)}
-        with pytest.raises(Violation, match=r"GroupsAreLog: .* begins later"):
+        with pytest.raises(Violation, match=r"Groups/differ-from-log: .* begins later"):
             check_kept("here", known_groups, numbers, stored)
 
 
 def test_snapshot_lacks_a_generation(groups: Groups) -> None:
     groups.step(Tick(at=groups.at(0)))
     groups.again = ()
-    with pytest.raises(Violation, match=r"GroupsAreLog: .* group g has generation 3"):
+    with pytest.raises(Violation, match=r"Groups/differ-from-log: .* group g has generation 3"):
         groups.step(Tick(at=groups.at(0)))
 
 
@@ -265,7 +273,7 @@ def test_snapshot_lacks_a_record_on_its_way(groups: Groups) -> None:
     groups.step(Tick(at=groups.at(0)))
     for again in ((), ((OFFSET, committed(6)),), ((OFFSET, committed(7)), *Groups().again)):
         groups.again = again
-        with pytest.raises(Violation, match=r"GroupsAreLog: .* is on its way to"):
+        with pytest.raises(Violation, match=r"Groups/differ-from-log: .* is on its way to"):
             groups.step(Tick(at=groups.at(0)))
 
 
@@ -284,7 +292,7 @@ def test_coordinator_loads_something_else_than_its_log_has() -> None:
     )  # fmt: skip
     check_loaded("here", {GROUP: group}, {GROUP: StoredGroup({TP: (7, 3)})})
     for strange in ({}, {GROUP: StoredGroup({TP: (8, 3)})}, {GROUP: StoredGroup({TP: (7, 4)})}):
-        with pytest.raises(Violation, match="GroupsAreLog"):
+        with pytest.raises(Violation, match="Groups/differ-from-log"):
             check_loaded("here", {GROUP: group}, strange)
 
 

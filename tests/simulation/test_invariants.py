@@ -125,12 +125,12 @@ def test_what_is_as_it_should_be_breaks_nothing(story: Story) -> None:
 
 
 def test_a_leader_outside_the_isr(story: Story) -> None:
-    broken("LeaderInIsr", story.state, 1, 1, (2, 3))
+    broken("Isr/leader-is-no-member", story.state, 1, 1, (2, 3))
 
 
 def test_an_unclean_election_where_none_is_allowed(story: Story) -> None:
     story.state(1, 0, (1, 2))
-    broken("CleanElection", story.state, 3, 1, (3,))
+    broken("Election/unclean-leader", story.state, 3, 1, (3,))
 
 
 def test_an_unclean_election_ends_what_was_promised(story: Story) -> None:
@@ -153,27 +153,27 @@ def test_what_the_leader_acks_that_does_not_know_of_it_is_not_promised(story: St
 
 
 def test_two_leaders_of_one_epoch(story: Story) -> None:
-    broken("OneLeaderPerEpoch", story.state, 2, 0, (1, 2, 3))
+    broken("LeaderEpoch/two-leaders", story.state, 2, 0, (1, 2, 3))
 
 
 def test_two_that_append_in_one_epoch(story: Story) -> None:
     story.append(1)
     story.roles[2] = (Role.LEADER, 0)
-    broken("OneLeaderPerEpoch", story.append, 2)
+    broken("LeaderEpoch/two-leaders", story.append, 2)
 
 
 def test_an_epoch_that_goes_back(story: Story) -> None:
     story.state(2, 4, (2, 3))
-    broken("EpochNeverBack", story.state, 3, 3, (2, 3))
+    broken("LeaderEpoch/went-back", story.state, 3, 3, (2, 3))
 
 
 def test_a_watermark_above_the_log(story: Story) -> None:
-    broken("ValidHighWatermark", story.commit, 1, to=1)
+    broken("HighWatermark/out-of-range", story.commit, 1, to=1)
 
 
 def test_a_follower_s_watermark_above_all_that_was_committed(story: Story) -> None:
     story.append(2)
-    broken("ValidHighWatermark", story.commit, 2, to=1)
+    broken("HighWatermark/out-of-range", story.commit, 2, to=1)
 
 
 def test_the_watermark_of_a_leader_that_is_damaged_and_leads_on_is_as_good(story: Story) -> None:
@@ -187,19 +187,19 @@ def test_the_watermark_of_a_leader_that_is_damaged_and_leads_on_is_as_good(story
 
 def test_a_leader_s_watermark_that_goes_back(story: Story) -> None:
     story.replicated()
-    broken("HighWatermarkNeverBack", story.commit, 1, to=0)
+    broken("HighWatermark/went-back", story.commit, 1, to=0)
 
 
 def test_a_member_of_the_isr_that_lacks_what_is_committed(story: Story) -> None:
     story.append(1)
     story.append(2)
-    broken("WeakIsr", story.commit, 1, to=1)
+    broken("Isr/believed-member-lacks-committed-record", story.commit, 1, to=1)
 
 
 def test_a_member_that_cuts_what_is_committed(story: Story) -> None:
     story.replicated()
     story.waters[3] = 0
-    broken("StrongIsr", story.step, 3, Truncate(offset=0))
+    broken("Isr/member-lacks-committed-record", story.step, 3, Truncate(offset=0))
 
 
 def test_one_that_enters_the_isr_without_it(story: Story) -> None:
@@ -210,12 +210,12 @@ def test_one_that_enters_the_isr_without_it(story: Story) -> None:
     story.waters[1] = 1
     with pytest.raises(Violation):  # by the leader's own ISR first
         story.step(1, HighWatermark(offset=1))
-    broken("StrongIsr", story.state, 1, 0, (1, 2))
+    broken("Isr/member-lacks-committed-record", story.state, 1, 0, (1, 2))
 
 
 def test_one_that_deletes_its_replica_and_is_in_the_isr(story: Story) -> None:
     story.replicated()
-    broken("StrongIsr", story.partition.removed, 2)
+    broken("Isr/member-lacks-committed-record", story.partition.removed, 2)
 
 
 def test_one_that_deletes_its_replica_and_has_left(story: Story) -> None:
@@ -228,14 +228,14 @@ def test_two_logs_that_differ(story: Story) -> None:
     story.append(1)
     story.append(2, OTHER)
     story.append(3)
-    broken("WeakIsr", story.commit, 1, to=1)
+    broken("Isr/believed-member-lacks-committed-record", story.commit, 1, to=1)
 
 
 def test_an_ack_before_the_commit(story: Story) -> None:
     produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
     append = Append(batches=(RECORD,), base_offset=0, leader_epoch=0)
     answer = Respond(request=7, error=ErrorCode.none, base_offset=0)
-    broken("AckedIsCommitted", story.step, 1, append, answer, event=produce)
+    broken("Produce/acknowledged-before-commit", story.step, 1, append, answer, event=produce)
 
 
 def answered_with_two_in_sync_at_least(story: Story, *before: Any) -> None:
@@ -258,7 +258,7 @@ def test_an_ack_with_enough_in_sync(story: Story) -> None:
 def test_an_ack_with_too_few_in_sync(story: Story) -> None:
     story.state(1, 0, (1,))
     story.isr = (1,)
-    broken("EnoughInSync", answered_with_two_in_sync_at_least, story)
+    broken("Isr/acknowledged-below-minimum", answered_with_two_in_sync_at_least, story)
 
 
 def test_an_ack_of_whom_only_the_leader_believes_in_sync(story: Story) -> None:
@@ -266,7 +266,7 @@ def test_an_ack_of_whom_only_the_leader_believes_in_sync(story: Story) -> None:
     story.state(1, 1, (1,))
     story.roles[1] = (Role.LEADER, 1)
     story.isr = (1, 2)
-    broken("EnoughInSync", answered_with_two_in_sync_at_least, story)
+    broken("Isr/acknowledged-below-minimum", answered_with_two_in_sync_at_least, story)
 
 
 def test_whoever_is_about_to_join_counts_for_an_ack(story: Story) -> None:
@@ -281,7 +281,7 @@ def test_whoever_was_to_join_and_was_refused_does_not(story: Story) -> None:
     story.state(1, 0, (1,))
     story.isr = (1,)
     joining = WriteIsr(leader_epoch=0, isr=(1, 2), zk_version=story.version - 1)
-    broken("EnoughInSync", answered_with_two_in_sync_at_least, story, joining)
+    broken("Isr/acknowledged-below-minimum", answered_with_two_in_sync_at_least, story, joining)
 
 
 def lagging(story: Story) -> None:
@@ -308,7 +308,7 @@ def follows(story: Story, now: int) -> None:
 def test_a_follower_that_lags_and_is_not_dropped(story: Story) -> None:
     lagging(story)
     story.step(1, event=Tick(now=1_500))
-    broken("LaggardsLeave", story.step, 1, event=Tick(now=1_501))
+    broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=1_501))
 
 
 def test_a_follower_that_is_just_being_dropped(story: Story) -> None:
@@ -325,7 +325,7 @@ def test_a_follower_that_is_level_or_one_fetch_behind_does_not_lag(story: Story)
     story.append(1, at=1)
     fetch(story, 3, 1, now=1_400)
     story.step(1, event=Tick(now=2_400))
-    broken("LaggardsLeave", story.step, 1, event=Tick(now=2_501))
+    broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=2_501))
 
 
 def test_a_follower_that_is_too_many_messages_behind(story: Story) -> None:
@@ -336,7 +336,7 @@ def test_a_follower_that_is_too_many_messages_behind(story: Story) -> None:
     fetch(story, 2, 2, now=100)
     fetch(story, 3, 0, now=100)
     story.step(1, event=Tick(now=750))
-    broken("LaggardsLeave", story.step, 1, event=Tick(now=751))
+    broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=751))
 
 
 def silent_outside_the_isr(story: Story) -> None:
@@ -354,7 +354,7 @@ def silent_outside_the_isr(story: Story) -> None:
 def test_who_was_level_not_long_ago_holds_the_watermark_back(story: Story) -> None:
     silent_outside_the_isr(story)
     story.step(1, event=Tick(now=2_000))
-    broken("WatermarkFollows", story.step, 1, event=Tick(now=2_001))
+    broken("HighWatermark/lags-behind-isr", story.step, 1, event=Tick(now=2_001))
 
 
 def test_a_watermark_that_follows_as_time_passes(story: Story) -> None:
@@ -376,7 +376,7 @@ def test_one_that_left_and_is_back_begins_anew(story: Story) -> None:
     for now, story.isr in ((1_400, (1,)), (1_500, (1, 2, 3))):
         story.step(1, event=Tick(now=now))
     story.step(1, event=Tick(now=3_000))
-    broken("LaggardsLeave", story.step, 1, event=Tick(now=3_001))
+    broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=3_001))
 
 
 def test_the_smallest_setting_counts_of_which_a_leader_may_not_have_heard(story: Story) -> None:
@@ -391,28 +391,28 @@ def test_the_smallest_setting_counts_of_which_a_leader_may_not_have_heard(story:
 
 def test_a_killed_broker_has_its_log_again(story: Story) -> None:
     story.replicated()
-    broken("LogKept", story.partition.hosted, 2, ModelLog(), 0)
+    broken("Log/records-lost-on-disk", story.partition.hosted, 2, ModelLog(), 0)
 
 
 def test_one_that_lost_power_has_what_it_had_synced(story: Story) -> None:
     story.replicated()
     story.append(2, OTHER, at=1)
     story.partition.damaged(2, 1, now=1.0)
-    broken("LogKept", story.partition.hosted, 2, ModelLog(), 0)
+    broken("Log/records-lost-on-disk", story.partition.hosted, 2, ModelLog(), 0)
 
 
 def test_what_was_deleted_stays_so_where_the_log_was_closed(story: Story) -> None:
     story.replicated()
     story.partition.replica(2).log.start_at(1)
     story.partition.closed(2)
-    broken("DeletedStaysDeleted", story.partition.hosted, 2, on_disk(RECORD), 0)
+    broken("Log/deleted-record-is-back", story.partition.hosted, 2, on_disk(RECORD), 0)
 
 
 def test_who_has_closed_its_log_remembers_what_was_committed(story: Story) -> None:
     story.replicated()
     story.partition.replica(2).high_watermark = 1
     story.partition.closed(2)
-    broken("WatermarkKept", story.partition.hosted, 2, on_disk(RECORD), 0)
+    broken("HighWatermark/lost-at-stop", story.partition.hosted, 2, on_disk(RECORD), 0)
 
 
 def test_who_was_killed_may_have_written_an_older_watermark(story: Story) -> None:
@@ -455,7 +455,7 @@ def test_what_was_cut_and_is_back_is_not_what_took_its_place(story: Story) -> No
     story.partition.hosted(2, on_disk(RECORD, OTHER), 0)
     assert story.partition.replica(2).kept_from_damage == 1
     story.partition.damaged(2, 1, now=1.0)
-    broken("LogKept", story.partition.hosted, 2, on_disk(OTHER, OTHER), 0)
+    broken("Log/records-lost-on-disk", story.partition.hosted, 2, on_disk(OTHER, OTHER), 0)
 
 
 def test_one_member_that_loses_its_disk_costs_no_promise(story: Story) -> None:
@@ -485,7 +485,7 @@ def test_a_damaged_one_that_is_elected_before_one_that_has_all(story: Story) -> 
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
     story.partition.hosted(2, ModelLog(), 0)
-    broken("DamagedLeavesIsr", story.state, 2, 1, (2, 3))
+    broken("Isr/damaged-replica-stays", story.state, 2, 1, (2, 3))
 
 
 def test_one_that_bounced_leads_and_others_that_did_stay_in_the_isr(story: Story) -> None:
@@ -493,7 +493,7 @@ def test_one_that_bounced_leads_and_others_that_did_stay_in_the_isr(story: Story
     story.state(-1, 1, (2, 3))
     for broker in (2, 3):
         story.partition.registered(broker, 10 + broker)
-    broken("BeginsAlone", story.state, 2, 2, (2, 3), lives={2: 12, 3: 13})
+    broken("Election/leader-not-alone-in-isr", story.state, 2, 2, (2, 3), lives={2: 12, 3: 13})
     story.state(2, 3, (2,), lives={2: 12})
 
 
@@ -502,7 +502,7 @@ def test_one_that_bounced_leads_before_all_of_the_isr_are_back(story: Story) -> 
     story.state(-1, 1, (1, 2, 3))
     for broker in (2, 3):
         story.partition.registered(broker, 10 + broker)
-    broken("WaitsForIsr", story.state, 2, 2, (2,), lives={2: 12})
+    broken("Election/did-not-wait-for-isr", story.state, 2, 2, (2,), lives={2: 12})
     story.state(-1, 3, (1, 2, 3))
     story.state(2, 4, (2,), unclean=True, lives={2: 12})
 
@@ -526,7 +526,7 @@ def test_a_damaged_one_that_never_left(story: Story) -> None:
     story.partition.damaged(2, 0, now=1.0)
     story.partition.hosted(2, ModelLog(), 0)
     story.partition.replica(2).lost_committed = True
-    broken("DamagedLeavesIsr", story.partition.damaged_left_isr)
+    broken("Isr/damaged-replica-stays", story.partition.damaged_left_isr)
     story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3), zk_version=1))
     story.state(1, 0, (1, 3))
     story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3, 2), zk_version=2))
@@ -566,14 +566,14 @@ def test_who_waits_is_answered_when_it_is_committed(story: Story) -> None:
     for broker in (2, 3):
         story.append(broker)
     story.waters[1] = 1
-    broken("CommittedIsAcked", story.step, 1, HighWatermark(offset=1))
+    broken("Produce/commit-not-acknowledged", story.step, 1, HighWatermark(offset=1))
 
 
 def test_who_waits_is_answered_when_its_time_is_over(story: Story) -> None:
     produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
     story.step(1, Append(batches=(RECORD,), base_offset=0, leader_epoch=0), event=produce)
     story.step(1, event=Tick(now=8))
-    broken("WaitingEnds", story.step, 1, event=Tick(now=9))
+    broken("Produce/waits-beyond-timeout", story.step, 1, event=Tick(now=9))
 
 
 def test_who_was_answered_waits_no_more(story: Story) -> None:

@@ -101,7 +101,7 @@ def test_follower_without_all_records_joins(
     elected.high_watermark = high_watermark
     with pytest.raises(Violation) as raised:
         elected.lets_in()
-    assert raised.value.invariant == "JoinersHaveAll"
+    assert raised.value.invariant == "Isr/joined-before-epoch-start"
 
 
 @pytest.mark.parametrize(("end", "high_watermark"), [(12, 10), (13, 13), (20, 13)])
@@ -135,7 +135,7 @@ def test_deposed_leader_is_excused(elected: Elected) -> None:
     elected.lets_in()
 
 
-# --- OneIsrAtATime -------------------------------------------------------------------------------
+# --- Isr/two-proposals-at-once --------------------------------------------------------------------
 
 PROPOSAL = WriteIsr(
     leader_epoch=EPOCH, isr=(LEADER, BrokerId(2), FOLLOWER), zk_version=ZkVersion(7)
@@ -194,7 +194,9 @@ def test_isr_is_proposed_before_the_outcome_of_the_last_is_known(
     proposer: Proposer, heard: Event
 ) -> None:
     proposer.step(heard)
-    with pytest.raises(Violation, match="OneIsrAtATime: t-0: leader 1 proposes the ISR"):
+    with pytest.raises(
+        Violation, match="Isr/two-proposals-at-once: t-0: leader 1 proposes the ISR"
+    ):
         proposer.step(FETCH, PROPOSAL)
 
 
@@ -220,7 +222,7 @@ def test_isr_is_proposed_in_another_epoch(proposer: Proposer) -> None:
     proposer.step(FETCH, replace(PROPOSAL, leader_epoch=LeaderEpoch(5)))
 
 
-# --- KnownAnew, LowWatermarkIsHeard, ReadIsShared, ReadIsCommitted -------------------------------
+# --- Leader/believes-former-epoch, LowWatermark/ahead-of-follower, Leader/lacks-read-record, Fetch/
 
 
 def leader_view(**changes: Any) -> Any:
@@ -259,7 +261,7 @@ def test_new_leader_assumes_the_end_of_a_follower() -> None:
     judge = isr.check_before
     assert broken(judge, LEADER, leader_view(), partition(), ELECTED, ()) is None
     early = leader_view(follower_ends={2: -1, 3: 7})
-    assert broken(judge, LEADER, early, partition(), ELECTED, ()) == "KnownAnew"
+    assert broken(judge, LEADER, early, partition(), ELECTED, ()) == "Leader/believes-former-epoch"
     known = partition()
     known.replica(LEADER).began[EPOCH] = 12
     assert broken(judge, LEADER, early, known, ELECTED, ()) is None, "it began before"
@@ -278,9 +280,11 @@ def test_low_watermark_is_what_every_follower_has_told() -> None:
         assert broken(judge, LEADER, leader_view(), known, fetch(4, follower)) is None
     assert broken(judge, LEADER, leader_view(low_watermark=4), known, fetch(2)) is None
     low = leader_view(low_watermark=5)
-    assert broken(judge, LEADER, low, known, fetch(5)) == "LowWatermarkIsHeard"
+    assert broken(judge, LEADER, low, known, fetch(5)) == "LowWatermark/ahead-of-follower"
     later = leader_view(leader_epoch=LeaderEpoch(5), low_watermark=4)
-    assert broken(judge, LEADER, later, known, Tick(now=Millis(2))) == "LowWatermarkIsHeard"
+    assert (
+        broken(judge, LEADER, later, known, Tick(now=Millis(2))) == "LowWatermark/ahead-of-follower"
+    )
 
 
 def test_new_leader_says_that_consumers_have_read_too_much() -> None:
@@ -289,9 +293,9 @@ def test_new_leader_says_that_consumers_have_read_too_much() -> None:
     judge = isr.check_after
     assert broken(judge, LEADER, leader_view(), known, ELECTED) is None
     short = leader_view(end_offset_for_epoch=lambda epoch: (epoch, Offset(11)))
-    assert broken(judge, LEADER, short, known, ELECTED) == "ReadIsShared"
+    assert broken(judge, LEADER, short, known, ELECTED) == "Leader/lacks-read-record"
     former = leader_view(end_offset_for_epoch=lambda _: (LeaderEpoch(1), Offset(20)))
-    assert broken(judge, LEADER, former, known, ELECTED) == "ReadIsShared"
+    assert broken(judge, LEADER, former, known, ELECTED) == "Leader/lacks-read-record"
     known.unpromised.append((0.0, 0))
     assert broken(judge, LEADER, short, known, ELECTED) is None
 
@@ -299,10 +303,13 @@ def test_new_leader_says_that_consumers_have_read_too_much() -> None:
 def test_consumers_are_served_beyond_the_high_watermark() -> None:
     bold = leader_view(read_bound=lambda _: Offset(11))
     judge = isr.check_after
-    assert broken(judge, LEADER, bold, partition(), Tick(now=Millis(1))) == "ReadIsCommitted"
+    assert (
+        broken(judge, LEADER, bold, partition(), Tick(now=Millis(1)))
+        == "Fetch/uncommitted-record-read"
+    )
 
 
-# --- RepetitionsAreWhole -------------------------------------------------------------------------
+# --- Produce/retry-acknowledged-early -------------------------------------------------------------
 
 REPEATED_BATCH = batch((b"one", b"two"), producer=(7, 0, 4))
 
@@ -311,8 +318,8 @@ REPEATED_BATCH = batch((b"one", b"two"), producer=(7, 0, 4))
     ("appended", "invariant"),
     [
         ((10, 12), None),
-        ((10, 11), "RepetitionsAreWhole"),
-        ((11, 12), "RepetitionsAreWhole"),
+        ((10, 11), "Produce/retry-acknowledged-early"),
+        ((11, 12), "Produce/retry-acknowledged-early"),
         ((8, 10), None),  # it was deleted since
     ],
 )
@@ -331,7 +338,7 @@ def test_repeated_batch_is_whole(appended: tuple[int, int], invariant: str | Non
     assert broken(isr.check_after, LEADER, leader_view(), known, event) == invariant
 
 
-# --- ToldIsTakenIn -------------------------------------------------------------------------------
+# --- Replica/answer-not-applied -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -362,6 +369,6 @@ def test_follower_applies_what_it_is_told(
         log_start_offset=Offset(3),
     )
     found = broken(isr.check_before, FOLLOWER, follower, known, told, ())
-    assert found == (None if is_applied else "ToldIsTakenIn")
+    assert found == (None if is_applied else "Replica/answer-not-applied")
     other = replace(told, fetch_offset=Offset(14))
     assert broken(isr.check_before, FOLLOWER, follower, known, other, ()) is None

@@ -135,7 +135,7 @@ def test_a_move_that_is_replaced_in_one_write_is_under_way_still() -> None:
     assert not tree.failures
     tree.tree.changed([(moving, None, -1)], 4)
     (failure,) = tree.failures
-    assert "EndedIsMoved" in str(failure)
+    assert "Reassignment/ended-before-target" in str(failure)
 
 
 def test_the_tree_is_told_as_states() -> None:
@@ -163,7 +163,7 @@ def test_a_leader_outside_the_isr_is_a_violation() -> None:
     tree.write(1, [2], 3)
     (failure,) = tree.failures
     assert isinstance(failure, Violation)
-    assert failure.invariant == "LeaderInIsr"
+    assert failure.invariant == "Isr/leader-is-no-member"
 
 
 def test_two_leaders_of_one_epoch_are_a_violation() -> None:
@@ -172,7 +172,7 @@ def test_two_leaders_of_one_epoch_are_a_violation() -> None:
     tree.write(2, [1, 2], 3)
     (failure,) = tree.failures
     assert isinstance(failure, Violation)
-    assert failure.invariant == "OneLeaderPerEpoch"
+    assert failure.invariant == "LeaderEpoch/two-leaders"
 
 
 def test_a_scenario_that_needs_a_controller_is_refused() -> None:

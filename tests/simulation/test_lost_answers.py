@@ -74,7 +74,7 @@ def test_who_holds_the_office_and_does_not_know_of_it_is_found() -> None:
         assert run(plan(expires=True)).violation is None
         violation = run(plan()).violation
     assert violation is not None
-    assert violation.invariant == "Settles", violation
+    assert violation.invariant == "Cluster/does-not-settle", violation
 
 
 def test_a_write_that_is_not_carried_out_is_asked_for_again() -> None:

@@ -4,6 +4,7 @@ A change of the broker then breaks the simulation only where it changes what oth
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ ROOM = Path(__file__).parents[2] / "simulation"
 OTHERS = {ROOM / "loop" / "loop.py", ROOM / "zookeeper" / "client.py"}
 """Modules that reach into asyncio and kazoo, which they stand in for."""
 SOURCES = sorted(ROOM.rglob("*.py"))
+RULE = re.compile(r"[A-Z][A-Za-z]+/[a-z]+(-[a-z]+)*")
 OF_NAMED_TUPLES = {"_replace", "_asdict"}
 
 
@@ -63,3 +65,19 @@ def test_reach_and_replacement_are_found(tmp_path: Path) -> None:
     )
     assert [each.split(": ")[1] for each in reaches(module, tmp_path)] == ["log._segments"]
     assert len(list(replacements(module, tmp_path))) == 1
+
+
+def rules(path: Path) -> Iterator[str]:
+    """Return the first argument of each ``Violation`` of a module, as far as it is a literal."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Violation"):
+            name = node.args[0]
+            if isinstance(name, ast.Constant):
+                yield name.value
+
+
+def test_rules_name_subsystem_and_fault() -> None:
+    """A rule that is broken at night must say where to look."""
+    names = {name for path in SOURCES for name in rules(path)}
+    assert len(names) > 50
+    assert not [name for name in names if not RULE.fullmatch(name)]

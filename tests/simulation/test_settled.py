@@ -25,7 +25,9 @@ def test_nobody_waits_for_what_is_replicated(topic: str) -> None:
     if topic == OFFSETS_TOPIC:  # where coordinators write on
         agreeing.nobody_waits(observer, lambda broker, _tp: left[broker])
         return
-    with pytest.raises(Violation, match="NobodyWaits: t-0: 2 produce requests wait at broker 2"):
+    with pytest.raises(
+        Violation, match="Produce/request-left-waiting: t-0: 2 produce requests wait at broker 2"
+    ):
         agreeing.nobody_waits(observer, lambda broker, _tp: left[broker])
 
 

@@ -52,7 +52,7 @@ def log(disk: MemoryDisk) -> PartitionLog:
     return opened
 
 
-# --- LogKept -------------------------------------------------------------------------------------
+# --- Log/records-lost-on-disk ---------------------------------------------------------------------
 
 
 def test_log_with_a_damaged_batch(log: PartitionLog, disk: MemoryDisk) -> None:
@@ -60,34 +60,38 @@ def test_log_with_a_damaged_batch(log: PartitionLog, disk: MemoryDisk) -> None:
     content = disk.pread(descriptor, disk.size(descriptor), 0)
     disk.truncate(descriptor, 0)
     disk.write(descriptor, content[:-1] + b"w")
-    with pytest.raises(Violation, match=r"LogKept: t-0: .* CRC-32C of the batch"):
+    with pytest.raises(Violation, match=r"Log/records-lost-on-disk: t-0: .* CRC-32C of the batch"):
         read_log(log)
 
 
 def test_log_without_its_end(log: PartitionLog) -> None:
     log._end = Offset(9)
-    with pytest.raises(Violation, match=r"LogKept: t-0: nothing can be read at offset 6 of 9"):
+    with pytest.raises(
+        Violation, match=r"Log/records-lost-on-disk: t-0: nothing can be read at offset 6 of 9"
+    ):
         read_log(log)
 
 
 def test_log_with_a_hole(log: PartitionLog) -> None:
     del log._segments[1]
-    with pytest.raises(Violation, match=r"LogKept: t-0: nothing is there from offset . to . of 6"):
+    with pytest.raises(
+        Violation, match=r"Log/records-lost-on-disk: t-0: nothing is there from offset . to . of 6"
+    ):
         read_log(log)
 
 
-# --- TakenIsWhole --------------------------------------------------------------------------------
+# --- Log/corrupt-batch-appended -------------------------------------------------------------------
 
 
 def test_batch_with_a_wrong_checksum_is_appended(log: PartitionLog) -> None:
     whole = batch((b"v",))
     storage.taken_is_whole(log, [whole])
     spoilt = memoryview(bytes(whole.raw[:-1]) + b"?")
-    with pytest.raises(Violation, match=r"TakenIsWhole: t-0 takes it: CRC-32C"):
+    with pytest.raises(Violation, match=r"Log/corrupt-batch-appended: t-0 takes it: CRC-32C"):
         storage.taken_is_whole(log, [whole, replace(whole, raw=spoilt)])
 
 
-# --- BegunAnewStays ------------------------------------------------------------------------------
+# --- Log/new-start-unsynced -----------------------------------------------------------------------
 
 
 def test_begin_of_an_empty_log_is_not_synced(log: PartitionLog, disk: MemoryDisk) -> None:
@@ -95,11 +99,13 @@ def test_begin_of_an_empty_log_is_not_synced(log: PartitionLog, disk: MemoryDisk
     storage.begun_anew_stays(disk, log)
     disk.remove(log.directory / f"{40:020d}.log")
     disk.open(log.directory / f"{40:020d}.log")
-    with pytest.raises(Violation, match=r"BegunAnewStays: t-0 begins anew at 40, .* no 0+40\.log"):
+    with pytest.raises(
+        Violation, match=r"Log/new-start-unsynced: t-0 begins anew at 40, .* no 0+40\.log"
+    ):
         storage.begun_anew_stays(disk, log)
 
 
-# --- MadeOfNothing -------------------------------------------------------------------------------
+# --- Log/new-log-knows-former-topic ---------------------------------------------------------------
 
 
 @pytest.fixture
@@ -117,7 +123,7 @@ def test_new_log_stands_in_a_checkpoint(disk: MemoryDisk, logs: LogManager, name
     for tp in (TP, other):
         storage.made_of_nothing(disk, logs, other, made)
         write_offsets(noted, name, {tp: 7})
-    with pytest.raises(Violation, match=rf"MadeOfNothing: other-0 .* {name} is 7"):
+    with pytest.raises(Violation, match=rf"Log/new-log-knows-former-topic: other-0 .* {name} is 7"):
         storage.made_of_nothing(disk, logs, other, made)
 
 
@@ -126,13 +132,15 @@ def test_new_log_knows_something(disk: MemoryDisk, logs: LogManager) -> None:
     made = logs.create(other)
     storage.made_of_nothing(disk, logs, other, made)
     made.start_epoch(3, 0)
-    with pytest.raises(Violation, match=r"MadeOfNothing: other-0 .* its epochs is 1"):
+    with pytest.raises(
+        Violation, match=r"Log/new-log-knows-former-topic: other-0 .* its epochs is 1"
+    ):
         storage.made_of_nothing(disk, logs, other, made)
-    with pytest.raises(Violation, match=r"MadeOfNothing: t-0 .* its log end is 6"):
+    with pytest.raises(Violation, match=r"Log/new-log-knows-former-topic: t-0 .* its log end is 6"):
         storage.made_of_nothing(disk, logs, TP, logs.create(TP))
 
 
-# --- EpochsAreLog --------------------------------------------------------------------------------
+# --- Log/epochs-differ-from-batches ---------------------------------------------------------------
 
 
 def look(log: PartitionLog, *, deleted: int = 0) -> None:
@@ -158,14 +166,14 @@ def test_epochs_are_those_of_the_batches(log: PartitionLog) -> None:
 @pytest.mark.parametrize("spoil", [lambda e: e.clear(), lambda e: e.truncate_from_end(2)])
 def test_epoch_is_missing(log: PartitionLog, spoil: Any) -> None:
     spoil(log.epochs)
-    with pytest.raises(Violation, match="EpochsAreLog"):
+    with pytest.raises(Violation, match="Log/epochs-differ-from-batches"):
         look(log)
 
 
 def test_deleted_record_that_is_back_may_have_no_epoch(log: PartitionLog) -> None:
     log.epochs.truncate_from_start(3)  # the checkpoint of log starts was not written in time
     look(log, deleted=3)
-    with pytest.raises(Violation, match="EpochsAreLog"):
+    with pytest.raises(Violation, match="Log/epochs-differ-from-batches"):
         look(log, deleted=2)
 
 
@@ -173,7 +181,7 @@ def test_replica_goes_by_other_epochs_than_its_log(log: PartitionLog) -> None:
     replica = as_told(log)
     storage.epochs_agree("t-0", log, replica)
     log.epochs.truncate_from_end(4)
-    with pytest.raises(Violation, match="EpochsAreLog"):
+    with pytest.raises(Violation, match="Log/epochs-differ-from-batches"):
         storage.epochs_agree("t-0", log, replica)
 
 
@@ -191,11 +199,13 @@ def test_recovery_point_is_noted_before_an_epoch_is_synced(
     log.epochs._written = log.epochs.history
     log.flush()
     storage.recovery_point_noted(disk, log, 7)
-    with pytest.raises(Violation, match=r"EpochsAreLog: .*below 8 .* offset 7 is of epoch 3"):
+    with pytest.raises(
+        Violation, match=r"Log/epochs-differ-from-batches: .*below 8 .* offset 7 is of epoch 3"
+    ):
         storage.recovery_point_noted(disk, log, 8)
 
 
-# --- ProducersAreLog -----------------------------------------------------------------------------
+# --- ProducerState/differs-from-log ---------------------------------------------------------------
 
 
 @pytest.fixture
@@ -239,7 +249,9 @@ def test_batch_of_a_producer_is_not_remembered(
 ) -> None:
     for forgetful in ProducerState(), without_last(written, 7), without_last(written, 8):
         written.producers.state = forgetful
-        with pytest.raises(Violation, match=r"ProducersAreLog: .*, in the log is epoch 0, 0 to"):
+        with pytest.raises(
+            Violation, match=r"ProducerState/differs-from-log: .*, in the log is epoch 0, 0 to"
+        ):
             look_for_producers(written)
 
 
@@ -248,7 +260,9 @@ def test_truncated_batch_is_remembered(written: PartitionLog, look_for_producers
     for offset in 12, 10, 8:
         written.truncate_to(offset)
         written.producers.state = remembered
-        with pytest.raises(Violation, match=r"ProducersAreLog: .*epoch 0, 0 to .* is remembered"):
+        with pytest.raises(
+            Violation, match=r"ProducerState/differs-from-log: .*epoch 0, 0 to .* is remembered"
+        ):
             look_for_producers(written)
 
 
@@ -267,7 +281,7 @@ def test_producer_is_remembered_otherwise(
     known = written.producers.state.producers[ProducerId(7)]
     spoilt = Producer(known.epoch, (*known.batches[:-1], replace(known.last, **other)))
     written.producers.state._producers[ProducerId(7)] = spoilt
-    with pytest.raises(Violation, match=r"ProducersAreLog: .* of producer 7, "):
+    with pytest.raises(Violation, match=r"ProducerState/differs-from-log: .* of producer 7, "):
         look_for_producers(written)
 
 
@@ -277,7 +291,9 @@ def test_snapshot_differs_from_the_log(written: PartitionLog, look_for_producers
     written.truncate_to(12)
     look_for_producers(written)
     carry_out(written.producers.snapshot_steps(8, written.producers.encoded()))
-    with pytest.raises(Violation, match=r"ProducersAreLog: .*, 0+8.snapshot: of producer 7, "):
+    with pytest.raises(
+        Violation, match=r"ProducerState/differs-from-log: .*, 0+8.snapshot: of producer 7, "
+    ):
         look_for_producers(written)
 
 
@@ -294,7 +310,7 @@ def test_log_that_was_thrown_away_remembers_a_producer(written: PartitionLog) ->
     written.append([batch((b"v",), producer=(7, 0, 4))], 20, 5, 0)
     producers.check_begun_anew("t-0", written, 20)
     written.producers.state = remembered
-    with pytest.raises(Violation, match=r"ProducersAreLog: .* thrown away up to 20"):
+    with pytest.raises(Violation, match=r"ProducerState/differs-from-log: .* thrown away up to 20"):
         producers.check_begun_anew("t-0", written, 20)
 
 
@@ -305,7 +321,9 @@ def test_removed_snapshot_may_come_back(written: PartitionLog, disk: MemoryDisk)
     producers.check_removed(written.directory, disk)
     carry_out(written.producers.snapshot_steps(12, written.producers.encoded()))
     disk.remove(written.directory / f"{12:020d}.snapshot")
-    with pytest.raises(Violation, match=r"ProducersAreLog: t-0: 0+12.snapshot was removed"):
+    with pytest.raises(
+        Violation, match=r"ProducerState/differs-from-log: t-0: 0+12.snapshot was removed"
+    ):
         producers.check_removed(written.directory, disk)
 
 
@@ -320,7 +338,7 @@ def without_last(log: PartitionLog, of: int) -> ProducerState:
     )
 
 
-# --- TimesAreLog ---------------------------------------------------------------------------------
+# --- Log/timestamp-of-no-batch --------------------------------------------------------------------
 
 
 def look_for_times(log: PartitionLog) -> None:
@@ -336,7 +354,9 @@ def test_greatest_timestamp_is_of_no_batch(log: PartitionLog) -> None:
     log.truncate_to(6)
     look_for_times(log)
     log._segments[-1].max_timestamp = 2 * 10**12
-    with pytest.raises(Violation, match=r"TimesAreLog: .* said to be 2000000000000 ms"):
+    with pytest.raises(
+        Violation, match=r"Log/timestamp-of-no-batch: .* said to be 2000000000000 ms"
+    ):
         look_for_times(log)
     log.truncate_fully(20)
     look_for_times(log)
@@ -348,7 +368,7 @@ def test_deleted_batch_in_the_first_segment_still_counts(log: PartitionLog) -> N
     look_for_times(log)
 
 
-# --- FlushedIsSynced -----------------------------------------------------------------------------
+# --- Log/recovery-point-unsynced ------------------------------------------------------------------
 
 
 def note(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
@@ -365,7 +385,7 @@ def test_synced_offset_may_be_noted(disk: MemoryDisk, log: PartitionLog) -> None
 
 def test_recovery_point_is_noted_before_the_sync(disk: MemoryDisk, log: PartitionLog) -> None:
     for offset in range(1, 7):
-        with pytest.raises(Violation, match="FlushedIsSynced"):
+        with pytest.raises(Violation, match="Log/recovery-point-unsynced"):
             note(disk, log, offset)
     log.flush()
     log.append([batch((b"v",))], 6, 2, 0)
@@ -380,7 +400,7 @@ def test_recovery_point_is_noted_after_a_truncation(disk: MemoryDisk, log: Parti
     note(disk, log, 3)
     log.append([batch((b"v" * 50,))], 3, 5, 0)
     note(disk, log, 3)
-    with pytest.raises(Violation, match="FlushedIsSynced"):
+    with pytest.raises(Violation, match="Log/recovery-point-unsynced"):
         note(disk, log, 4)
 
 
@@ -389,7 +409,9 @@ def test_log_knows_less_than_the_checkpoint(disk: MemoryDisk, log: PartitionLog)
     storage.recovery_point_noted(disk, log, 6)
     log.flushing.vouched_for = 5
     storage.recovery_point_noted(disk, log, 5)
-    with pytest.raises(Violation, match=r"FlushedIsSynced: t-0: .* below 6 .* only of 5"):
+    with pytest.raises(
+        Violation, match=r"Log/recovery-point-unsynced: t-0: .* below 6 .* only of 5"
+    ):
         storage.recovery_point_noted(disk, log, 6)
 
 
@@ -398,7 +420,7 @@ def test_deleted_log_is_not_judged(disk: MemoryDisk, log: PartitionLog) -> None:
     note(disk, log, 5)
 
 
-# --- FlushedAsSet -------------------------------------------------------------------------------
+# --- Log/flush-overdue ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -433,7 +455,7 @@ def tick(tracker: FlushTracker, flushed: PartitionLog, now_ms: int) -> None:
 
 
 def violates(what: str) -> Any:
-    return pytest.raises(Violation, match=f"FlushedAsSet: t-0: .*{what}")
+    return pytest.raises(Violation, match=f"Log/flush-overdue: t-0: .*{what}")
 
 
 def test_more_records_wait_than_flush_messages(
@@ -488,7 +510,7 @@ def test_failed_log_is_not_judged(tracker: FlushTracker, flushed: PartitionLog) 
     tracker.started(flushed, 9_000)
 
 
-# --- GoodEndIsTrue ------------------------------------------------------------------------------
+# --- Log/false-clean-shutdown-mark ----------------------------------------------------------------
 
 
 class Machine:
@@ -536,7 +558,7 @@ def test_orderly_end_is_believed_once() -> None:
 def test_mark_is_found_after_an_end_that_was_not_orderly() -> None:
     machine = Machine()
     machine.closes(machine.opens(), error=OSError())
-    with pytest.raises(Violation, match="GoodEndIsTrue: broker 1 finds the mark"):
+    with pytest.raises(Violation, match="Log/false-clean-shutdown-mark: broker 1 finds the mark"):
         machine.opens()
 
 
@@ -546,7 +568,9 @@ def test_mark_may_come_back() -> None:
     logs = machine.begins()
     mark_clean_shutdown(Directory(LOGS, machine.disk))
     machine.disk.remove(LOGS / CLEAN_SHUTDOWN)
-    with pytest.raises(Violation, match=r"GoodEndIsTrue: broker 1 begins, .* may still say"):
+    with pytest.raises(
+        Violation, match=r"Log/false-clean-shutdown-mark: broker 1 begins, .* may still say"
+    ):
         machine.ends.opened(machine.life, logs)
 
 
@@ -555,6 +579,6 @@ def test_checkpoint_differs_from_what_the_broker_knew() -> None:
     logs = machine.opens()
     logs.create(TP).append([batch()], 0, 0, 0)
     with pytest.raises(
-        Violation, match=rf"GoodEndIsTrue: .* {HIGH_WATERMARKS} has 0 of t-0, not 1"
+        Violation, match=rf"Log/false-clean-shutdown-mark: .* {HIGH_WATERMARKS} has 0 of t-0, not 1"
     ):
         machine.closes(logs, watermark=1)

@@ -131,7 +131,7 @@ def test_a_plan_that_found_an_early_joiner_finds_it_again() -> None:
     with JOINS_AT_ONCE.active():
         outcome = run(plan)
     assert outcome.violation is not None
-    assert outcome.violation.invariant == "StrongIsr"
+    assert outcome.violation.invariant == "Isr/member-lacks-committed-record"
 
 
 def test_a_kept_plan_is_of_a_seed_that_failed() -> None:
@@ -227,7 +227,7 @@ def test_a_failure_shrinks_to_what_it_takes_and_is_told() -> None:
         plan = Shrinker(fails, lambda _runs, _best: None, runs_max=60).shrink(failed.plan)
         told = "\n".join(story(run(plan)))
     assert len(plan.actions) == 1, "one client that has something stored with acks=all"
-    assert "AckedIsCommitted" in told
+    assert "Produce/acknowledged-before-commit" in told
     assert " leads in epoch 0, the ISR is " in told
     assert run(plan).violation is None, "without the fault there is nothing to be told"
 
@@ -259,8 +259,13 @@ def test_power_fails_behind_an_operation_or_not_at_all(nth: int, for_ms: int, fa
 def test_a_violation_survives_the_way_between_processes() -> None:
     import pickle
 
-    violation = pickle.loads(pickle.dumps(Violation("StrongIsr", "t0-0: because")))
-    assert (violation.invariant, violation.what) == ("StrongIsr", "t0-0: because")
+    violation = pickle.loads(
+        pickle.dumps(Violation("Isr/member-lacks-committed-record", "t0-0: because"))
+    )
+    assert (violation.invariant, violation.what) == (
+        "Isr/member-lacks-committed-record",
+        "t0-0: because",
+    )
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -283,7 +288,7 @@ def test_the_command_fails_with_a_story_and_the_way_to_see_it_again(tmp_path: Pa
     with ANSWERED_AT_APPEND.active():
         result = CliRunner().invoke(main, command)
     assert result.exit_code == 1
-    assert "AckedIsCommitted: t0-0" in result.output
+    assert "Produce/acknowledged-before-commit: t0-0" in result.output
     saved = tmp_path / "seed-1.json"
     assert f"python -m simulation --replay {saved}" in result.output.replace("\n", "")
     assert saved.exists()

@@ -28,7 +28,7 @@ def of(*brokers: int) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, brokers))
 
 
-# --- WritesAreCompared ---------------------------------------------------------------------------
+# --- ZooKeeper/unconditional-write ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_write_with_a_version_is_allowed(written: Any) -> None:
 def test_state_is_written_without_a_version(written: Any) -> None:
     transaction = Transaction([CheckVersion("/controller_epoch", 1), written])
     for request in (written, transaction):
-        with pytest.raises(Violation, match="WritesAreCompared"):
+        with pytest.raises(Violation, match="ZooKeeper/unconditional-write"):
             check_compared(request)
 
 
-# --- SettingsAreAnnounced ------------------------------------------------------------------------
+# --- TopicConfig/change-not-announced -------------------------------------------------------------
 
 NOTE = Create("/config/changes/config_change_", b"", [], 2)
 
@@ -85,7 +85,7 @@ def test_settings_are_written_with_a_note(written: Any) -> None:
     ],
 )
 def test_settings_are_written_without_a_note(written: Any) -> None:
-    with pytest.raises(Violation, match="SettingsAreAnnounced"):
+    with pytest.raises(Violation, match="TopicConfig/change-not-announced"):
         check_announced(written, topic_there)
 
 
@@ -96,7 +96,9 @@ def test_order_names_the_brokers_of_the_order_that_it_replaces() -> None:
     former = Order(of(3), of(4))
     check_replaced(TP, former, Order(of(5), of(3, 4)), assigned=of(1, 2))
     check_replaced(TP, former, Order(of(3, 4), ()), assigned=of(1, 2))
-    with pytest.raises(Violation, match=r"NamedAreRemembered: .* does not name \[4\]"):
+    with pytest.raises(
+        Violation, match=r"Reassignment/started-replica-forgotten: .* does not name \[4\]"
+    ):
         check_replaced(TP, former, Order(of(5), of(3)), assigned=of(1, 2))
 
 
@@ -143,12 +145,16 @@ def test_move_ends_when_removed_replicas_have_left_the_isr(isr: tuple[int, ...])
 
 @pytest.mark.parametrize("isr", [(3, 4, 1), (1,)])
 def test_move_ends_with_a_removed_replica_in_the_isr(isr: tuple[int, ...]) -> None:
-    with pytest.raises(Violation, match=r"MovedIsInSync: t-0: it counts as moved to \[3, 4\]"):
+    with pytest.raises(
+        Violation, match=r"Reassignment/ended-out-of-sync: t-0: it counts as moved to \[3, 4\]"
+    ):
         moved(MOVING, topic(3, 4), isr)
 
 
 def test_move_ends_before_an_added_replica_was_in_the_isr() -> None:
-    with pytest.raises(Violation, match=r"MovedIsInSync: .* and \[4\] were never in the ISR"):
+    with pytest.raises(
+        Violation, match=r"Reassignment/ended-out-of-sync: .* and \[4\] were never in the ISR"
+    ):
         moved(MOVING, topic(3, 4), (3,), been=(1, 2, 3))
 
 
@@ -163,18 +169,20 @@ def test_move_of_a_partition_without_state_is_not_judged() -> None:
 
 def test_move_ends_at_its_target() -> None:
     check_ended(TP, brokers(2, 3), brokers(2, 3))
-    with pytest.raises(Violation, match=r"EndedIsMoved: t-0 is no longer to move to \[2, 3\]"):
+    with pytest.raises(
+        Violation, match=r"Reassignment/ended-before-target: t-0 is no longer to move to \[2, 3\]"
+    ):
         check_ended(TP, brokers(2, 3), brokers(1, 2))
 
 
 def test_topic_is_gone_with_all_its_replicas() -> None:
     Topic(None, topic(1, 2)).gone("t", ())
     Topic(None, topic(1, 2)).gone("t", [(3, TP)])  # moved away from 3, which has not heard of it
-    with pytest.raises(Violation, match=r"GoneEverywhere: .* broker 2 still has t-0"):
+    with pytest.raises(Violation, match=r"Deletion/replica-left: .* broker 2 still has t-0"):
         Topic(None, topic(1, 2)).gone("t", [(2, TP)])
 
 
 def test_partition_disappears_from_its_topic() -> None:
     partition = PartitionModel("t-1", checks_data=True, note=lambda _: None)
-    with pytest.raises(Violation, match=r"PartitionsStay: t has lost its partitions \[1\]"):
+    with pytest.raises(Violation, match=r"Partition/disappeared: t has lost its partitions \[1\]"):
         Topic(None, topic(1, 2), {1: partition}).assigned("t", topic(1, 2))
