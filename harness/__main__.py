@@ -13,10 +13,11 @@ def main() -> None:
     Asked to stop while it imports, the program says so in one line.
     """
     try:
-        from ackproof.harness.running.interruption import SIGNALS
+        from ackproof.harness.interruption import SIGNALS
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # see harness.backends.go_inside
+        # harness.campaign.backends.go_inside starts this program with the signals blocked.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         from ackproof.harness.cli import main as command_line
 
         command_line()

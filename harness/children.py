@@ -17,7 +17,7 @@ from types import FrameType
 from typing import IO
 
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.running.interruption import SIGNALS
+from ackproof.harness.interruption import SIGNALS
 from ackproof.infra.agent.parents import dying_with
 
 _LAST_WORDS_BYTES = 4096

@@ -11,8 +11,8 @@ from ackproof.config.sensitive import shown
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.model.external import described
+from ackproof.harness.campaign.plan.context import CampaignTimings
 from ackproof.harness.campaign.plan.runs import RunPlan
-from ackproof.harness.campaign.plan.timings import CampaignTimings
 from ackproof.harness.campaign.problems.external import IN_FORCE
 from ackproof.harness.exit_status import Unconfirmed
 from ackproof.infra.api.interface import InfraError, ViewUnavailable

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ackproof.harness.backends import go_inside, make
+from ackproof.harness.campaign.backends import go_inside, make
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.running.deadline import Deadline
 from ackproof.history.aside import write_text
@@ -60,7 +60,7 @@ def enter(specification: str) -> None:
 @contextlib.contextmanager
 def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
     """The daemon's inner half: a cluster that serves, and is torn down at the end."""
-    from ackproof.infra.backends.local.backend import LocalBackend  # see harness.backends
+    from ackproof.infra.backends.local.backend import LocalBackend  # see harness.campaign.backends
 
     backend = LocalBackend(scratch / "nodes", exposed=True)
     system = make(cluster, backend)

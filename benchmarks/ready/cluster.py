@@ -13,8 +13,8 @@ from typing import NoReturn
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ackproof.harness.backends import BACKENDS, CLIENT_NODE, Place, Site, make
-from ackproof.harness.campaign.model.campaign import Cluster
+from ackproof.harness.campaign.backends import BACKENDS, CLIENT_NODE, Place, Site, make
+from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.infra.api.interface import InfraError, System
 from ackproof.infra.machine.waiting import wait_until
 
@@ -30,7 +30,9 @@ def main() -> None:
     backend, directory, *rest = sys.argv[1:]
     inside = _INSIDE in rest
     inventory = next((argument for argument in rest if argument != _INSIDE), None)
-    cluster = Cluster(backend=backend, inventory=inventory, brokers=BROKERS, properties=_PROPERTIES)
+    cluster = ClusterSpec(
+        backend=backend, inventory=inventory, brokers=BROKERS, properties=_PROPERTIES
+    )
     site = Site(cluster=cluster, tell=_tell)
     place = BACKENDS[backend]
     try:

@@ -6,21 +6,26 @@ They are told by ``validate``, ``run`` and its dry run. What cannot run at all i
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ackproof.checkers.thresholds import MEASURES, never_measured
 from ackproof.config.documents import Problem
-from ackproof.harness.campaign import unmeasurable
 from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSweep
+from ackproof.harness.campaign.model.expectations import threshold_sources
 from ackproof.harness.campaign.model.schedule import FaultEntry
-from ackproof.harness.campaign.model.values.durations import format_ms
+from ackproof.harness.campaign.model.values import format_ms
 from ackproof.harness.campaign.plan import scheduler
-from ackproof.harness.campaign.plan.ground import Ground
+from ackproof.harness.campaign.plan.context import Ground
 from ackproof.harness.campaign.problems.draft import Draft
+from ackproof.history.cell import Cell
 from ackproof.infra.systems.product import is_external
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets import expressions
 from ackproof.nemesis.targets.bounds import NOBODY
 from ackproof.nemesis.targets.expressions import Expression, Role
+
+# --- warnings -------------------------------------------------------------------------------------
 
 _OF_FOLLOWERS = ("follower", "next-leader", "last-follower")
 _ENDS_A_SESSION = ("pause", "isolate", "minority")
@@ -47,7 +52,7 @@ def warnings(campaign: Campaign) -> Iterator[Problem]:
         [
             *_even_quorums(campaign.cluster),
             *_unreachable_evidence(campaign, draft),
-            *unmeasurable.warnings(campaign),
+            *_unmeasurable_thresholds(campaign),
             *of_faults,
         ]
     )
@@ -168,3 +173,41 @@ def _keeps_metadata(role: Role, members: Members) -> bool:
     names: Sequence[str] = ("zookeeper", expressions.ZK_LEADER, expressions.QUORUM)
     leads = role.name == expressions.QUORUM_LEADER or (role.name == "controller" and members.kraft)
     return leads or role.name in (*names, *members.zookeepers)
+
+
+# --- thresholds that cannot be measured -----------------------------------------------------------
+
+_OUTAGES = "unavailable."
+"""How the names of the measures of outages begin."""
+_ADD_READERS = "give these cells tail readers (workload.readers)"
+_LEAVE_OUT = "leave these cells out by `where`, or give them other acks"
+
+
+def _unmeasurable_thresholds(campaign: Campaign) -> Iterator[Problem]:
+    """Yield a warning for each threshold that would stay undecided, with the cells that it concerns
+    where these are not all; and for each on outages where no fault can cause one."""
+    cells = expand(campaign.cells)
+    concerned: dict[tuple[str, tuple[str, str]], dict[str, None]] = {}
+    for cell in cells:
+        for _, swept in campaign.cluster.points():
+            settings = {**swept, **cell.settings}
+            for measure, index in threshold_sources(campaign.expect, settings).items():
+                if reason := _reason(measure, cell, campaign):
+                    key = (f"expect[{index}].{measure}", reason)
+                    concerned.setdefault(key, {})[cell.name] = None
+    for (field, (what, why)), names in concerned.items():
+        where = "" if len(names) == len(cells) else f" in {', '.join(names)}"
+        yield Problem(field=field, reason=f"{what}{where}, {why}")
+
+
+def _reason(measure: str, cell: Cell, campaign: Campaign) -> tuple[str, str] | None:
+    """Return what is wrong with a threshold on a measure of a cell, and why with a remedy; None
+    where nothing is."""
+    readers = campaign.workload.load_of(cell).readers
+    reason = never_measured(MEASURES[measure], cell.acks, tail_readers=readers > 0)
+    if reason:
+        remedy = _ADD_READERS if MEASURES[measure].shown else _LEAVE_OUT
+        return "cannot be measured", f"because {reason}: {remedy}"
+    if measure.startswith(_OUTAGES) and not campaign.faults:
+        return "is not put to the test", "because the campaign has no fault: add one under faults"
+    return None

@@ -17,17 +17,16 @@ from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.config import documents
 from ackproof.config.documents import Document, DocumentRefused, Problem, problems_of
 from ackproof.config.suggestions import unknown
-from ackproof.harness.backends import BACKENDS
+from ackproof.harness.campaign.backends import BACKENDS
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.clusters import COMPARED
 from ackproof.harness.campaign.problems import sizes
 from ackproof.harness.campaign.problems.cells import cell_problems, own_client_problems
-from ackproof.harness.campaign.problems.consumers import consumer_problems, own_consumer_problems
 from ackproof.harness.campaign.problems.coordinators import coordinator_problems
 from ackproof.harness.campaign.problems.draft import Draft, draft
 from ackproof.harness.campaign.problems.external import external_problems, own_external_problems
-from ackproof.harness.campaign.problems.faults.faults import fault_problems, own_fault_problems
+from ackproof.harness.campaign.problems.faults import fault_problems, own_fault_problems
 from ackproof.harness.campaign.problems.properties import (
     mapping,
     property_problems,
@@ -36,10 +35,10 @@ from ackproof.harness.campaign.problems.properties import (
     size_problems,
     without,
 )
-from ackproof.harness.campaign.problems.releases import release_problems
 from ackproof.harness.campaign.problems.systems import (
     keeper_problems,
     own_system_problems,
+    release_problems,
     system_problems,
 )
 from ackproof.harness.campaign.problems.transactions import (
@@ -47,7 +46,9 @@ from ackproof.harness.campaign.problems.transactions import (
     transaction_problems,
 )
 from ackproof.harness.campaign.problems.workload import (
+    consumer_problems,
     idle_nodes,
+    own_consumer_problems,
     own_workload_problems,
     workload_problems,
 )

@@ -13,9 +13,9 @@ from rich.text import Text
 from ackproof import nemesis
 from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.config.suggestions import unknown
-from ackproof.harness.campaign import offers
 from ackproof.harness.campaign.plan.faults import as_written
 from ackproof.harness.campaign.plan.stories import Story, catalogue
+from ackproof.harness.campaign.problems import places
 from ackproof.harness.console import console
 from ackproof.infra.clients.programs import CLIENTS, Client
 from ackproof.infra.systems import SYSTEMS
@@ -195,7 +195,7 @@ def fault_entry(fault: Fault) -> Group:
     plugin = nemesis.FAULTS.plugin(fault.name)
     facts = [] if plugin is None else [("plug-in", str(plugin))]
     facts += [("aimed at", fault.aim.value), ("needs", needs)]
-    facts += [(place, str(offers.offer(fault, place))) for place in offers.PLACES]
+    facts += [(place, str(places.offer(fault, place))) for place in places.PLACES]
     facts.extend(_parameters(fault.parameters))
     facts.extend(("for example", text) for text in _examples(fault))
     summary = Padding(Text(fault.summary), (0, 0, 0, 2))

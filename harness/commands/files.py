@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from ackproof.config.documents import DocumentRefused
-from ackproof.harness.backends import require_inventory
 from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.backends import require_inventory
 from ackproof.harness.campaign.docs import schema as schemas
 from ackproof.harness.campaign.problems.places import elsewhere, never_offered
 from ackproof.harness.campaign.validation import CampaignFile

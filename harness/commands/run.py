@@ -11,8 +11,8 @@ import click
 
 from ackproof.harness import directory as places
 from ackproof.harness import free_space, outside
-from ackproof.harness.backends import BACKENDS, SSH, Site, go_inside, require_inventory
 from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.backends import BACKENDS, SSH, Site, go_inside, require_inventory
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.plan.needs import commands_of, joining, needs_of
@@ -22,11 +22,12 @@ from ackproof.harness.campaign.problems.places import (
     lacking_capabilities,
     missing_programs,
     never_offered,
+    nothing_left,
     strange_programs,
     unusable_commands,
     without_hosts,
+    without_refused,
 )
-from ackproof.harness.campaign.skipping import nothing_left, without_refused
 from ackproof.harness.campaign.validation import CampaignFile
 from ackproof.harness.commands import options
 from ackproof.harness.commands.cell_list import print_warnings
@@ -34,9 +35,9 @@ from ackproof.harness.commands.dry_run import timelines
 from ackproof.harness.commands.errors import debugging, fail, told
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.interruption import Interruption
 from ackproof.harness.running import execution
 from ackproof.harness.running.deadline import SystemClock
-from ackproof.harness.running.interruption import Interruption
 from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.infra.backends.local.processes import MEANT_AS_1
 from ackproof.infra.machine.registry import Kind, Registry

@@ -11,7 +11,7 @@ from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.config import documents
 from ackproof.config.documents import DocumentRefused
 from ackproof.config.suggestions import unknown
-from ackproof.harness.campaign.model.section import Section
+from ackproof.harness.campaign.model.values import Section
 from ackproof.harness.directory import NotResults
 from ackproof.history.document_errors import in_words
 from ackproof.infra.systems import parse

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ackproof.checkers.verdict import CampaignResult, CellResult
-from ackproof.harness.campaign.model.values.sweep import several
+from ackproof.harness.campaign.model.values import several
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.exit_status import exit_status
 from ackproof.harness.report import contradictions, seal

@@ -18,7 +18,7 @@ has paused is silent by that, and its time begins anew when it goes on.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ackproof.harness.campaign.clients.producers import message_timeout_ms
+from ackproof.harness.campaign.clients import message_timeout_ms
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.processes import last_words

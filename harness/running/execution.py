@@ -11,16 +11,16 @@ from rich.console import Console
 
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness import environment
-from ackproof.harness.backends import BACKENDS, Site, client_nodes, make
+from ackproof.harness.campaign.backends import BACKENDS, Site, client_nodes, make
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
 from ackproof.harness.directory import alone
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
+from ackproof.harness.interruption import Interruption
 from ackproof.harness.outside import KEPT, made
 from ackproof.harness.running import orchestrator
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Clock
-from ackproof.harness.running.interruption import Interruption
 from ackproof.harness.running.progress import Progress, logging_to, progress
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.harness.running.spark_prewarm import SparkPrewarm

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable, Sequence
 
 from ackproof.harness.campaign.plan.scheduler import duration_ms
+from ackproof.harness.interruption import Interruption
 from ackproof.harness.running import clients
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Cancelled, Deadline
-from ackproof.harness.running.interruption import Interruption
 from ackproof.harness.running.servers import NothingLeft
 from ackproof.harness.running.steps.catalogue import STEPS, Step
 from ackproof.history.manifest import identity_of

@@ -14,7 +14,7 @@ from ackproof.harness.campaign.model.cells import Cells, Sweep, only
 from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
 from ackproof.harness.campaign.model.expectations import Expectation
 from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, Schedule, StoryEntry
-from ackproof.harness.campaign.model.values.where import holds_for
+from ackproof.harness.campaign.model.values import holds_for
 from ackproof.harness.campaign.plan.faults import Act, acts
 from ackproof.harness.campaign.plan.runs import RunPlan, runs_of
 from ackproof.harness.shrinking.failures import NothingToShrink

@@ -13,9 +13,7 @@ import yaml
 from ackproof.config.documents import Document
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.campaign import Campaign
-from ackproof.harness.campaign.model.values.amounts import FLAT_OUT
-from ackproof.harness.campaign.model.values.durations import format_ms, parse_ms
-from ackproof.harness.campaign.model.values.where import holds_for
+from ackproof.harness.campaign.model.values import FLAT_OUT, format_ms, holds_for, parse_ms
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.shrinking.search import Way
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.harness.backends import BACKENDS, Place, Site
+from ackproof.harness.campaign.backends import BACKENDS, Place, Site
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.directory import create
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.interruption import SIGNALS, Interruption
 from ackproof.harness.running import execution
 from ackproof.harness.running.deadline import SystemClock
-from ackproof.harness.running.interruption import SIGNALS, Interruption
 from ackproof.history import manifest, reader
 from ackproof.history.writer import TableWriter
 from ackproof.infra.api.interface import Backend, InfraError

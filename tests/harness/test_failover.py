@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mock_cluster import MockCluster
 
-from ackproof.harness.campaign.model.failover import TOPIC
+from ackproof.harness.campaign.model.schedule import TOPIC
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.running.context import Run

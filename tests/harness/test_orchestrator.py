@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from ackproof.harness.interruption import SIGNALS, Interruption
 from ackproof.harness.running import orchestrator
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
-from ackproof.harness.running.interruption import SIGNALS, Interruption
 from ackproof.harness.running.steps.catalogue import STEPS, Step
 from ackproof.history import reader
 

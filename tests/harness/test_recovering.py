@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from ackproof.harness.interruption import Interruption
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline, StepTimeout
-from ackproof.harness.running.interruption import Interruption
 from ackproof.harness.running.orchestrator import carry_out
 from ackproof.harness.running.servers import NothingLeft
 from ackproof.harness.running.steps import recovery

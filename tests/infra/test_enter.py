@@ -254,7 +254,7 @@ def test_a_mark_carried_elsewhere_says_nothing(monkeypatch: pytest.MonkeyPatch) 
 def test_signal_on_the_way_inside_ends_the_run_in_one_line(inside) -> None:
     code = (
         "import os, pathlib, signal\n"
-        "from ackproof.harness.backends import go_inside\n"
+        "from ackproof.harness.campaign.backends import go_inside\n"
         "from ackproof.infra.machine.registry import Kind\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
         "os.kill(os.getpid(), signal.SIGINT)\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ackproof.harness.campaign.clients.producers import message_timeout_ms
+from ackproof.harness.campaign.clients import message_timeout_ms
 from ackproof.history.cell import Cell
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS

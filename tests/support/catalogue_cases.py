@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ackproof.harness.backends import BACKENDS
+from ackproof.harness.campaign.backends import BACKENDS
 from ackproof.infra.api.interface import Backend, Capability
 
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ackproof.config.documents import DocumentRefused
-from ackproof.harness.backends import BACKENDS
 from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.backends import BACKENDS
 from ackproof.harness.children import Children
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.infra.api.interface import InfraError

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.config.schemas import Schema
-from ackproof.harness.campaign import offers
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems import sizes
+from ackproof.harness.campaign.problems.places import PLACES, offers_table
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions
@@ -28,7 +28,7 @@ def page() -> str:
     parts = {
         "{keys}": "\n".join(_keys()),
         "{faults}": "\n".join(_faults()),
-        "{offers}": "\n".join(_table(("fault", *offers.PLACES), _offers())),
+        "{offers}": "\n".join(_table(("fault", *PLACES), _offers())),
         "{stories}": "\n".join(_table(("story", "what happens", "needs", "source"), _stories())),
         "{targets}": "\n".join(_table(("form", "stands for"), _targets())),
         "{limits}": "\n".join(_table(("total", "asked about above", "at most"), sizes.table())),
@@ -177,7 +177,7 @@ def _parameters(fault: Fault) -> Iterator[tuple[str, ...]]:
 
 
 def _offers() -> Iterator[Sequence[str]]:
-    for name, places in offers.table():
+    for name, places in offers_table():
         yield (f"`{name}`", *map(str, places.values()))
 
 

@@ -14,10 +14,9 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from ackproof.config.schemas import Schema
-from ackproof.harness.backends import BACKENDS
+from ackproof.harness.campaign.backends import BACKENDS
 from ackproof.harness.campaign.model.campaign import Campaign
-from ackproof.harness.campaign.model.section import Section
-from ackproof.harness.campaign.model.values.sweep import one_or_several
+from ackproof.harness.campaign.model.values import Section, one_or_several
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.history.cell import SETTINGS
 from ackproof.infra import systems

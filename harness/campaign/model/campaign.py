@@ -15,10 +15,8 @@ from ackproof.config.yaml_document import dump
 from ackproof.harness.campaign.model.cells import Cells
 from ackproof.harness.campaign.model.clusters import RUNS_MAX, ClusterSweep
 from ackproof.harness.campaign.model.expectations import Expectations
-from ackproof.harness.campaign.model.failover import FailoverSpec
-from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, Schedule
-from ackproof.harness.campaign.model.section import Section
-from ackproof.harness.campaign.model.values.durations import Duration
+from ackproof.harness.campaign.model.schedule import Entry, FailoverSpec, FaultEntry, Schedule
+from ackproof.harness.campaign.model.values import Duration, Section
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.infra.systems import pinned
 from ackproof.infra.systems.product import is_external

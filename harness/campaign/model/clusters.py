@@ -9,8 +9,7 @@ from pydantic import Field
 
 from ackproof.config.documents import Worded
 from ackproof.harness.campaign.model.external import ExternalSpec
-from ackproof.harness.campaign.model.section import Section
-from ackproof.harness.campaign.model.values.sweep import AsWritten, OneOrSeveral, Scalar, Several
+from ackproof.harness.campaign.model.values import AsWritten, OneOrSeveral, Scalar, Section, Several
 from ackproof.history.cell import Value
 from ackproof.infra import systems
 from ackproof.infra.systems.product import MetadataQuorum

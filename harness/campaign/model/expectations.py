@@ -17,11 +17,16 @@ from pydantic import Field, create_model, model_validator
 from ackproof.checkers.thresholds import MEASURES, Measure
 from ackproof.checkers.verdict import Verdict
 from ackproof.config.documents import Problem
-from ackproof.harness.campaign.model.section import Section
-from ackproof.harness.campaign.model.values import thresholds
-from ackproof.harness.campaign.model.values.short import Short
-from ackproof.harness.campaign.model.values.sweep import AsWritten, Several
-from ackproof.harness.campaign.model.values.where import Where, holds_for, where_problems
+from ackproof.harness.campaign.model import values
+from ackproof.harness.campaign.model.values import (
+    AsWritten,
+    Section,
+    Several,
+    Short,
+    Where,
+    holds_for,
+    where_problems,
+)
 from ackproof.history.cell import Value
 from ackproof.history.manifest import PlannedThreshold
 
@@ -68,7 +73,7 @@ def _section(measures: Mapping[str, Measure]) -> type[_Expected]:
     """Return the model of an expectation, with a key for each measure."""
     fields: dict[str, Any] = {
         _field(name): (
-            thresholds.field_type(measure),
+            values.threshold_type(measure),
             Field(default=None, description=measure.meaning),
         )
         for name, measure in measures.items()
@@ -121,7 +126,7 @@ def threshold_sources(
 
 
 def _planned(measure: str, text: str) -> PlannedThreshold:
-    operator, limit = thresholds.parse(text, MEASURES[measure].unit)
+    operator, limit = values.parse_threshold(text, MEASURES[measure].unit)
     return PlannedThreshold(measure=measure, operator=operator, limit=limit)
 
 

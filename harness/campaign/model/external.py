@@ -9,8 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ackproof.config.documents import VARIABLE, Worded
-from ackproof.harness.campaign.model.section import Section
-from ackproof.harness.campaign.model.values.sweep import Scalar
+from ackproof.harness.campaign.model.values import Scalar, Section
 from ackproof.history.cell import as_text
 from ackproof.infra.backends.ssh.inventory import Address, Login, User
 from ackproof.infra.machine.secrets import Secret

@@ -4,16 +4,27 @@ Two timelines at once: faults with a time of their own (``at``) strike then; the
 after the other, in one lane or in several that go on side by side.
 """
 
-from collections.abc import Mapping
+import random
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from ackproof.config.documents import Problem
 from ackproof.config.suggestions import closest
-from ackproof.harness.campaign.model.section import Section
-from ackproof.harness.campaign.model.values.durations import Duration, DurationRange
+from ackproof.harness.campaign.model.values import (
+    AsWritten,
+    Duration,
+    DurationRange,
+    Section,
+    Several,
+)
+from ackproof.history.manifest import PlannedFailover
+from ackproof.nemesis.interface import Members
 from ackproof.nemesis.process.commands import COMMAND
+
+# --- faults and stories ---------------------------------------------------------------------------
 
 FAULTS_MAX = 5_000
 """Of one run: a schedule with more is a slip of the pen, like a gap of 0 for an hour."""
@@ -155,3 +166,67 @@ Entry = Annotated[
 ]
 """A pydantic field type: an entry of ``faults``. The tags are no keys of the file, and are left out
 where a problem names its field."""
+
+
+# --- failover -------------------------------------------------------------------------------------
+#
+# Measured when the final read is over, so that nothing of it touches what the cells are judged by.
+
+TOPIC = "failover"
+"""Grows from one number of partitions to the next."""
+
+_Partitions = Annotated[int, Field(ge=1, le=10_000)]
+
+
+class FailoverSpec(Section):
+    """A broker is killed with kill -9, once for each number of ``partitions``, which a topic of
+    its own has then; and it is looked how long each partition that it led takes to be led by
+    another. Measured when the final read is over."""
+
+    partitions: Annotated[tuple[_Partitions, ...], Field(min_length=1), Several, AsWritten]
+    """The numbers of partitions, each larger than the one before."""
+    replication_factor: Annotated[int, Field(ge=2)] = 3
+    """Replicas of each."""
+    target: str = "one(all - controller)"
+    """Who is killed, resolved when all partitions are whole; one broker."""
+    limit: Duration = 120_000
+    """How long it may take to make the partitions; again, until they are whole; and until the last
+    of them is led again."""
+
+    @property
+    def kill(self) -> FaultEntry:
+        """The fault that it is, to be judged like those of the schedule."""
+        return FaultEntry(fault="kill", target=self.target)
+
+
+def planned(spec: FailoverSpec | None, seed: int) -> tuple[PlannedFailover, ...]:
+    """What will be measured in a run with ``seed``: a pure function of the two."""
+    if spec is None:
+        return ()
+    return tuple(
+        PlannedFailover(
+            partitions=number,
+            target=spec.target,
+            seed=random.Random(f"{seed}/failover-{number}").getrandbits(53),
+        )
+        for number in spec.partitions
+    )
+
+
+def problems(spec: FailoverSpec, members: Members | None) -> Iterator[Problem]:
+    """What is wrong with it in a cluster of ``members``, where these are known, but for what is
+    wrong with its target as any fault's."""
+    keepers = ["zookeeper", "zk-leader", "quorum"]
+    if members is not None and members.kraft:
+        keepers.append("controller")
+    combined = members is not None and members.combined
+    if not combined and any(word in spec.target for word in keepers):
+        reason = "a broker is killed, and the servers that keep the metadata are none"
+        yield Problem(field="failover.target", reason=reason)
+    if list(spec.partitions) != sorted(set(spec.partitions)):
+        reason = "one topic grows: every number is larger than the one before"
+        yield Problem(field="failover.partitions", reason=reason)
+    brokers = spec.replication_factor if members is None else len(members.brokers)
+    if spec.replication_factor > brokers:
+        reason = f"{spec.replication_factor} replicas need as many brokers; there are {brokers}"
+        yield Problem(field="failover.replication.factor", reason=reason)

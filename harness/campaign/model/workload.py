@@ -8,10 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ackproof.config.documents import Worded
-from ackproof.harness.campaign.model.section import Section
-from ackproof.harness.campaign.model.values.amounts import Rate, Sizes
-from ackproof.harness.campaign.model.values.sweep import Scalar
-from ackproof.harness.campaign.model.values.where import Where, holds_for
+from ackproof.harness.campaign.model.values import Rate, Scalar, Section, Sizes, Where, holds_for
 from ackproof.history.cell import Cell
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import (

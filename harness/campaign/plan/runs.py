@@ -4,23 +4,22 @@ Nothing is asked of the place where it will run, so that all of it is known, and
 before anything is started.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.checkers.plugin_checks.work import concerned
-from ackproof.harness.backends import client_nodes
-from ackproof.harness.campaign.model import failover
+from ackproof.harness.campaign.backends import client_nodes
+from ackproof.harness.campaign.model import schedule
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import expand, only
 from ackproof.harness.campaign.model.clusters import ClusterSpec, DisksSpec
 from ackproof.harness.campaign.model.expectations import expected, planned_thresholds
 from ackproof.harness.campaign.plan import scheduler
-from ackproof.harness.campaign.plan.comebacks import comebacks
+from ackproof.harness.campaign.plan.context import CampaignTimings, ground_of, group_recovery_ms
 from ackproof.harness.campaign.plan.faults import ScheduledFault
-from ackproof.harness.campaign.plan.ground import ground_of
 from ackproof.harness.campaign.plan.needs import needs_of, plugins_of
-from ackproof.harness.campaign.plan.timings import CampaignTimings, group_recovery_ms
 from ackproof.history.cell import Value
 from ackproof.history.manifest import (
     Manifest,
@@ -34,9 +33,13 @@ from ackproof.history.manifest import (
 from ackproof.history.schema import MEASURES
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.systems.product import MetadataQuorum, is_external
+from ackproof.nemesis.process.clients import Crashed
 from ackproof.nemesis.targets.bounds import UNLIMITED, Count
 from ackproof.workloads import WORKLOADS
+from ackproof.workloads.interface import Role
 from ackproof.workloads.produce import group_id
+
+# --- runs -----------------------------------------------------------------------------------------
 
 HARNESS = "harness"
 """The writer of the harness's own tables, and the node that it counts as."""
@@ -145,7 +148,7 @@ def _run(
         ],
         faults=scheduler.plan(campaign, seed, ground),
         room=ground.room,
-        failovers=failover.planned(campaign.failover, seed),
+        failovers=schedule.planned(campaign.failover, seed),
     )
 
 
@@ -203,3 +206,16 @@ def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
     clients = WORKLOADS[spec.kind].writers(loads, client_nodes(run.cluster), comebacks(run.faults))
     ours = (PlannedWriter(table=table, writer=HARNESS, node=HARNESS) for table in HARNESS_TABLES)
     return [*clients, *ours]
+
+
+# --- replacement clients --------------------------------------------------------------------------
+
+
+def comebacks(faults: Iterable[ScheduledFault]) -> Mapping[Role, int]:
+    """How often somebody may have to come in the place of a client, by its role. Whom a fault will
+    crash is drawn when it strikes, so that it may be anybody."""
+    found: Counter[Role] = Counter()
+    for fault in faults:
+        if isinstance(parameters := fault.parameters, Crashed) and parameters.comes_back:
+            found.update(role for role in Role if parameters.role in ("any", role))
+    return found

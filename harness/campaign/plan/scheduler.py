@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEntry, StoryEntry
-from ackproof.harness.campaign.plan import storytelling
+from ackproof.harness.campaign.plan import stories
+from ackproof.harness.campaign.plan.context import Ground
 from ackproof.harness.campaign.plan.faults import Act, Part, ScheduledFault, parameters_of
-from ackproof.harness.campaign.plan.ground import Ground
 from ackproof.nemesis.targets.bounds import UNLIMITED
 from ackproof.nemesis.targets.expressions import on_topic
 
@@ -161,7 +161,7 @@ class _Lane:
 def _act(entry: Entry, rng: random.Random, ground: Ground) -> Act:
     """An entry with what it leaves open drawn; begins at 0."""
     if isinstance(entry, StoryEntry):
-        return Act(storytelling.told(entry, rng, ground))
+        return Act(stories.told(entry, rng, ground))
     hold_ms = rng.randint(*_hold_range(entry, ground))
     drawn = rng.getrandbits(53)
     seed = drawn if entry.seed is None else entry.seed

@@ -6,13 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ackproof.config.documents import Problem
 from ackproof.config.suggestions import unknown
-from ackproof.harness.campaign.clients import producers
+from ackproof.harness.campaign import clients
 from ackproof.harness.campaign.model import expectations
-from ackproof.harness.campaign.model.cells import combinations, expand
+from ackproof.harness.campaign.model.cells import (
+    CellName,
+    combinations,
+    entry_for,
+    expand,
+    filled_in,
+    settings_in,
+)
 from ackproof.harness.campaign.model.clusters import ClusterSweep
-from ackproof.harness.campaign.model.names import CellName, entry_for, filled_in, settings_in
-from ackproof.harness.campaign.model.values.sweep import several
-from ackproof.harness.campaign.model.values.where import where_problems
+from ackproof.harness.campaign.model.values import several, where_problems
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.history.cell import Cell, as_text, is_program, unknown_client
 from ackproof.infra import systems
@@ -164,8 +169,8 @@ def _producer_problems(cells: Sequence[Cell], record_bytes: tuple[int, int]) -> 
     for cell in cells:
         try:
             for size in dict.fromkeys(record_bytes):
-                producers.try_out(cell, size)
-        except producers.RecordRefused as refusal:
+                clients.try_out_producer(cell, size)
+        except clients.RecordRefused as refusal:
             refused.setdefault(("workload.record.bytes", str(refusal)), []).append(cell.name)
         except SpecificationError as refusal:
             refused.setdefault(("cells", str(refusal)), []).append(cell.name)

@@ -16,12 +16,11 @@ from ackproof.harness.campaign.model.campaign import Campaign, Limits
 from ackproof.harness.campaign.model.cells import Sweep
 from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.expectations import Expectation
-from ackproof.harness.campaign.model.failover import FailoverSpec
-from ackproof.harness.campaign.model.schedule import Entry, Schedule
+from ackproof.harness.campaign.model.schedule import Entry, FailoverSpec, Schedule
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.plan import scheduler
+from ackproof.harness.campaign.plan.context import Ground, ground_of
 from ackproof.harness.campaign.plan.faults import ScheduledFault
-from ackproof.harness.campaign.plan.ground import Ground, ground_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from ackproof.config.documents import Problem, problems_of
-from ackproof.harness.campaign.clients import producers
+from ackproof.harness.campaign import clients
 from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.external import ExternalSpec, handle, ids, names
@@ -196,7 +196,7 @@ def _connection(spec: ExternalSpec) -> Iterator[Problem]:
 def _unknown(name: str, value: object) -> str | None:
     """Why librdkafka has no such property, or no such value of it; None where it may have. What
     belongs together is seen when it connects."""
-    refused = producers.refused(name, value if isinstance(value, (str, int, float)) else "")
+    refused = clients.producer_refusal(name, value if isinstance(value, (str, int, float)) else "")
     return refused if refused and refused.startswith(_ALONE) else None
 
 

@@ -1,27 +1,80 @@
 """What keeps a campaign from running where it is to run, though nothing is wrong with its file:
 what the backend cannot do, hosts that nobody named, programs of clients that are not there, or that
-nobody said might be started."""
+nobody said might be started.
+"""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ackproof.config.documents import Problem
-from ackproof.harness.backends import BACKENDS, SSH
-from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.backends import BACKENDS, HERE, SSH
+from ackproof.harness.campaign.model.campaign import Campaign, Skipped
 from ackproof.harness.campaign.model.cells import clients_of
-from ackproof.harness.campaign.plan.needs import (
-    DISKS,
-    commands_of,
-    faults_of,
-    refusal,
-    struck,
-)
+from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
+from ackproof.harness.campaign.plan.needs import DISKS, commands_of, faults_of, refusal, struck
+from ackproof.harness.campaign.problems import external
 from ackproof.history.cell import LIBRDKAFKA, is_program
 from ackproof.infra import systems
 from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.infra.clients import programs
 from ackproof.infra.machine.own_commands import require_program
 from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Fault
+
+# --- which fault is offered where -----------------------------------------------------------------
+
+OWN_CLUSTER = "your cluster"
+"""What a cluster of one's own is called among the places. Its clients are on the backend here."""
+
+PLACES: Sequence[str] = (*(name for name in BACKENDS if name != HERE), OWN_CLUSTER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Whether a place offers a fault.
+
+    Attributes:
+        refused: Why it never does; None where it may.
+        where: On what it depends, if on anything.
+    """
+
+    refused: str | None = None
+    where: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.refused is not None:
+            return f"no: {self.refused}"
+        return f"where {'; '.join(self.where)}" if self.where else "yes"
+
+
+def offer(fault: Fault, place: str) -> Offer:
+    """Whether one of :data:`PLACES` offers the fault."""
+    if place == OWN_CLUSTER:
+        return _of_own_cluster(fault.name)
+    backend, needs = BACKENDS[place], sorted(fault.needs)
+    never = dict.fromkeys(backend.never[one] for one in needs if one in backend.never)
+    if never:
+        return Offer(refused="; ".join(never))
+    where = dict.fromkeys(backend.where[one] for one in needs if one in backend.where)
+    return Offer(where=tuple(where))
+
+
+def _of_own_cluster(fault: str) -> Offer:
+    why = external.refused_everywhere(fault)
+    if why is not None:
+        return Offer(refused=f"it {why}")
+    where = external.asked_for(fault)
+    return Offer(where=() if where is None else (where,))
+
+
+def offers_table() -> Iterator[tuple[str, Mapping[str, Offer]]]:
+    """Every fault by name, and what each place says of it."""
+    for name, fault in FAULTS.items():
+        yield name, {place: offer(fault, place) for place in PLACES}
+
+
+# --- what keeps a campaign from running -----------------------------------------------------------
 
 _FIELD = "cells.client"
 _SKIPPED = "; `ackproof run --skip-refused` runs without it"
@@ -112,3 +165,45 @@ def strange_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
             continue
         if program.resolve() not in named:
             yield f"no cell of the campaign has the client {path}: name it under cells.client"
+
+
+# --- a campaign without what its place refuses ----------------------------------------------------
+
+
+def without_refused(campaign: Campaign, able: frozenset[Capability]) -> Campaign:
+    """``campaign`` without the faults, and the disks, that its backend refuses, which is ``able``
+    to do so much. A story of which one step is refused goes as a whole: half a story is another
+    one."""
+    backend, spec = campaign.cluster.backend, campaign.cluster
+    skipped: list[Skipped] = []
+    faults = []
+    for entry in campaign.faults:
+        if reasons := list(_reasons(entry, able, backend)):
+            skipped.append(Skipped(what=_named(entry), reason="; ".join(reasons)))
+        else:
+            faults.append(entry)
+    if spec.disks is not None and (reason := refusal("", DISKS, able, backend)):
+        skipped.append(Skipped(what="cluster.disks", reason=reason))
+        spec = spec.model_copy(update={"disks": None})
+    update = {"faults": tuple(faults), "cluster": spec, "skipped": tuple(skipped)}
+    return campaign.model_copy(update=update)
+
+
+def nothing_left(campaign: Campaign, kept: Campaign) -> Iterator[Problem]:
+    """That all its faults were refused: what is left is no campaign with faults, and nobody asked
+    for a baseline."""
+    if campaign.faults and not kept.faults:
+        reason = f"the backend {campaign.cluster.backend} refuses every one of them"
+        yield Problem(field="faults", reason=reason)
+
+
+def _reasons(entry: Entry, able: frozenset[Capability], backend: str) -> Iterator[str]:
+    for fault in faults_of(entry):
+        if reason := refusal(fault, FAULTS[fault].needs, able, backend):
+            yield reason
+
+
+def _named(entry: Entry) -> str:
+    if isinstance(entry, StoryEntry):
+        return f"story {entry.story}"
+    return f"{entry.fault} of {entry.target}"

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ackproof.config.documents import Problem, as_field
 from ackproof.config.sensitive import Steps, secrets_in
-from ackproof.harness.campaign.clients import producers
-from ackproof.harness.campaign.model.values.sweep import several
+from ackproof.harness.campaign.clients import producer_refusal
+from ackproof.harness.campaign.model.values import several
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.sizes import bytes_of_draft, longest_run_ms
 from ackproof.history.cell import LIBRDKAFKA, SETTINGS, Value, is_program
@@ -151,7 +151,7 @@ def _producer_problems(given: Section, clients: Sequence[str]) -> Iterator[Probl
             yield _misplaced(field, name)
             continue
         for at, value in _values(written, field):
-            reasons = (producers.refused(name, value, client) for client in clients)
+            reasons = (producer_refusal(name, value, client) for client in clients)
             for reason in dict.fromkeys(filter(None, reasons)):
                 yield Problem(field=at, reason=reason)
 

@@ -18,10 +18,9 @@ from ackproof.harness.campaign.model.schedule import (
 )
 from ackproof.harness.campaign.model.workload import clients_of, times_read
 from ackproof.harness.campaign.plan import scheduler
-from ackproof.harness.campaign.plan.ground import hold_range, planned_members
+from ackproof.harness.campaign.plan.context import CampaignTimings, hold_range, planned_members
 from ackproof.harness.campaign.plan.needs import joining
 from ackproof.harness.campaign.plan.stories import catalogue, unrolled
-from ackproof.harness.campaign.plan.timings import CampaignTimings
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.history.cell import Cell
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from ackproof.config.documents import Problem
-from ackproof.harness.campaign.clients import producers
+from ackproof.harness.campaign import clients
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.schedule import FaultEntry
 from ackproof.harness.campaign.model.workload import WorkloadSpec
@@ -115,7 +115,7 @@ def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
             reason = f"transformers are {LIBRDKAFKA}'s alone, which reads for them: say 0"
             return {"workload.transactions.transformers": reason}
     try:
-        producers.try_out_transactional(cell, load.transactions)
+        clients.try_out_transactional(cell, load.transactions)
     except SpecificationError as refusal:
         return {"cells": str(refusal)}
     return {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ackproof.harness.campaign.model.workload import clients_of
 from ackproof.harness.campaign.plan import scheduler
-from ackproof.harness.campaign.plan.timings import fault_limit_ms
+from ackproof.harness.campaign.plan.context import fault_limit_ms
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.steps import closing, failover, nemesis, recovery, setup, story

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
-from ackproof.harness.campaign.clients.producers import message_timeout_ms
+from ackproof.harness.campaign.clients import message_timeout_ms
 from ackproof.harness.running import client_health, clients, processes
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline

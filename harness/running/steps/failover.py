@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaException
 
-from ackproof.harness.campaign.model.failover import TOPIC, FailoverSpec
-from ackproof.harness.campaign.plan.timings import fault_limit_ms
+from ackproof.harness.campaign.model.schedule import TOPIC, FailoverSpec
+from ackproof.harness.campaign.plan.context import fault_limit_ms
 from ackproof.harness.running.context import Run, record_zookeeper_counters
 from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.history.manifest import PlannedFailover

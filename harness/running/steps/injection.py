@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
+from ackproof.harness.campaign.plan.context import fault_limit_ms
 from ackproof.harness.campaign.plan.faults import ScheduledFault
-from ackproof.harness.campaign.plan.timings import fault_limit_ms
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Cancelled, Deadline, StepTimeout
 from ackproof.harness.running.servers import check_brokers_left

@@ -5,7 +5,7 @@ and its groups go on, group by group.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 
-from ackproof.harness.campaign.plan.timings import group_recovery_ms
+from ackproof.harness.campaign.plan.context import group_recovery_ms
 from ackproof.harness.running.client_health import SLACK_S
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run, record_zookeeper_counters

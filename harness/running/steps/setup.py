@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ackproof.harness.campaign.model.workload import described, idle
-from ackproof.harness.campaign.plan.comebacks import comebacks
+from ackproof.harness.campaign.plan.runs import comebacks
 from ackproof.harness.running import client_health, clients, servers
 from ackproof.harness.running.client_health import Silences
 from ackproof.harness.running.context import Run, record_zookeeper_counters

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from ackproof.harness.campaign.clients.refusals import refusal
+from ackproof.harness.campaign.clients import refusal
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.workloads.interface import Delivery

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from ackproof.harness.campaign.model.cells import Cells, Sweep, expand, only
-from ackproof.harness.campaign.model.values.durations import format_ms, parse_ms
+from ackproof.harness.campaign.model.values import format_ms, parse_ms
 from ackproof.history.cell import Cell, Scope
 
 

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 from click.testing import CliRunner
 
-from ackproof.harness.backends import Site
-from ackproof.harness.campaign.clients.producers import message_timeout_ms
+from ackproof.harness.campaign.backends import Site
+from ackproof.harness.campaign.clients import message_timeout_ms
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.problems.places import missing_programs

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.schedule import FAULTS_MAX, AtMost, FaultEntry, StoryEntry
+from ackproof.harness.campaign.plan.context import ground_of
 from ackproof.harness.campaign.plan.faults import Act, ScheduledFault, acts, lanes
-from ackproof.harness.campaign.plan.ground import ground_of
 from ackproof.harness.campaign.plan.scheduler import plan as plan_on
-from ackproof.harness.campaign.problems.faults.faults import fault_problems
+from ackproof.harness.campaign.problems.faults import fault_problems
 from ackproof.nemesis.targets.bounds import NOBODY, Count
 
 

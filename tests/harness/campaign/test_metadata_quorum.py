@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ackproof.harness.backends import Site
-from ackproof.harness.campaign.plan.ground import planned_members
+from ackproof.harness.campaign.backends import Site
+from ackproof.harness.campaign.plan.context import planned_members
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.harness.cli import cli

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ackproof.harness.backends import BACKENDS, Site
-from ackproof.harness.campaign import offers
+from ackproof.harness.campaign.backends import BACKENDS, Site
 from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.problems import places
 from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.infra.api.interface import Capability
 from ackproof.nemesis import FAULTS
@@ -19,7 +19,7 @@ TOPIC = "acks-all-minisr-2"
 
 
 def test_every_fault_has_a_word_of_every_place() -> None:
-    table = dict(offers.table())
+    table = dict(places.offers_table())
     assert table.keys() == FAULTS.keys()
     assert all(
         tuple(places) == ("local", "docker", "ssh", "your cluster") for places in table.values()
@@ -44,10 +44,10 @@ def test_every_fault_has_a_word_of_every_place() -> None:
     ],
 )
 def test_a_word(fault: str, place: str, word: str) -> None:
-    assert str(offers.offer(FAULTS[fault], place)).startswith(word)
+    assert str(places.offer(FAULTS[fault], place)).startswith(word)
 
 
-@pytest.mark.parametrize("place", [name for name in offers.PLACES if name in BACKENDS])
+@pytest.mark.parametrize("place", [name for name in places.PLACES if name in BACKENDS])
 def test_what_is_never_and_what_depends_are_told_of_each_capability_once(place: str) -> None:
     backend = BACKENDS[place]
     assert not backend.never.keys() & backend.where.keys()
@@ -98,6 +98,6 @@ def test_a_cluster_of_ones_own_refuses_what_the_catalogue_says(tmp_path: Path, f
         check(external(tmp_path, fault))
     except CampaignRefused as refusal:
         refused = [one.reason for one in refusal.problems if one.field == "faults[0].fault"]
-    word = offers.offer(FAULTS[fault], offers.OWN_CLUSTER).refused
+    word = places.offer(FAULTS[fault], places.OWN_CLUSTER).refused
     told = [] if word is None else [f"{fault}{word.removeprefix('it')}"]
     assert refused == told

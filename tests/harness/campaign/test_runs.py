@@ -258,7 +258,7 @@ import sys
 from pathlib import Path
 from ackproof.checkers.verdict import CampaignResult, CellResult, Verdict
 from ackproof.harness import report
-from ackproof.harness.campaign.clients import producers
+from ackproof.harness.campaign import clients
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 
@@ -270,7 +270,7 @@ manifest_of(campaign, runs).write(out)
 (out / "campaign.yaml").write_text(campaign.to_yaml())
 cells = [one.cell for one in runs[0].cells]
 for cell in cells:
-    print(cell.name, producers.properties(cell)["linger.ms"])
+    print(cell.name, clients.properties_of_producer(cell)["linger.ms"])
 numbers = dict.fromkeys(
     ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered"), 0
 )

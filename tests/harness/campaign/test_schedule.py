@@ -11,13 +11,11 @@ from rich.console import Console
 from ackproof.harness.campaign.model.campaign import Campaign, Limits
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec
-from ackproof.harness.campaign.model.failover import FailoverSpec
-from ackproof.harness.campaign.model.schedule import FaultEntry
+from ackproof.harness.campaign.model.schedule import FailoverSpec, FaultEntry
+from ackproof.harness.campaign.plan.context import CampaignTimings, fault_limit_ms, ground_of
 from ackproof.harness.campaign.plan.faults import ScheduledFault
-from ackproof.harness.campaign.plan.ground import ground_of
 from ackproof.harness.campaign.plan.scheduler import duration_ms, run_seed
 from ackproof.harness.campaign.plan.scheduler import plan as plan_on
-from ackproof.harness.campaign.plan.timings import CampaignTimings, fault_limit_ms
 from ackproof.harness.commands.catalogues import fault_catalogue
 from ackproof.harness.commands.dry_run import timelines
 from ackproof.nemesis.targets.expressions import parse

@@ -8,8 +8,11 @@ import yaml
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
-from ackproof.harness.campaign.problems.places import lacking_capabilities
-from ackproof.harness.campaign.skipping import nothing_left, without_refused
+from ackproof.harness.campaign.problems.places import (
+    lacking_capabilities,
+    nothing_left,
+    without_refused,
+)
 from ackproof.harness.campaign.validation import check
 from ackproof.infra.api.interface import Capability
 

@@ -16,12 +16,12 @@ from rich.console import Console
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.schedule import FaultEntry, StoryEntry
+from ackproof.harness.campaign.plan.context import ground_of
 from ackproof.harness.campaign.plan.faults import ScheduledFault, acts, lanes
-from ackproof.harness.campaign.plan.ground import ground_of
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.plan.scheduler import plan as plan_on
 from ackproof.harness.campaign.plan.stories import CueSpec, Step, Story, catalogue, mistakes
-from ackproof.harness.campaign.problems.faults.faults import fault_problems
+from ackproof.harness.campaign.problems.faults import fault_problems
 from ackproof.harness.campaign.problems.places import lacking_capabilities
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.cli import cli

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from ackproof.checkers.thresholds import MEASURES, Unit
-from ackproof.harness.campaign.model.values.thresholds import parse
+from ackproof.harness.campaign.model.values import parse_threshold
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.harness.cli import cli
@@ -70,7 +70,7 @@ def thresholds(cell: PlannedCell) -> list[tuple[str, str, float]]:
 def test_threshold_has_an_operator_and_a_value(
     text: str, unit: Unit, expected: tuple[str, float]
 ) -> None:
-    assert parse(text, unit) == expected
+    assert parse_threshold(text, unit) == expected
 
 
 @pytest.mark.parametrize(

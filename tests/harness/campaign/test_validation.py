@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from ackproof.harness.campaign.clients import consumers, producers
+from ackproof.harness.campaign import clients
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.problems.places import elsewhere, lacking_capabilities
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
@@ -808,11 +808,11 @@ def test_where_a_system_is_not_deployed(campaign_file) -> None:
     assert problem.reason == "nothing is deployed on the backend here: it is for external"
 
 
-@pytest.mark.parametrize("name", producers.OFTEN_SET)
+@pytest.mark.parametrize("name", clients.PRODUCER_PROPERTIES)
 def test_what_is_suggested_of_producers_is_there(name: str) -> None:
-    assert "No such" not in (producers.refused(name, "?") or "")
+    assert "No such" not in (clients.producer_refusal(name, "?") or "")
 
 
-@pytest.mark.parametrize("name", consumers.OFTEN_SET)
+@pytest.mark.parametrize("name", clients.CONSUMER_PROPERTIES)
 def test_what_is_suggested_of_consumers_is_there(name: str) -> None:
-    assert "No such" not in (consumers.refused(name, "?") or "")
+    assert "No such" not in (clients.consumer_refusal(name, "?") or "")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from ackproof.harness.campaign.model.clusters import ClusterSpec
-from ackproof.harness.running.interruption import SIGNALS
+from ackproof.harness.interruption import SIGNALS
 from ackproof.history.cell import LIBRDKAFKA, as_text
 from ackproof.infra import systems
 from ackproof.infra.api.artifacts import Artifact

@@ -1,0 +1,254 @@
+"""The properties of a campaign's clients, checked by the client libraries before anything starts.
+librdkafka judges its own properties. For other libraries, :mod:`workloads.foreign.properties` has
+a table.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from ackproof.config.suggestions import closest
+from ackproof.history.cell import LIBRDKAFKA, Cell
+from ackproof.history.payload import bytes_min
+from ackproof.infra.clients.programs import client_of
+from ackproof.workloads.configuration import (
+    CONSUMER_RESERVED,
+    RESERVED,
+    canonical,
+    member_properties,
+    producer_config,
+    producer_properties,
+)
+from ackproof.workloads.foreign import properties as foreign
+from ackproof.workloads.interface import Group, Transactions
+from ackproof.workloads.spec import GroupMemberSpec, ProducerSpec, SpecificationError
+from ackproof.workloads.transactions.spec import TransactionalSpec, drawn, session_properties
+
+# --- reasons of librdkafka ------------------------------------------------------------------------
+
+_UNHEARD = logging.Logger("librdkafka", level=logging.CRITICAL + 1)
+
+_TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+_NOWHERE = "http://127.0.0.1:0/"
+
+
+def refusal(make: Callable[..., Any], config: Mapping[str, str | bool | int | float]) -> str | None:
+    """Return librdkafka's reason to refuse ``config``; None if it accepts it.
+
+    The client exists for a moment and must have no effect. With ``debug``, librdkafka writes to
+    standard error whatever its ``log_level`` is, unless it has a logger. With
+    ``sasl.oauthbearer.method: oidc``, a client asks for a token as soon as it exists.
+
+    Args:
+        make: The class of the client.
+        config: Its properties, without ``bootstrap.servers``: it connects to nothing.
+    """
+    endpoint = {_TOKEN_ENDPOINT: _NOWHERE} if _TOKEN_ENDPOINT in config else {}
+    try:
+        client = make({**config, **endpoint, "log_level": 0}, logger=_UNHEARD)
+    except KafkaException as refused:
+        return str(refused.args[0].str()).strip()
+    except (TypeError, ValueError) as refused:
+        return str(refused)
+    client.close()
+    return None
+
+
+def meant(told: str, name: str, often_set: Iterable[str]) -> str:
+    """``told``: librdkafka's reason to refuse the property ``name``; with the one of ``often_set``
+    that is like it, where there is none of that name."""
+    close = closest(name, often_set) if told.startswith("No such") else None
+    return f"{told}; did you mean {close}?" if close else told
+
+
+# --- producers ------------------------------------------------------------------------------------
+
+Properties = Mapping[str, str | bool | int | float]
+
+PRODUCER_PROPERTIES = (
+    *("batch.num.messages", "batch.size", "client.dns.lookup", "client.rack"),
+    *("compression.codec", "compression.level", "compression.type", "connections.max.idle.ms"),
+    *("delivery.timeout.ms", "enable.gapless.guarantee", "enable.idempotence", "linger.ms"),
+    *("max.in.flight", "max.in.flight.requests.per.connection", "message.copy.max.bytes"),
+    *("message.max.bytes", "message.send.max.retries", "message.timeout.ms"),
+    *("metadata.max.age.ms", "metadata.recovery.strategy", "partitioner"),
+    *("queue.buffering.backpressure.threshold", "queue.buffering.max.kbytes"),
+    *("queue.buffering.max.messages", "queue.buffering.max.ms", "queuing.strategy"),
+    *("reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retries"),
+    *("retry.backoff.max.ms", "retry.backoff.ms", "security.protocol", "sasl.mechanism"),
+    *("sasl.username", "sasl.password", "socket.connection.setup.timeout.ms"),
+    *("socket.keepalive.enable", "socket.nagle.disable", "socket.receive.buffer.bytes"),
+    *("socket.send.buffer.bytes", "socket.timeout.ms", "ssl.ca.location"),
+    *("topic.metadata.refresh.interval.ms", "topic.metadata.refresh.sparse"),
+    *("transaction.timeout.ms",),
+)
+"""Of librdkafka's properties those that a producer is often told: librdkafka does not list its own.
+For suggestions alone."""
+
+_MESSAGE_BYTES_MAX = 1_000_000
+"""librdkafka's default (CONFIGURATION.md)."""
+_OVERHEAD_BYTES = 512
+"""At most what librdkafka adds to a value: headers of message and batch, and the key."""
+
+
+def properties_of_producer(cell: Cell) -> Properties:
+    """librdkafka's properties of the cell's producer, defaults filled in.
+
+    Raises workloads.spec.SpecificationError for what a campaign may not set.
+    """
+    return producer_properties(ProducerSpec.model_validate(_specification(cell)))
+
+
+def _specification(cell: Cell) -> Mapping[str, object]:
+    return {
+        "cell": cell.name,
+        "topic": cell.topic,
+        "partitions": cell.partitions,
+        "acks": cell.acks,
+        "producer": 0,
+        "rate": 1,
+        "record_bytes": 1,
+        "bootstrap_servers": "not-connected:0",
+        "producer_config": producer_config(cell),
+        "history": ".",
+        "progress": ".",
+    }
+
+
+class RecordRefused(SpecificationError):
+    """No record of the size can be sent."""
+
+
+def producer_refusal(name: str, value: str | float, client: str = LIBRDKAFKA) -> str | None:
+    """Why no producer of that client may have this property, whatever else it has; None where it
+    may."""
+    if client != LIBRDKAFKA:
+        lacking = client_of(client).lacks.get(name)
+        reason = foreign.refused(client, name, value)
+        return reason if lacking is None else f"{client} has no such property: {lacking}"
+    if canonical(name) in RESERVED:
+        return f"may not be set: {RESERVED[canonical(name)]}"
+    told = refusal(Producer, {name: value})
+    return None if told is None else meant(told, name, PRODUCER_PROPERTIES)
+
+
+def try_out_producer(cell: Cell, record_bytes: int) -> None:
+    """Make the cell's producer, connected to nowhere, and see whether it can send its records; of a
+    program under test, whether the table says that it could.
+
+    Raises workloads.spec.SpecificationError with librdkafka's reason, or ours; RecordRefused where
+    that is the record's size.
+    """
+    if cell.client == LIBRDKAFKA:
+        limit, most = "message.max.bytes", _try_out_librdkafka(cell)
+    else:
+        config = producer_config(cell)
+        if cell.enable_idempotence and not client_of(cell.client).idempotence:
+            raise SpecificationError(f"{cell.client} has no idempotent producer")
+        if reason := foreign.contradiction(cell.client, cell.acks, config):
+            raise SpecificationError(reason)
+        limit, most = "largest request", foreign.record_bytes_max(cell.client, config)
+    least = bytes_min(cell.name)
+    if not least <= record_bytes <= most:
+        raise RecordRefused(
+            f"{record_bytes} bytes cannot be: {least} are needed to say whose a record is, and the "
+            f"producer's {limit} has room for {most}"
+        )
+
+
+def try_out_transactional(cell: Cell, asked: Transactions) -> None:
+    """As :func:`try_out_producer`, of a producer that writes in transactions. Of programs under
+    test all is said there."""
+    if cell.client != LIBRDKAFKA:
+        return
+    specification = {**_specification(cell), **drawn(asked, seed=0)}
+    _made(session_properties(TransactionalSpec.model_validate(specification)))
+
+
+def _try_out_librdkafka(cell: Cell) -> int:
+    """Make the cell's producer, connected to nowhere; the size of the largest value that it can
+    send."""
+    config = properties_of_producer(cell)
+    _made(config)
+    return int(config.get("message.max.bytes", _MESSAGE_BYTES_MAX)) - _OVERHEAD_BYTES
+
+
+def _made(properties: Properties) -> None:
+    config = {**properties}
+    del config["bootstrap.servers"]
+    if (told := refusal(Producer, config)) is not None:
+        raise SpecificationError(told)
+
+
+def message_timeout_ms(cell: Cell) -> int:
+    """How long a send of the cell's producer can be under way."""
+    if cell.client != LIBRDKAFKA:
+        return foreign.delivery_timeout_ms(producer_config(cell))
+    return int(properties_of_producer(cell)["message.timeout.ms"])
+
+
+# --- members of consumer groups -------------------------------------------------------------------
+
+CONSUMER_PROPERTIES = (
+    *("allow.auto.create.topics", "auto.commit.interval.ms", "check.crcs", "client.rack"),
+    *("connections.max.idle.ms", "coordinator.query.interval.ms", "fetch.error.backoff.ms"),
+    *("fetch.max.bytes", "fetch.message.max.bytes", "fetch.min.bytes", "fetch.queue.backoff.ms"),
+    *("fetch.wait.max.ms", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms"),
+    *("max.partition.fetch.bytes", "max.poll.interval.ms", "metadata.max.age.ms"),
+    *("partition.assignment.strategy", "queued.max.messages.kbytes", "queued.min.messages"),
+    *("receive.message.max.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms"),
+    *("retry.backoff.max.ms", "retry.backoff.ms", "security.protocol", "sasl.mechanism"),
+    *("sasl.password", "sasl.username", "session.timeout.ms"),
+    *("socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.timeout.ms"),
+    *("ssl.ca.location", "topic.metadata.refresh.interval.ms"),
+)
+"""Of librdkafka's properties those that a consumer is often told: librdkafka does not list its own.
+For suggestions alone."""
+
+_TOGETHER = "Failed to create consumer: "
+"""So begins what is told of properties that do not go together, each of which may be right."""
+
+_ANY_GROUP = {"group.id": "not-connected"}
+"""confluent-kafka makes no consumer without a group."""
+
+
+def consumer_refusal(name: str, value: str | float) -> str | None:
+    """Why no member may have this property, whatever else it has; None where it may."""
+    if canonical(name) in CONSUMER_RESERVED:
+        return f"may not be set: {CONSUMER_RESERVED[canonical(name)]}"
+    told = refusal(Consumer, {**_ANY_GROUP, name: value})
+    if told is None or told.startswith(_TOGETHER):
+        return None
+    return meant(told, name, CONSUMER_PROPERTIES)
+
+
+def properties_of_member(group: Group) -> Properties:
+    """librdkafka's properties of the group's members, defaults filled in.
+
+    Raises workloads.spec.SpecificationError for what a campaign may not set.
+    """
+    specification = GroupMemberSpec(
+        client="member",
+        topic="topic",
+        partitions=1,
+        bootstrap_servers="not-connected:0",
+        consumer_config=dict(group.config),
+        history=Path(),
+        progress=Path(),
+        group=group.name,
+        delivery=group.delivery,
+        instance="member" if group.static else None,
+    )
+    return member_properties(specification)
+
+
+def try_out_member(group: Group) -> None:
+    """Make a member of the group, connected to nowhere. Raises workloads.spec.SpecificationError
+    with librdkafka's reason, or ours."""
+    config = {**properties_of_member(group)}
+    del config["bootstrap.servers"]
+    if (told := refusal(Consumer, config)) is not None:
+        raise SpecificationError(told.removeprefix(_TOGETHER))

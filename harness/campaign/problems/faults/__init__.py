@@ -1,1 +1,0 @@
-"""What is wrong with what a campaign breaks: each fault, their times, stories, orders on topics."""
