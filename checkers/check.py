@@ -18,7 +18,7 @@ from ackproof.checkers.evidence.run import RunEvidence, gather
 from ackproof.checkers.judging.judge import campaign_result
 from ackproof.checkers.plugin_checks.cells import examine_cells
 from ackproof.checkers.reconciling.items import work_items
-from ackproof.checkers.reconciling.partition_totals import Totals
+from ackproof.checkers.reconciling.results import Totals
 from ackproof.checkers.reconciling.task import carry_out_here
 from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.checkers.spark.jobs import anomalies, autopsies, reconcile_all

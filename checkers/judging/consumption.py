@@ -7,7 +7,7 @@ from ackproof.checkers.reads import commits, shown
 from ackproof.checkers.reads.consumers import Counted
 from ackproof.checkers.reads.planned import clients_of
 from ackproof.checkers.reads.shown import added
-from ackproof.checkers.reconciling.partition_totals import Totals
+from ackproof.checkers.reconciling.results import Totals
 from ackproof.checkers.verdict import ClientCounts, Consumption, GroupCounts
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedWriter

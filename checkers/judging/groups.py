@@ -15,7 +15,7 @@ from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS
 from ackproof.checkers.evidence.peace import peace_of
 from ackproof.checkers.evidence.run import RunEvidence
 from ackproof.checkers.judging.liveness import Living
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals
+from ackproof.checkers.reconciling.results import PartitionTotals
 from ackproof.history.manifest import PlannedCell, PlannedGroup
 
 Counts = Mapping[str, int | None]

@@ -34,8 +34,14 @@ from ackproof.checkers.partition.sequences import RANGE, missing
 from ackproof.checkers.plugin_checks.cells import CellExaminations
 from ackproof.checkers.promises.standing import Standing, name
 from ackproof.checkers.reads.planned import AT_LEAST_ONCE, clients_of, consumers_of
-from ackproof.checkers.reconciling.doubts import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals, Totals
+from ackproof.checkers.reconciling.results import (
+    AUTOPSY_DOUBT,
+    CONSUMPTION,
+    HISTORY,
+    REPLICAS,
+    PartitionTotals,
+    Totals,
+)
 from ackproof.checkers.transactions.looking import CellTransactions
 from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
 from ackproof.history.cell import Cell

@@ -9,7 +9,7 @@ from ackproof.checkers.interface import Extent, PluginChecker, Promised
 from ackproof.checkers.plugin_checks.examination import Examination
 from ackproof.checkers.plugin_checks.totals import PluginTotals, added
 from ackproof.checkers.plugin_checks.work import concerned
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals
+from ackproof.checkers.reconciling.results import PartitionTotals
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedCell
 

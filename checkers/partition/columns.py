@@ -18,30 +18,23 @@ from ackproof.history.storage import AnyPath, located
 
 
 def read(
-    table: str,
-    files: Iterable[str],
-    columns: Iterable[str],
-    problems: list[str],
-    expected: Expected = ANY,
-) -> tuple[pa.Table, bool]:
-    """What can be read of files of a table, and whether that is all of it, as :func:`sound`."""
+    table: str, files: Iterable[str], columns: Iterable[str], expected: Expected = ANY
+) -> tuple[pa.Table, list[str]]:
+    """Return what can be read of files of a table, and what is wrong with the others, as
+    :func:`sound`."""
     wanted = tuple(columns)
-    found, whole = sound(files, lambda file: read_file(table, file, wanted), problems, expected)
+    found, problems = sound(files, lambda file: read_file(table, file, wanted), expected)
     if len(found) == 1:
-        return found[0], whole
-    return pa.concat_tables([schema_of(table, wanted).empty_table(), *found]), whole
+        return found[0], problems
+    return pa.concat_tables([schema_of(table, wanted).empty_table(), *found]), problems
 
 
 def sound(
-    files: Iterable[str],
-    read: Callable[[AnyPath], pa.Table],
-    problems: list[str],
-    expected: Expected = ANY,
-) -> tuple[list[pa.Table], bool]:
-    """Return the rows of each file that can be read and says what is expected, and whether these
-    are all files. What is wrong with the others goes into ``problems``. ``read`` raises
-    DamagedFiles."""
-    found, whole = [], True
+    files: Iterable[str], read: Callable[[AnyPath], pa.Table], expected: Expected = ANY
+) -> tuple[list[pa.Table], list[str]]:
+    """Return the rows of each file that can be read and says what is expected, and what is wrong
+    with each other file. ``read`` raises DamagedFiles."""
+    found, problems = [], []
     for file in map(located, files):
         try:
             rows = read(file)
@@ -50,8 +43,7 @@ def sound(
             found.append(rows)
         except DamagedFiles as error:
             problems.append(str(error))
-            whole = False
-    return found, whole
+    return found, problems
 
 
 def schema_of(table: str, columns: Iterable[str]) -> pa.Schema:

@@ -113,8 +113,9 @@ def _table(work: PluginWork, table: str, wanted: Sequence[str], problems: list[s
     for one in work.tables:
         if one.table == table:
             expected = one.expected if "cell" in read else replace(one.expected, cell=None)
-            found, _ = columns.sound(one.files, read_file, problems, expected)
+            found, of_files = columns.sound(one.files, read_file, expected)
             parts += found
+            problems += of_files
     rows = pa.concat_tables(parts)
     if table == "log" and len(rows) != work.log_records:
         problems.append(

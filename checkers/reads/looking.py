@@ -77,7 +77,7 @@ class Consumed:
     examined: Mapping[str, int]
     seen: Array
     latencies: Counter[str]
-    problems: list[str]
+    problems: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +92,7 @@ class Left:
         commits: Rows of ``commits``, :data:`checkers.reads.offsets.COLUMNS`.
         rows_whole, events_whole, commits_whole: Whether these are all, but for the last of who was
             crashed (``cut``).
+        problems: What is wrong with the files that cannot be read.
     """
 
     client: str
@@ -104,16 +105,14 @@ class Left:
     events_whole: bool
     commits_whole: bool
     cut: bool
+    problems: Sequence[str] = ()
 
 
 def consumed(
     consumers: Sequence[Consumer], history: PartitionHistory, promises: Promises
 ) -> Consumed:
     """Look at all consumers of a partition, whose files are read one after the other."""
-    problems: list[str] = []
-    found = looked_at((_left(one, history, problems) for one in consumers), history, promises)
-    found.problems.extend(problems)
-    return found
+    return looked_at((_left(one, history) for one in consumers), history, promises)
 
 
 def looked_at(everyone: Iterable[Left], history: PartitionHistory, promises: Promises) -> Consumed:
@@ -141,6 +140,7 @@ class _Looking:
         self._latencies: list[Counter[str]] = []
         self._whole = True
         self._cut = False
+        self._problems: list[str] = []
         self._anomalies = Anomalies(
             history=history, records=self._records, promises=promises, clients=self._clients
         )
@@ -173,6 +173,7 @@ class _Looking:
         for anomaly in (VANISHED, INCONSISTENT, SKIPPED, NONMONOTONIC):
             self._examined[anomaly] += len(seen.offset)
         self._cut |= left.cut
+        self._problems += left.problems
         if found.steps is not None:
             self._add(self._anomalies.nonmonotonic(left.client, seen, found.steps))
         if found.passed is not None:
@@ -210,7 +211,7 @@ class _Looking:
             examined=self._examined,
             seen=seen,
             latencies=latency.together(self._latencies),
-            problems=[],
+            problems=self._problems,
         )
 
     def _read(self, reader: Counted) -> bool:
@@ -340,13 +341,11 @@ def _committed(left: Left, seen: Seen) -> Committed:
     )
 
 
-def _left(consumer: Consumer, history: PartitionHistory, problems: list[str]) -> Left:
-    def read(table: str, files: Sequence[str], names: Sequence[str]) -> tuple[pa.Table, bool]:
-        return _read(table, files, names, problems, consumer.expected)
-
-    rows, rows_whole = read("polls", consumer.polls, SHOWN_COLUMNS)
-    told, told_whole = read("assignments", consumer.assignments, ASSIGNED_COLUMNS)
-    kept, kept_whole = read("commits", consumer.commits, COMMITTED_COLUMNS)
+def _left(consumer: Consumer, history: PartitionHistory) -> Left:
+    expected = consumer.expected
+    rows, of_rows = _read("polls", consumer.polls, SHOWN_COLUMNS, expected)
+    told, of_events = _read("assignments", consumer.assignments, ASSIGNED_COLUMNS, expected)
+    kept, of_commits = _read("commits", consumer.commits, COMMITTED_COLUMNS, expected)
     events = [
         Event(event=row["event"], poll=row["poll"], offset=row["offset"], time=row["time"])
         for row in _of(told, history)
@@ -358,21 +357,22 @@ def _left(consumer: Consumer, history: PartitionHistory, problems: list[str]) ->
         rows=rows,
         events=events,
         commits=_of(kept, history),
-        rows_whole=rows_whole and consumer.polls_whole,
-        events_whole=told_whole and consumer.assignments_whole,
-        commits_whole=kept_whole and consumer.commits_whole,
+        rows_whole=not of_rows and consumer.polls_whole,
+        events_whole=not of_events and consumer.assignments_whole,
+        commits_whole=not of_commits and consumer.commits_whole,
         cut=consumer.cut,
+        problems=[*of_rows, *of_events, *of_commits],
     )
 
 
 def _read(
-    table: str, files: Sequence[str], names: Sequence[str], problems: list[str], expected: Expected
-) -> tuple[pa.Table, bool]:
-    """What can be read, and whether that is all of it."""
-    found, whole = columns.sound(
-        files, lambda file: reader.read_files(table, [file], names), problems, expected
+    table: str, files: Sequence[str], names: Sequence[str], expected: Expected
+) -> tuple[pa.Table, list[str]]:
+    """Return what can be read, and what is wrong with the other files."""
+    found, problems = columns.sound(
+        files, lambda file: reader.read_files(table, [file], names), expected
     )
-    return pa.concat_tables([reader.read_files(table, [], names), *found]), whole
+    return pa.concat_tables([reader.read_files(table, [], names), *found]), problems
 
 
 def _of(rows: pa.Table, history: PartitionHistory) -> list[dict[str, Any]]:

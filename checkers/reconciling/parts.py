@@ -5,11 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ackproof.checkers.arrays import Array
-from ackproof.checkers.autopsy.rows import AUTOPSY
 from ackproof.checkers.partition.indexes import PartitionHistory
 
 RARE_MAX = 300_000
@@ -34,19 +31,3 @@ def parts(history: PartitionHistory, records: Array, most: int) -> Iterator[Part
         rare = np.zeros(len(history.fate), dtype=bool)
         rare[in_order[first : first + most]] = True
         yield replace(history, rare=rare)
-
-
-def renumbered(rows: pa.Table, before: int) -> pa.Table:
-    """Rows with autopsies, whose causes have so many before them."""
-    if not before:
-        return rows
-    place = rows.schema.get_field_index("autopsy")
-    told = rows["autopsy"].combine_chunks()
-    columns = dict(zip(AUTOPSY.names, told.flatten(), strict=True))
-    columns["cause"] = pc.add(columns["cause"], before).cast(AUTOPSY.field("cause").type)
-    made = pa.StructArray.from_arrays(
-        [columns[field.name] for field in AUTOPSY.fields],
-        fields=AUTOPSY.fields,
-        mask=told.is_null(),
-    )
-    return rows.set_column(place, rows.schema.field(place), made)

@@ -2,16 +2,17 @@
 
 A record belongs to one partition, and ``sends`` and ``log`` files hold one partition each, so a
 partition is a work item of its own: listed by the driver, reconciled in a task of Spark's
-(``checkers.reconciling.task``), without a shuffle; small ones some at a time.
+(``checkers.reconciling.task``), without a shuffle. Several small ones are reconciled at a time.
 
-Each item yields its anomalies (FOUND), and its totals.
+Each step of an item yields its :class:`~checkers.reconciling.results.StepResult`, and changes
+nothing that it was given.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import zip_longest
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,140 +20,114 @@ import pyarrow.compute as pc
 from ackproof.checkers.autopsy.partings import Partings
 from ackproof.checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
 from ackproof.checkers.autopsy.repeats.performing import DUPLICATED, perform_repeated
-from ackproof.checkers.autopsy.rows import AUTOPSY
 from ackproof.checkers.catalogue import CHECKERS
 from ackproof.checkers.measures import latency, outages
 from ackproof.checkers.partition.indexes import PartitionHistory
 from ackproof.checkers.partition.sequences import sequences_of
 from ackproof.checkers.plugin_checks.examination import examined
-from ackproof.checkers.plugin_checks.totals import PluginTotals
 from ackproof.checkers.promises import standing
 from ackproof.checkers.raw_logs.segments import OtherFormat
 from ackproof.checkers.raw_logs.sessions import UNTOLD, Written, written
 from ackproof.checkers.reads.anomalies import Found
-from ackproof.checkers.reads.consumers import Counted
 from ackproof.checkers.reads.looking import Consumed, consumed
 from ackproof.checkers.reconciling import tally
-from ackproof.checkers.reconciling.doubts import (
+from ackproof.checkers.reconciling.loading import Loaded, load
+from ackproof.checkers.reconciling.parts import CAUSES_EACH, RARE_MAX, REPEATED_MAX, parts
+from ackproof.checkers.reconciling.results import (
     AUTOPSY_DOUBT,
     CONSUMPTION,
     HISTORY,
     REPLICAS,
     Doubt,
-)
-from ackproof.checkers.reconciling.loading import Loaded, load
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals, few
-from ackproof.checkers.reconciling.parts import (
-    CAUSES_EACH,
-    RARE_MAX,
-    REPEATED_MAX,
-    parts,
-    renumbered,
+    PartitionTotals,
+    StepResult,
+    padded,
+    rows_written,
+    totals_of,
 )
 from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.checkers.replicas.divergence import DIVERGENT, Divergence
-from ackproof.checkers.verdict import ANOMALIES, Cause
 from ackproof.history.storage import located
 
-FOUND = pa.schema([*ANOMALIES, pa.field("autopsy", AUTOPSY)])
-"""Anomalies. ``autopsy``: of one that has one."""
 
+def reconcile(
+    items: Sequence[WorkItem], write: Callable[[pa.Table], None]
+) -> list[PartitionTotals]:
+    """Reconcile some partitions, write the rows of their anomalies (FOUND), and return the totals
+    of each. Rows are written one partition's after the other's, each rule by rule.
 
-def reconcile(items: Sequence[WorkItem], told: list[PartitionTotals]) -> Iterator[pa.Table]:
-    """The anomalies of some partitions, one partition's after the other's, each rule by rule; their
-    totals go into ``told``.
-
-    All of them are taken one step further in turn: what a step needs of the processor's caches is
-    there for each but the first, which is a quarter of what a small partition takes. Of the first
-    one rows are handed on as they come, of the others they are held back: one that is large is
+    All partitions are taken one step further in turn: what a step needs of the processor's caches
+    is there for each but the first, which is a quarter of what a small partition takes. The rows of
+    the first are written as they come, those of the others are held back: a large partition is
     better alone.
 
     A rule that throws, and a history that cannot be read, become doubts about the partition and
-    leave the others alone.
+    leave the others alone. Raises what ``write`` raises.
     """
-    totals_of: list[list[PartitionTotals]] = [[] for _ in items]
-    steps = [_steps(one, mine) for one, mine in zip(load(items), totals_of, strict=True)]
-    held: list[list[pa.Table]] = [[] for _ in items]
+    steps = map(_steps, load(items))
+    results: list[list[StepResult]] = [[] for _ in items]
     for first, *others in zip_longest(*steps, fillvalue=()):
-        yield from first
-        for tables, mine in zip(others, held[1:], strict=True):
-            mine += tables
-    yield from chain.from_iterable(held)
-    told += chain.from_iterable(totals_of)
+        results[0] += rows_written(first, write)
+        for held, step in zip(results[1:], others, strict=True):
+            held += step
+    return [
+        totals_of(item, rows_written(held, write))
+        for item, held in zip(items, results, strict=True)
+    ]
 
 
-def _steps(loaded: Loaded, told: list[PartitionTotals]) -> Iterator[Iterable[pa.Table]]:
-    """Reconciling one partition: what each step finds, to be taken before the next one; after the
-    last one its totals are in ``told``."""
-    item, history, doubts = loaded.item, loaded.history, loaded.doubts
-    causes: list[Cause] = []
-    counts = None if history is None else _counts(item, history, doubts)
+def _steps(loaded: Loaded) -> Iterator[Iterable[StepResult]]:
+    """Yield the steps of reconciling one partition; the results of each must be taken before the
+    next step."""
+    item, history = loaded.item, loaded.history
+    counts, doubts = (None, ()) if history is None else _counts(item, history)
+    yield (StepResult(counts=counts or Counter(), doubts=(*loaded.doubts, *doubts)),)
     if history is None or counts is None:
-        told.append(metrics(item, Counter(), doubts, [], []))
         return
-    yield ()
-    looked = consumption(item, history, counts, doubts)
+    looked, result = consumption(item, history)
     seen = None if looked is None else looked.seen
     history = replace(history, seen=seen, written=sessions(item, history))
+    yield (result,)
     if looked is not None:
-        for some in looked.found:
-            yield (padded(item, _shown(item, history, some, looked.clients, causes, doubts)),)
+        for found in looked.found:
+            yield (_shown(item, history, found, looked.clients),)
     for name in CHECKERS:
-        yield ruled(name, item, history, counts, causes, doubts)
-    yield divergent(item, counts, causes, doubts)
-    plugin_checks: dict[str, PluginTotals] = {}
-    yield by_plugins(item, plugin_checks)
-    totals = metrics(item, counts, doubts, looked.counted if looked else [], causes)
-    told.append(
-        replace(
-            totals,
-            sequences=sequences_of(history, item.sequence_range),
-            plugin_checks=plugin_checks,
-        )
-    )
+        yield ruled(name, item, history)
+    yield divergent(item)
+    yield by_plugins(item)
+    yield (StepResult(sequences=sequences_of(history, item.sequence_range)),)
 
 
-def _counts(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> Counter[str] | None:
-    """What is counted whatever rules find; None, and a doubt, where that cannot be."""
+def _counts(
+    item: WorkItem, history: PartitionHistory
+) -> tuple[Counter[str] | None, tuple[Doubt, ...]]:
+    """Return what is counted whatever rules find; None, and a doubt, where that cannot be."""
     try:
         counts = tally.of_records(item, history)
         counts.update(tally.of_partition(item, history.begun))
         counts.update(outages.counts(outages.asked(history), history.faults))
         counts.update(latency.of_acks(history))
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
-        doubts.append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
-        return None
-    return counts
+        return None, (Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"),)
+    return counts, ()
 
 
-def ruled(
-    name: str,
-    item: WorkItem,
-    history: PartitionHistory,
-    counts: Counter[str],
-    causes: list[Cause],
-    doubts: list[Doubt],
-) -> Iterator[pa.Table]:
-    """What one rule finds, with autopsies where it has them; what it counts, explains and lacks
-    goes into ``counts``, ``causes`` and ``doubts``. Nothing more where it throws."""
-    explained: list[Cause] = []
+def ruled(name: str, item: WorkItem, history: PartitionHistory) -> Iterator[StepResult]:
+    """Yield what one rule finds and counts, with autopsies where it has them. A rule that throws
+    ends with a doubt."""
     try:
         for number, part in enumerate(_parts(name, history)):
-            found = CHECKERS[name].rule(part)
-            if not len(found):
-                counts[name] += 0
-                return
-            counts.update(tally.of_rule(item, part, name, found))
-            before = number * CAUSES_EACH
-            if name in _PERFORMED:
-                performed = partial(_PERFORMED[name], part, item.scene, item.terms, item.run)
-                mine: list[Cause] = []
-                found = _autopsied(found, performed, mine, doubts)
-                explained += [replace(one, number=one.number + before) for one in mine]
-            yield renumbered(padded(item, found), before)
+            rows = CHECKERS[name].rule(part)
+            counts = tally.of_rule(item, part, name, rows)
+            if not len(rows):
+                yield StepResult(counts=counts)
+                continue
+            perform = _PERFORMED.get(name)
+            performed = perform and partial(perform, part, item.scene, item.terms, item.run)
+            result = _explained(item, rows, performed).after_causes(number * CAUSES_EACH)
+            yield replace(result, counts=counts)
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
-        doubts.append(failed(name, error))
-    causes += few(explained)
+        yield StepResult(doubts=(failed(name, error),))
 
 
 def _parts(name: str, history: PartitionHistory) -> Iterator[PartitionHistory]:
@@ -164,55 +139,48 @@ def _parts(name: str, history: PartitionHistory) -> Iterator[PartitionHistory]:
 
 
 def failed(name: str, error: Exception) -> Doubt:
-    """A rule that threw."""
+    """Return the doubt about a checker that threw."""
     return Doubt(checker=name, message=f"the checker {name} failed: {error!r}")
 
 
 _PERFORMED = {LOST: perform, DUPLICATED: perform_repeated}
-"""The rules whose rows have autopsies, and who performs them."""
+"""The rules whose rows have autopsies, and the functions that perform them."""
 
 
 def _shown(
-    item: WorkItem,
-    history: PartitionHistory,
-    found: Found,
-    clients: Sequence[str],
-    causes: list[Cause],
-    doubts: list[Doubt],
-) -> pa.Table:
+    item: WorkItem, history: PartitionHistory, found: Found, clients: Sequence[str]
+) -> StepResult:
     if found.shown is None:
-        return found.rows
+        return _explained(item, found.rows, None)
     performed = partial(perform_shown, history, item.scene, found, clients, item.run)
-    return _autopsied(found.rows, performed, causes, doubts)
+    return _explained(item, found.rows, performed)
 
 
-def _autopsied(
-    rows: pa.Table,
-    perform: Callable[[], Autopsies],
-    causes: list[Cause],
-    doubts: list[Doubt],
-) -> pa.Table:
-    """The rows of an anomaly, with the autopsy of each; what they have in common goes into
-    ``causes``. A row is laid to the faults of its cause, so that a record is laid to the same ones
-    wherever it is counted; to those within whose reach it is where its cause has none."""
-    if not len(rows):
-        return rows
+def _explained(
+    item: WorkItem, rows: pa.Table, perform: Callable[[], Autopsies] | None
+) -> StepResult:
+    """Return the rows of an anomaly, with the autopsy of each if it is ``perform``\\ ed, and the
+    causes that they have in common. A row is laid to the faults of its cause, so that a record is
+    laid to the same faults wherever it is counted; to those within whose reach it is where its
+    cause has none."""
+    if perform is None or not len(rows):
+        return StepResult(rows=padded(item, rows))
     try:
         performed = perform()
+        explained = rows
         if performed.faults is not None:
             place = rows.schema.get_field_index("fault")
             faults = pc.coalesce(performed.faults, rows["fault"].combine_chunks())
-            rows = rows.set_column(place, rows.schema.field(place), faults)
-        told = rows.append_column("autopsy", performed.of_records)
+            explained = rows.set_column(place, rows.schema.field(place), faults)
+        explained = explained.append_column("autopsy", performed.of_records)
     except Exception as error:  # noqa: BLE001 - what was lost is lost, explained or not
-        message = f"no autopsies: {error!r}"
-        doubts.append(Doubt(checker=AUTOPSY_DOUBT, message=message))
-        return rows
-    causes += performed.causes
-    return told
+        doubt = Doubt(checker=AUTOPSY_DOUBT, message=f"no autopsies: {error!r}")
+        return StepResult(rows=padded(item, rows), doubts=(doubt,))
+    return StepResult(rows=padded(item, explained), causes=tuple(performed.causes))
 
 
 def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]:
+    """Return who wrote what stands in the log more than once, by offset."""
     if not item.copies:
         return UNTOLD
     offsets = sorted(offset for found in history.copies.values() for offset in found)
@@ -220,35 +188,28 @@ def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]
     return written(list(map(located, item.copies)), dict(zip(offsets, epochs, strict=True)))
 
 
-def consumption(
-    item: WorkItem, history: PartitionHistory, counts: Counter[str], doubts: list[Doubt]
-) -> Consumed | None:
-    """What came of looking at the consumers; what was found and what could not be read goes into
-    ``counts`` and ``doubts``. None where they could not be looked at."""
-    counts.update(item.promises.counts(history))
+def consumption(item: WorkItem, history: PartitionHistory) -> tuple[Consumed | None, StepResult]:
+    """Look at the consumers; None where they could not be looked at."""
+    counts = Counter(item.promises.counts(history))
     try:
         looked = consumed(item.consumers, history, item.promises)
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
         message = f"what consumers were shown cannot be looked at: {error!r}"
-        doubts.append(Doubt(checker=CONSUMPTION, message=message))
-        return None
+        doubt = Doubt(checker=CONSUMPTION, message=message)
+        return None, StepResult(counts=counts, doubts=(doubt,))
     counts.update(looked.latencies)
     for found in looked.found:
         counts[found.anomaly] += len(found.rows)
         counts.update(found.standing)
     counts.update(standing.looked(name) for name in looked.looked)
     counts.update({standing.examined(name): many for name, many in looked.examined.items()})
-    doubts += (Doubt(checker=CONSUMPTION, message=problem) for problem in looked.problems)
-    return looked
+    doubts = tuple(Doubt(checker=CONSUMPTION, message=problem) for problem in looked.problems)
+    return looked, StepResult(counts=counts, doubts=doubts, consumption=tuple(looked.counted))
 
 
-def divergent(
-    item: WorkItem, counts: Counter[str], causes: list[Cause], doubts: list[Doubt]
-) -> Iterator[pa.Table]:
-    """The rows of the checker divergent-replicas; what it finds and lacks goes into ``counts``,
-    ``causes`` and ``doubts``."""
+def divergent(item: WorkItem) -> Iterator[StepResult]:
+    """Yield what the checker divergent-replicas finds."""
     promised = standing.Standing(item.agreement)
-    counts[standing.name(standing.REPLICAS, promised)] += 1
     copies = Divergence(
         cell=item.cell,
         topic=item.topic,
@@ -267,52 +228,33 @@ def divergent(
         run=item.run,
         promised=promised is standing.Standing.PROMISED,
     )
+    unread, doubts = [], []
     try:
         for some in copies.partings():
-            counts[DIVERGENT] += len(some)
-            counts[standing.name(DIVERGENT, promised)] += len(some)
-            performed = partial(autopsies.performed, some)
-            yield padded(item, _autopsied(copies.rows(some), performed, [], doubts))
+            counts = Counter({DIVERGENT: len(some), standing.name(DIVERGENT, promised): len(some)})
+            result = _explained(item, copies.rows(some), partial(autopsies.performed, some))
+            yield replace(result, counts=counts)
     except (OtherFormat, OSError) as error:
-        copies.untold.append(f"replicas not compared: {error}")
+        unread = [f"replicas not compared: {error}"]
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
-        message = f"the checker {DIVERGENT} failed: {error!r}"
-        doubts.append(Doubt(checker=DIVERGENT, message=message))
-    causes += autopsies.causes()
-    counts[standing.examined(DIVERGENT)] += copies.compared
-    counts[standing.COMPARED] += int(bool(item.brokers) and not copies.untold)
-    doubts.extend(Doubt(checker=REPLICAS, message=words) for words in copies.untold)
+        doubts = [failed(DIVERGENT, error)]
+    untold = [*copies.untold, *unread]
+    doubts += [Doubt(checker=REPLICAS, message=words) for words in untold]
+    counts = Counter(
+        {
+            standing.name(standing.REPLICAS, promised): 1,
+            standing.examined(DIVERGENT): copies.compared,
+            standing.COMPARED: int(bool(item.brokers) and not untold),
+        }
+    )
+    yield StepResult(counts=counts, causes=tuple(autopsies.causes()), doubts=tuple(doubts))
 
 
-def by_plugins(item: WorkItem, totals: dict[str, PluginTotals]) -> Iterator[pa.Table]:
-    """The rows of plug-ins' checkers; what each counts goes into ``totals``."""
+def by_plugins(item: WorkItem) -> Iterator[StepResult]:
+    """Yield what each checker of a plug-in finds."""
     for work in item.plugin_work:
         examination = examined(work)
-        totals[work.checker] = examination.totals
-        yield padded(item, examination.rows)
-
-
-def padded(item: WorkItem, rows: pa.Table) -> pa.Table:
-    """Rows of a rule in the shape of FOUND."""
-    given = {name: rows[name] for name in rows.column_names}
-    given["run"] = pa.repeat(pa.scalar(item.run, pa.int32()), len(rows))
-    if "autopsy" not in given:
-        given["autopsy"] = pa.nulls(len(rows), AUTOPSY)
-    return pa.Table.from_arrays([given[name] for name in FOUND.names], schema=FOUND)
-
-
-def metrics(
-    item: WorkItem,
-    counts: Counter[str],
-    doubts: Sequence[Doubt],
-    consumption: Sequence[Counted],
-    causes: Sequence[Cause],
-) -> PartitionTotals:
-    """What of a partition is no anomaly; numbers become Python's own."""
-    where = f"{item.topic}-{item.partition}"
-    return PartitionTotals(
-        counts=Counter({str(name): int(count) for name, count in counts.items()}),
-        doubts=tuple(replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts),
-        consumption=tuple(one.plain() for one in consumption),
-        causes=tuple(causes),
-    )
+        yield StepResult(
+            rows=padded(item, examination.rows),
+            plugin_checks={work.checker: examination.totals},
+        )

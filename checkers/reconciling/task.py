@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals, Totals
-from ackproof.checkers.reconciling.reconcile import FOUND, reconcile
+from ackproof.checkers.reconciling.reconcile import reconcile
+from ackproof.checkers.reconciling.results import FOUND, PartitionTotals, Totals
 from ackproof.checkers.reconciling.work_item import Key, WorkItem
 from ackproof.history import storage
 from ackproof.history.aside import whole
@@ -33,14 +33,13 @@ class Task:
 
 
 def carry_out(task: Task) -> list[tuple[Key, PartitionTotals]]:
-    """The totals of each partition. Carried out twice it leaves the same."""
-    told: list[PartitionTotals] = []
+    """Return the totals of each partition. A task that is carried out twice leaves the same."""
     with written(located(task.rows)) as rows:
-        for items in task.handfuls:
-            for found in reconcile(items, told):
-                rows.write(found)
-    keys = (item.key for items in task.handfuls for item in items)
-    return list(zip(keys, told, strict=True))
+        return [
+            (item.key, totals)
+            for items in task.handfuls
+            for item, totals in zip(items, reconcile(items, rows.write), strict=True)
+        ]
 
 
 def carry_out_here(items: Sequence[WorkItem], rows: AnyPath) -> Totals:

@@ -11,10 +11,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ackproof.checkers.autopsy.rows import AUTOPSIES
-from ackproof.checkers.reconciling.doubts import HISTORY, Doubt
 from ackproof.checkers.reconciling.groups import grouped
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals, Totals
-from ackproof.checkers.reconciling.reconcile import FOUND
+from ackproof.checkers.reconciling.results import FOUND, HISTORY, Doubt, PartitionTotals, Totals
 from ackproof.checkers.reconciling.task import Task, carry_out, rows_of
 from ackproof.checkers.reconciling.work_item import Key, WorkItem
 from ackproof.checkers.splitting.giants import Run, giants, reconcile_giant

@@ -11,11 +11,16 @@ from typing import Protocol, TypeVar
 from ackproof.checkers.measures import latency
 from ackproof.checkers.partition.sequences import all_together
 from ackproof.checkers.reconciling.groups import bytes_of
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals
 from ackproof.checkers.reconciling.parts import CAUSES_EACH
-from ackproof.checkers.reconciling.reconcile import metrics
+from ackproof.checkers.reconciling.results import PartitionTotals, StepResult, totals_of
 from ackproof.checkers.reconciling.work_item import WorkItem
-from ackproof.checkers.splitting.judging import SliceTask, Told, index_slice, judge_slice, split_of
+from ackproof.checkers.splitting.judging import (
+    SliceSummary,
+    SliceTask,
+    index_slice,
+    judge_slice,
+    split_of,
+)
 from ackproof.checkers.splitting.ranges import SLICE_ROWS, WHOLE_SLICES
 from ackproof.checkers.splitting.rare import RareTask, Whole, judge_rare, together_judged
 from ackproof.checkers.splitting.slices import Split
@@ -67,26 +72,26 @@ def reconcile_giant(
     aside.mkdir(parents=True)
     try:
         slices = [SliceTask(split=split, own=own, aside=str(aside)) for own in split.ranges]
-        told = [one for one in run(index_slice, slices) if one is not None]
-        if len(told) < len(slices):
+        indexed = [one for one in run(index_slice, slices) if one is not None]
+        if len(indexed) < len(slices):
             return None
-        judged = run(_judged, list(_tasks(slices, told, rows)))
+        judged = run(_judged, list(_tasks(slices, indexed, rows)))
     finally:
         remove_tree(aside)
     counts: Counter[str] = Counter()
-    for one in told:
+    for one in indexed:
         counts.update(one.counts)
-    counts.update(latency.together(one.latencies for one in told))
-    sequences = all_together([one.sequences for one in told])
-    return [*judged, replace(metrics(split.item, counts, [], [], []), sequences=sequences)]
+    counts.update(latency.together(one.latencies for one in indexed))
+    sequences = all_together([one.sequences for one in indexed])
+    return [*judged, totals_of(split.item, [StepResult(counts=counts, sequences=sequences)])]
 
 
 def _tasks(
-    slices: Sequence[SliceTask], told: Sequence[Told], rows: AnyPath
+    slices: Sequence[SliceTask], indexed: Sequence[SliceSummary], rows: AnyPath
 ) -> Iterator[RareTask | SliceTask]:
-    whole = Whole.of(told)
+    whole = Whole.of(indexed)
     files = (str(rows / f"{number:09}.arrows") for number in count())
-    for number, few in enumerate(together_judged(told, slices[0].split.rare_max)):
+    for number, few in enumerate(together_judged(indexed, slices[0].split.rare_max)):
         yield RareTask(
             split=slices[0].split,
             few=few,

@@ -15,10 +15,15 @@ from ackproof.checkers.measures.outages import Asked
 from ackproof.checkers.partition.indexes import PartitionHistory
 from ackproof.checkers.partition.sequences import ByProducer, sequences_of
 from ackproof.checkers.reconciling import tally
-from ackproof.checkers.reconciling.doubts import Doubt
 from ackproof.checkers.reconciling.loading import last_recorded
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals
-from ackproof.checkers.reconciling.reconcile import failed, metrics, padded
+from ackproof.checkers.reconciling.reconcile import failed
+from ackproof.checkers.reconciling.results import (
+    PartitionTotals,
+    StepResult,
+    padded,
+    rows_written,
+    totals_of,
+)
 from ackproof.checkers.reconciling.task import written
 from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.checkers.splitting.pieces import pieces
@@ -44,9 +49,10 @@ class Few:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a slice tells of itself. ``begun``: its first send; ``sequences``: of its sends;
-    ``rare``: its rare records, in order, as many at a time as can be judged together."""
+class SliceSummary:
+    """What a slice adds to the whole partition once it is indexed. ``begun``: its first send;
+    ``sequences``: of its sends; ``rare``: its rare records, in order, as many at a time as can be
+    judged together."""
 
     counts: Counter[str]
     latencies: Counter[str]
@@ -84,14 +90,14 @@ def split_of(item: WorkItem, slice_rows: int) -> Split | None:
     return Split(item=item, ranges=found, sends=sends, log=log, last_recorded=recorded)
 
 
-def index_slice(task: SliceTask) -> Told | None:
+def index_slice(task: SliceTask) -> SliceSummary | None:
     """Index one and put it aside; None where a file cannot be read. Raises OSError."""
     try:
         history = indexed(task.split, task.own)
     except DamagedFiles:
         return None
     put_aside(history, located(task.aside) / str(task.own.number))
-    return Told(
+    return SliceSummary(
         counts=tally.of_records(task.split.item, history),
         latencies=latency.of_acks(history),
         begun=history.begun,
@@ -118,19 +124,21 @@ def _few(history: PartitionHistory, own: Range, most: int) -> Iterator[Few]:
 
 def judge_slice(task: SliceTask) -> PartitionTotals:
     """Run the rules on a slice; its rows go into its file. Its totals. Raises OSError."""
-    item = task.split.item
-    counts: Counter[str] = Counter()
-    doubts: list[Doubt] = []
     history, records = with_witnesses(task)
-    with written(located(task.rows)) as found:
-        for name in [name for name in CHECKERS if name not in OF_THE_WHOLE]:
-            try:
-                rows = _own_rows(CHECKERS[name].rule(history), task.own)
-                counts.update(tally.of_rule(item, history, name, rows, records))
-                found.write(padded(item, rows))
-            except Exception as error:  # noqa: BLE001 - one checker never takes down another
-                doubts.append(failed(name, error))
-    return metrics(item, counts, doubts, [], [])
+    names = [name for name in CHECKERS if name not in OF_THE_WHOLE]
+    results = (_ruled(name, task, history, records) for name in names)
+    with written(located(task.rows)) as file:
+        return totals_of(task.split.item, rows_written(results, file.write))
+
+
+def _ruled(name: str, task: SliceTask, history: PartitionHistory, records: int) -> StepResult:
+    item = task.split.item
+    try:
+        rows = _own_rows(CHECKERS[name].rule(history), task.own)
+        counts = tally.of_rule(item, history, name, rows, records)
+        return StepResult(rows=padded(item, rows), counts=counts)
+    except Exception as error:  # noqa: BLE001 - one checker never takes down another
+        return StepResult(doubts=(failed(name, error),))
 
 
 def with_witnesses(task: SliceTask) -> tuple[PartitionHistory, int]:

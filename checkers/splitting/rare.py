@@ -1,19 +1,16 @@
 """What is told of a partition in slices as a whole: what is lost or stands in the log more than
 once, with autopsies; what the log shows from edge to edge; and what is no matter of records."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.measures import outages
 from ackproof.checkers.measures.outages import Asked
 from ackproof.checkers.partition.indexes import PartitionHistory
 from ackproof.checkers.reconciling import tally
-from ackproof.checkers.reconciling.doubts import Doubt
 from ackproof.checkers.reconciling.loading import (
     contested,
     contradictions,
@@ -21,28 +18,26 @@ from ackproof.checkers.reconciling.loading import (
     unread,
     without_a_short_read,
 )
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals
-from ackproof.checkers.reconciling.parts import renumbered
-from ackproof.checkers.reconciling.reconcile import (
-    consumption,
-    divergent,
-    metrics,
+from ackproof.checkers.reconciling.reconcile import consumption, divergent, ruled, sessions
+from ackproof.checkers.reconciling.results import (
+    Doubt,
+    PartitionTotals,
+    StepResult,
     padded,
-    ruled,
-    sessions,
+    rows_written,
+    totals_of,
 )
 from ackproof.checkers.reconciling.task import written
-from ackproof.checkers.splitting.judging import Few, Told
+from ackproof.checkers.splitting.judging import Few, SliceSummary
 from ackproof.checkers.splitting.pieces import pieces
 from ackproof.checkers.splitting.scan import at, scan
 from ackproof.checkers.splitting.slices import Part, Slice, Split, nothing, taken, together
-from ackproof.checkers.verdict import Cause
 from ackproof.history.storage import located
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """What all slices told, added up."""
+    """The summaries of all slices, added up."""
 
     begun: int
     contradictory: int
@@ -50,14 +45,14 @@ class Whole:
     asked: Asked
 
     @classmethod
-    def of(cls, told: Sequence[Told]) -> "Whole":
-        """Of at least one."""
-        begun = [one.begun for one in told if one.begun != NONE]
+    def of(cls, slices: Sequence[SliceSummary]) -> "Whole":
+        """Add up at least one."""
+        begun = [one.begun for one in slices if one.begun != NONE]
         return cls(
             begun=min(begun, default=NONE),
-            contradictory=sum(one.contradictory for one in told),
-            unread=sum(one.unread for one in told),
-            asked=outages.together([one.asked for one in told]),
+            contradictory=sum(one.contradictory for one in slices),
+            unread=sum(one.unread for one in slices),
+            asked=outages.together([one.asked for one in slices]),
         )
 
 
@@ -77,12 +72,12 @@ class RareTask:
     causes_before: int = 0
 
 
-def together_judged(told: Sequence[Told], most: int) -> list[list[Few]]:
-    """Which are judged together: neighbours with at most so many rare records; at least one
-    group."""
+def together_judged(slices: Sequence[SliceSummary], most: int) -> list[list[Few]]:
+    """Return which rare records are judged together: neighbours with at most so many rare records;
+    at least one group."""
     found: list[list[Few]] = [[]]
     filled = 0
-    for few in (few for one in told for few in one.rare):
+    for few in (few for one in slices for few in one.rare):
         if filled + few.count > most:
             found.append([])
             filled = 0
@@ -92,49 +87,56 @@ def together_judged(told: Sequence[Told], most: int) -> list[list[Few]]:
 
 
 def judge_rare(task: RareTask) -> PartitionTotals:
-    """Judge what is rare, and the rest where this is the task for it. Its totals. Raises
+    """Judge what is rare, and the rest where this is the task for it, and return the totals. Raises
     DamagedFiles, OSError."""
+    with written(located(task.rows)) as file:
+        return totals_of(task.split.item, rows_written(_results(task), file.write))
+
+
+def _results(task: RareTask) -> Iterator[StepResult]:
     item = task.split.item
-    counts: Counter[str] = Counter()
-    doubts: list[Doubt] = []
-    causes: list[Cause] = []
-    history = without_a_short_read(item, _rare(task), doubts)
+    history, doubts = without_a_short_read(item, _rare(task))
+    yield StepResult(doubts=doubts)
     history = replace(
         history,
         seen=np.full(len(history.fate), NONE, dtype=np.int64),
         written=sessions(item, history),
     )
-    consumed = []
-    with written(located(task.rows)) as found:
-        for name in ("lost", "duplicated"):
-            for rows in ruled(name, item, history, counts, causes, doubts):
-                found.write(renumbered(rows, task.causes_before))
-        causes = [replace(one, number=one.number + task.causes_before) for one in causes]
-        if task.whole is not None:
-            doubts += incomplete(item, sum(piece.rows for piece in task.split.log))
-            doubts += contradictions(task.whole.contradictory)
-            doubts += unread(task.whole.unread)
-            counts.update(tally.of_partition(item, task.begun))
-            counts.update(outages.counts(task.whole.asked, history.faults))
-            looked = consumption(item, history, counts, doubts)
-            consumed = looked.counted if looked else []
-            for rows in _of_log(task, counts, doubts):
-                found.write(rows)
-            for rows in divergent(item, counts, causes, doubts):
-                found.write(rows)
-    return metrics(item, counts, doubts, consumed, causes)
+    for name in ("lost", "duplicated"):
+        for result in ruled(name, item, history):
+            yield result.after_causes(task.causes_before)
+    if task.whole is not None:
+        yield _of_summaries(task, task.whole, history)
+        _, result = consumption(item, history)
+        yield result
+        yield from _of_log(task)
+        yield from divergent(item)
 
 
-def _of_log(task: RareTask, counts: Counter[str], doubts: list[Doubt]) -> Iterator[pa.Table]:
+def _of_summaries(task: RareTask, whole: Whole, history: PartitionHistory) -> StepResult:
+    item = task.split.item
+    counts = tally.of_partition(item, task.begun)
+    counts.update(outages.counts(whole.asked, history.faults))
+    doubts: tuple[Doubt, ...] = (
+        *incomplete(item, sum(piece.rows for piece in task.split.log)),
+        *contradictions(whole.contradictory),
+        *unread(whole.unread),
+    )
+    return StepResult(counts=counts, doubts=doubts)
+
+
+def _of_log(task: RareTask) -> Iterator[StepResult]:
     split, item = task.split, task.split.item
     scanned = scan(replace(split, log=pieces("log", item.log, "offset")))
-    counts.update(tally.of_rule(item, nothing(split), "offset-gap", scanned.gaps))
-    yield padded(item, scanned.gaps)
+    yield StepResult(
+        rows=padded(item, scanned.gaps),
+        counts=tally.of_rule(item, nothing(split), "offset-gap", scanned.gaps),
+    )
     history = _standing_at(task, scanned.turns)
     if len(scanned.repeats):
-        doubts += contested(_standing_at(task, scanned.repeats).contested)
+        yield StepResult(doubts=contested(_standing_at(task, scanned.repeats).contested))
     for name in ("epoch-regressed", "two-leaders"):
-        yield from ruled(name, item, history, counts, [], doubts)
+        yield from ruled(name, item, history)
 
 
 def _standing_at(task: RareTask, offsets: Array) -> PartitionHistory:

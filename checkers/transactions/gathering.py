@@ -104,8 +104,9 @@ def _unindexed(
 ) -> Unindexed:
     sent, read = (list(map(str, run.writers.files(table, partition))) for table in ("sends", "log"))
     expected = run.expected("sends", partition, cell.name)
-    sends, _ = columns.read("sends", sent, SEND_COLUMNS, problems, expected)
-    log, _ = columns.read("log", read, LOG_COLUMNS, problems)
+    sends, of_sends = columns.read("sends", sent, SEND_COLUMNS, expected)
+    log, of_log = columns.read("log", read, LOG_COLUMNS)
+    problems += [*of_sends, *of_log]
     return Unindexed(
         cell=cell.name,
         topic=partition[0],
@@ -118,7 +119,8 @@ def _unindexed(
 
 def _committed(run: RunEvidence, partition: Partition, problems: list[str]) -> Array:
     files = map(str, run.writers.files("committed", partition))
-    rows, _ = columns.read("committed", files, ("offset",), problems)
+    rows, of_files = columns.read("committed", files, ("offset",))
+    problems += of_files
     return numbers_of(rows["offset"])
 
 
@@ -241,9 +243,10 @@ def _table(run: RunEvidence, table: str, problems: list[str]) -> pa.Table:
 def _read(
     table: str, files: Iterable[AnyPath], problems: list[str], expected: Expected
 ) -> pa.Table:
-    found, _ = columns.sound(
-        map(str, files), lambda file: reader.read_files(table, [file]), problems, expected
+    found, of_files = columns.sound(
+        map(str, files), lambda file: reader.read_files(table, [file]), expected
     )
+    problems += of_files
     return pa.concat_tables([reader.decoded_schema(table).empty_table(), *found])
 
 

@@ -40,7 +40,7 @@ from ackproof.checkers.check import evidence
 from ackproof.checkers.evidence.final_read import FinalRead
 from ackproof.checkers.evidence.times import ANY
 from ackproof.checkers.reconciling.items import work_items
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals
+from ackproof.checkers.reconciling.results import PartitionTotals
 from ackproof.checkers.reconciling.task import rows_of
 from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.checkers.spark.jobs import reconcile_all

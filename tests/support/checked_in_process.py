@@ -5,9 +5,8 @@ import pyarrow as pa
 from ackproof.checkers.check import evidence
 from ackproof.checkers.judging.judge import campaign_result
 from ackproof.checkers.reconciling.items import work_items
-from ackproof.checkers.reconciling.partition_totals import PartitionTotals, Totals
-from ackproof.checkers.reconciling.reconcile import FOUND
-from ackproof.checkers.reconciling.reconcile import reconcile as found_in
+from ackproof.checkers.reconciling.reconcile import reconcile as reconcile_all
+from ackproof.checkers.reconciling.results import FOUND, PartitionTotals, Totals
 from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.history.storage import AnyPath
@@ -15,10 +14,9 @@ from ackproof.history.storage import AnyPath
 
 def reconcile(item: WorkItem) -> tuple[pa.Table, PartitionTotals]:
     """The anomalies of one partition, rule by rule, and its totals."""
-    told: list[PartitionTotals] = []
-    found = pa.concat_tables([FOUND.empty_table(), *found_in([item], told)])
-    (totals,) = told
-    return found, totals
+    rows = [FOUND.empty_table()]
+    (totals,) = reconcile_all([item], rows.append)
+    return pa.concat_tables(rows), totals
 
 
 def checked(directory: AnyPath) -> CampaignResult:
