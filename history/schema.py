@@ -172,6 +172,20 @@ SERVERS = pa.schema(
 ``ended``, the latter with its exit code (negative for a signal). ``fault_id``: the fault that was
 on the server and accounts for it; null where a server ended by itself."""
 
+SCHEDULING = pa.schema(
+    [
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("server", pa.string(), nullable=False),
+        pa.field("span_ns", pa.int64(), nullable=False),
+        pa.field("ran_ns", pa.int64(), nullable=False),
+        pa.field("waited_ns", pa.int64(), nullable=False),
+    ]
+)
+"""How much processor time the servers had, one row a server and look (about once a second): in the
+``span_ns`` before ``time``, all threads of its process together ran for ``ran_ns``, and were ready
+to run and waited for a processor for ``waited_ns``. No rows where the kernel does not count that,
+and none of a cluster of your own."""
+
 CLIENTS = pa.schema(
     [
         pa.field("time", pa.int64(), nullable=False),
@@ -353,6 +367,7 @@ TABLES: dict[str, pa.Schema] = {
     "cluster": CLUSTER,
     "phases": PHASES,
     "servers": SERVERS,
+    "scheduling": SCHEDULING,
     "clients": CLIENTS,
     "recovery": RECOVERY,
     "clocks": CLOCKS,

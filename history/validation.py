@@ -52,7 +52,7 @@ TIMES = frozenset({"time", "due", "killed", "led", "acked"})
 _COUNTS = frozenset(
     {
         *("partition", "partitions", "rows", "records", "poll", "commit"),
-        *("transaction", "fault_id"),
+        *("transaction", "fault_id", "span_ns", "ran_ns", "waited_ns"),
     }
 )
 _IDENTITY = frozenset({"producer", "sequence"})

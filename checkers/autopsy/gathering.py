@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from ackproof.checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene, Sender
 from ackproof.checkers.cluster.faults import FOREVER, FaultFacts, Partition
-from ackproof.checkers.cluster.observed import Absence, Observed, Span, State
+from ackproof.checkers.cluster.observed import Absence, Observed, State
 from ackproof.checkers.promises.surroundings import Surroundings
 from ackproof.checkers.promises.terms import clean, strike
 from ackproof.checkers.timeline.cuts import Cut
@@ -212,7 +212,6 @@ def _failing(end: int, around: Surroundings, faults: Sequence[FaultFacts]) -> in
     """Since when a fault was at work that was on within the settling time before ``end``."""
     if end == FOREVER:
         return _UNKNOWN
-    near = Span(end - around.settle_ns, end + 1)
-    on = [fault.start for fault in faults if Span(fault.start, fault.end + 1).meets(near)]
+    on = [one.start for one in faults if one.start <= end <= around.settled(one.end)]
     # What was acked up to the replica lag before it may not have been fetched by anybody.
     return max(min(on) - around.settle_ns, 0) if on else _UNKNOWN

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ackproof.checkers.cluster.faults import FOREVER, FaultFacts
 from ackproof.checkers.cluster.observed import Span
+from ackproof.checkers.cluster.pace import FULL, Pace
 from ackproof.history.manifest import PlannedRun
 
 _NS_PER_MS = 1_000_000
@@ -48,16 +49,18 @@ def settle_ns(run: PlannedRun) -> int:
     return (run.session_timeout_ms + run.replica_lag_ms) * _NS_PER_MS
 
 
-def reach(fault: FaultFacts, run: PlannedRun, bound: int) -> Span:
+def reach(fault: FaultFacts, run: PlannedRun, bound: int, pace: Pace = FULL) -> Span:
     """Of a fault, for times of a clock within ``bound`` of the harness's."""
     lag = run.replica_lag_ms * _NS_PER_MS
-    end = min(fault.end + settle_ns(run) + bound + 1, FOREVER)
+    end = min(pace.after(fault.end, settle_ns(run)) + bound + 1, FOREVER)
     return Span(max(fault.start - lag - bound, 0), end)
 
 
-def windows(faults: Iterable[FaultFacts], run: PlannedRun, bound: int) -> FaultWindows:
+def windows(
+    faults: Iterable[FaultFacts], run: PlannedRun, bound: int, pace: Pace = FULL
+) -> FaultWindows:
     """The reaches of some of a run's faults."""
-    reaches = [(fault.label, reach(fault, run, bound)) for fault in faults]
+    reaches = [(fault.label, reach(fault, run, bound, pace)) for fault in faults]
     bounds = sorted({edge for _, span in reaches for edge in (span.start, span.end)})
     on = [
         ",".join(label for label, span in reaches if span.start <= since < span.end)

@@ -88,6 +88,7 @@ def around(run: RunEvidence, partition: Partition) -> Surroundings:
         clock_bound_ns=run.clock_bound_ns(partition),
         tenures=run.observation.tenures,
         combined=frozenset(run.planned.combined),
+        pace=run.pace,
     )
 
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from ackproof.checkers.cluster import pace as servers_pace
 from ackproof.checkers.cluster.faults import FaultFacts, Partition, faults_of
 from ackproof.checkers.cluster.observed import Absence, Observation, Span, absences
+from ackproof.checkers.cluster.pace import Pace, pace_of
 from ackproof.checkers.cluster.reach import settle_ns
 from ackproof.checkers.evidence import closings, costs, gaps, outside, steps, times
 from ackproof.checkers.evidence.clocks import Clocks
@@ -41,6 +43,7 @@ SMALL_TABLES = (
     "faults",
     "cluster",
     "servers",
+    "scheduling",
     "clients",
     "recovery",
     "clocks",
@@ -68,6 +71,7 @@ class RunEvidence:
         absences: When brokers were seen to have no ZooKeeper session.
         recorded: The span in which rows of it may be (:mod:`checkers.evidence.times`).
         recovery, servers, zookeeper, failovers: Rows of these tables.
+        pace: How much of the time servers could use.
         ends: The ends of servers that no fault accounts for.
         logs: The brokers' logs that were collected; None where there is no such directory.
         collected: When the brokers' logs were copied; None where that did not end well.
@@ -101,6 +105,7 @@ class RunEvidence:
     ends: tuple[End, ...]
     zookeeper: Sequence[Row]
     failovers: Sequence[Row]
+    pace: Pace
     logs: Logs | None
     collected: Span | None
     read_began: int | None
@@ -186,6 +191,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *broke_down,
         *folded([*(gap.words for gap in found), *not_settled(tables["faults"])]),
         *nonsense(said, files.altered),
+        *_starved(tables),
         *writers.findings(),
         *ends_not_met(reads),
         *clocks.findings(),
@@ -212,6 +218,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         ends=_ends(planned, tables["servers"], faults, said),
         zookeeper=tables["zookeeper"],
         failovers=tables["failovers"],
+        pace=pace_of(tables["scheduling"]),
         logs=logs,
         collected=collected,
         read_began=steps.began_after(tables["phases"], "final-read", "workload"),
@@ -250,6 +257,13 @@ def _tables(
             concerned: frozenset[str] | None = frozenset() if name in UNJUDGED else None
             damaged[name] = Gap(words=f"table {name}: {error}", cells=concerned)
     return tables, damaged, within
+
+
+def _starved(tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """Tell whether servers had to wait while clients wrote and faults were on."""
+    start, end = steps.begun(tables["phases"], "workload"), steps.begun(tables["phases"], "flush")
+    if start is not None and end is not None:
+        yield from servers_pace.findings(tables["scheduling"], start, end)
 
 
 def _unmeasured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS
+from ackproof.checkers.cluster.pace import Pace
 from ackproof.checkers.evidence.peace import peace_of
 from ackproof.checkers.evidence.run import RunEvidence
 from ackproof.checkers.judging.liveness import Living
@@ -44,7 +45,7 @@ def groups_recover(
             planned.cell.topic_partitions, _counted(group, found), strict=True
         ):
             # Whose members have all ended has nobody left to go on; other findings tell of that.
-            stuck_ms = 0 if deserted else _stuck_ms(counts, peace.span.end)
+            stuck_ms = 0 if deserted else _stuck_ms(counts, peace.span.end, run.pace)
             if group.recovery_ms is not None and stuck_ms > group.recovery_ms:
                 name = f"{group.name} on {topic}-{number}"
                 broken.append(f"{name}: {_holders(counts)}, shown nothing for {stuck_ms:,} ms")
@@ -75,13 +76,14 @@ def _members(group: PlannedGroup, found: Sequence[PartitionTotals | None]) -> se
     }
 
 
-def _stuck_ms(counts: Counts, end: int) -> int:
-    """For how long it has been owed a record when clients were asked to end; 0 where it was owed
-    none."""
+def _stuck_ms(counts: Counts, end: int, pace: Pace) -> int:
+    """For how long it has been owed a record when clients were asked to end, less what servers had
+    to wait for a processor; 0 where it was owed none."""
     since = counts.get("owed_since")
     if since is None or since == NONE:
         return 0
-    return max(0, end - since - OBSERVATION_LAG_NS) // _NS_PER_MS
+    waited = pace.lost_ns(since, end)
+    return max(0, end - since - waited - OBSERVATION_LAG_NS) // _NS_PER_MS
 
 
 def _holders(counts: Counts) -> str:

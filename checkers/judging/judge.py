@@ -223,6 +223,7 @@ def _recovers(
         run.observation,
         silent=silent,
         servers=() if "servers" in run.incomplete else run.servers,
+        pace=run.pace,
     )
     return liveness.resting_on(living, ("recovery", "faults"), run.incomplete)
 

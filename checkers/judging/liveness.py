@@ -10,6 +10,7 @@ from typing import Any
 
 from ackproof.checkers.cluster.faults import FOREVER, FaultFacts, Partition
 from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS, Observation
+from ackproof.checkers.cluster.pace import FULL, Pace
 from ackproof.checkers.evidence.ends import End
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedRun
@@ -53,6 +54,7 @@ def recovers(
     observation: Observation,
     silent: Iterable[Partition] = (),
     servers: Sequence[Row] = (),
+    pace: Pace = FULL,
 ) -> Living:
     """Judge whether every partition of a cell was led, with a full ISR, within ``recovery_ms``
     after the last heal.
@@ -64,6 +66,7 @@ def recovers(
         rows: Of the table ``recovery``.
         silent: The partitions that acknowledged nothing after the last fault on them was healed.
         servers: Rows of the table ``servers``.
+        pace: Servers that had to wait for a processor have as much more time.
 
     A fault of which nothing is left is over, whatever the system made of that: a broker that was
     killed, runs again and never registers is no excuse for a partition that waits for it.
@@ -72,7 +75,7 @@ def recovers(
     if open_ := tuple(_unhealed(run, cell, faults)):
         return Living(suspended=open_)
     healed = max((fault.over for fault in faults if fault.over < FOREVER), default=None)
-    due = FOREVER if healed is None else healed + run.recovery_ms * _NS_PER_MS
+    due = FOREVER if healed is None else pace.after(healed, run.recovery_ms * _NS_PER_MS)
     by_partition = {(row["topic"], row["partition"]): row for row in rows}
     broken: list[str] = []
     untold = [f"{topic}-{n}: nothing was acknowledged after the last heal" for topic, n in silent]

@@ -127,7 +127,7 @@ def _work(
         clock_bound_ns=bound,
         read_began=None if None in began else min(one for one in began if one is not None),
         terms=_terms(run, cell, places, checker.promised),
-        faults=windows(touching, run.planned, bound or 0),
+        faults=windows(touching, run.planned, bound or 0, run.pace),
     )
 
 

@@ -7,11 +7,12 @@ metadata, or on the controller while it is in office, keeps it from hearing. Wha
 follower, a client or a topic does not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ackproof.checkers.cluster.faults import FOREVER, FaultFacts
 from ackproof.checkers.cluster.observed import Observed, Span
+from ackproof.checkers.cluster.pace import FULL, Pace
 
 DISKS_THAT_SERVE = frozenset({"slow-disk", "disk-full"})
 """Faults of a disk that keep no controller from telling what it has decided: it writes that to
@@ -33,6 +34,7 @@ class Surroundings:
         clock_bound_ns: Of those who sent to it; None where that is not known.
         tenures: The brokers that were seen to be the controller, each with its time in office.
         combined: The brokers that keep the metadata, too, by name.
+        pace: How much of the time servers could use.
     """
 
     observed: Observed
@@ -41,9 +43,19 @@ class Surroundings:
     clock_bound_ns: int | None
     tenures: tuple[tuple[int, Span], ...] = ()
     combined: frozenset[str] = frozenset()
+    pace: Pace = FULL
 
     def heard(self, time: int, broker: int | None, faults: Iterable[FaultFacts]) -> int:
         """Return by when a broker has heard of a change that was seen at ``time``.
+
+        Servers that had to wait for a processor have as much more time. Arguments as of
+        :meth:`due`.
+        """
+        return self._told(time, broker, tuple(faults), self.pace)
+
+    def due(self, time: int, broker: int | None, faults: Iterable[FaultFacts]) -> int:
+        """Return by when a broker should have heard of a change that was seen at ``time``, whether
+        or not servers had to wait for a processor.
 
         Cut off from ZooKeeper and the others, a deposed leader goes on acknowledging to clients
         that reach it until the links are healed and it hears who leads now.
@@ -52,15 +64,21 @@ class Surroundings:
             broker: None for every broker.
             faults: Those that may have kept it from hearing, as far as each reaches.
         """
-        faults = tuple(faults)
+        return self._told(time, broker, tuple(faults), FULL)
+
+    def settled(self, time: int) -> int:
+        """Return by when servers that were kept from hearing until ``time`` have heard."""
+        return self.pace.after(time, self.settle_ns)
+
+    def _told(self, time: int, broker: int | None, faults: Sequence[FaultFacts], pace: Pace) -> int:
         if broker is None:
             befallen = set().union(*(fault.brokers or () for fault in faults))
-            return max(self.heard(time, one, faults) for one in (NOBODY, *befallen))
-        heard = time + self.settle_ns
+            return max(self._told(time, one, faults, pace) for one in (NOBODY, *befallen))
+        heard = pace.after(time, self.settle_ns)
         kept = (self._kept(fault, broker) for fault in faults)
         for span in sorted((one for one in kept if one is not None), key=lambda one: one.start):
             if span.start <= heard and span.end > time:
-                heard = max(heard, span.end + self.settle_ns)
+                heard = max(heard, pace.after(span.end, self.settle_ns))
         return self.widened(heard)
 
     def widened(self, time: int) -> int:

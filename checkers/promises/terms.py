@@ -99,7 +99,7 @@ def _recorded_late(around: Surroundings, boundary: int) -> Iterator[Span]:
             continue
         if fault.name == PAUSE_CLIENT:
             back, given = fault.start if fault.heal is None else fault.heal, fault.start
-            end = fault.end + around.settle_ns
+            end = around.settled(fault.end)
         else:
             back = given = fault.start
             end = min(fault.end, boundary) + GIVEN_UP_NS
@@ -240,7 +240,7 @@ def ordered_elections(around: Surroundings, faults: Sequence[FaultFacts]) -> Ite
     for fault in faults:
         if fault.destroys != UNCLEANLY or not fault.begun:
             continue
-        end = min(fault.end + around.settle_ns + OBSERVATION_LAG_NS, FOREVER)
+        end = min(around.settled(fault.end) + OBSERVATION_LAG_NS, FOREVER)
         ordered = Span(fault.start, end)
         if around.observed.blind(ordered):
             why = f"nobody watched who led it when {fault.label} let anybody lead"
@@ -349,9 +349,14 @@ def _until_heard(
     """
     before, after, deposed = change
     known = [fault for fault in faults if fault.trusted] if deposed is not None else ()
-    yield Limit(before=around.heard(after.time, deposed, known), certain=certain, why=why)
-    perhaps = around.heard(after.time, _known(before, after, deposed), faults)
-    yield Limit(before=perhaps, certain=False, why=why)
+    yield Limit(before=around.due(after.time, deposed, known), certain=certain, why=why)
+    perhaps = _known(before, after, deposed)
+    due = around.due(after.time, perhaps, faults)
+    yield Limit(before=due, certain=False, why=why)
+    late = around.heard(after.time, perhaps, faults)
+    if late > due + around.settle_ns:
+        why = "servers had to wait for a processor, and may have heard late of another leader"
+    yield Limit(before=late, certain=False, why=why)
 
 
 def _known(before: State, after: State, deposed: int | None) -> int | None:

@@ -76,7 +76,7 @@ def group_of(run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Parti
     stale: list[Stale] = []
     if kept_in is not None:
         stale += stale_spans(kept_in, around_group(run, kept_in, partition))
-    reached = windows(concerned, run.planned, run.clock_bound_ns(partition, "polls") or 0)
+    reached = windows(concerned, run.planned, run.clock_bound_ns(partition, "polls") or 0, run.pace)
     return Group(
         name=group.name,
         at_least_once=group.delivery == AT_LEAST_ONCE,

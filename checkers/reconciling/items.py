@@ -37,7 +37,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     read = run.reads.get(partition)
     bound = run.clock_bound_ns(partition) or 0
     touching = [fault for fault in run.faults if fault.touches(partition)]
-    reached = windows(touching, run.planned, bound)
+    reached = windows(touching, run.planned, bound, run.pace)
     counted = list(moments(touching, bound))
     promise = terms_of(run, cell, partition)
     shown = shown_terms_of(run, cell, partition)

@@ -121,4 +121,4 @@ class Seen:
         return server.startswith(KEEPERS) or server in self.around.combined
 
     def _reach(self, fault: FaultFacts) -> Span:
-        return Span(fault.start, min(fault.end + self.around.settle_ns, FOREVER))
+        return Span(fault.start, self.around.settled(fault.end))

@@ -93,7 +93,9 @@ def look_at(run: RunEvidence, cell: Cell) -> CellTransactions:
     touching = [fault for fault in run.faults if any(map(fault.touches, cell.topic_partitions))]
     bound = run.clock_bound_ns(cell.topic_partitions[0]) or 0
     named = [(one.anomaly, one) for one in offences]
-    rows = rows_of_findings(run.number, cell, named, windows(touching, run.planned, bound))
+    rows = rows_of_findings(
+        run.number, cell, named, windows(touching, run.planned, bound, run.pace)
+    )
     crashed = [f"the checker {name} failed: {error!r}" for name, error in failed.items()]
     return CellTransactions(
         counts=counts,

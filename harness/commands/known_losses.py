@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ackproof.config.suggestions import unknown
+from ackproof.harness import directory as places
 from ackproof.harness.children import Children, Interrupted, last_words
 from ackproof.harness.commands.errors import fail, told
 from ackproof.harness.exit_status import ExitStatus
@@ -80,9 +81,11 @@ def known_losses(
         names = _chosen(wanted, list(known))
         runs = Runs(stories=known, campaigns=file.parent, results=results.absolute())
         runs.check(names)
+        made = out or results / "known-losses.md"
+        for directory in (results, made.parent):
+            places.require_writable(directory)
         if seeds and not _carry_out(runs, names, seeds):
             status = ExitStatus.INCONCLUSIVE
-        made = out or results / "known-losses.md"
         made.parent.mkdir(parents=True, exist_ok=True)
         write_text(made, page(known, runs.tally))
         for name, side, tally in _tallies(runs, names):

@@ -78,6 +78,7 @@ def matrix(
     with told():
         campaign = validation.load(file)
         directory = (out or places.fresh(f"{campaign.name}-matrix", time.time_ns())).absolute()
+        places.require_writable(directory)
         drawn = _seed(directory, file, seed if seed is not None else campaign.seed)
         found = members(file.absolute(), systems, drawn, directory)
         directory.mkdir(parents=True, exist_ok=True)

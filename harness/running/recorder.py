@@ -85,6 +85,17 @@ class RunRecorder:
             fault_id=fault_id,
         )
 
+    def scheduled(self, server: str, span_ns: int, ran_ns: int, waited_ns: int) -> None:
+        """How long a server ran, and waited for a processor, in the last ``span_ns``."""
+        self._write(
+            "scheduling",
+            time=self._clock.time_ns(),
+            server=server,
+            span_ns=span_ns,
+            ran_ns=ran_ns,
+            waited_ns=waited_ns,
+        )
+
     def client(
         self,
         client: str,

@@ -1,16 +1,17 @@
 """The servers' processes, from deploy until everything is read and measured: what starts, what
-ends, and which ends no fault accounts for.
+ends, which ends no fault accounts for, and how long they wait for a processor.
 
 A server that ends by itself breaks a promise of its own, whatever becomes of the records: whoever
 looks only now and then at what runs misses the one that died after the last fault was healed.
 """
 
+import time
 from dataclasses import dataclass
 
 from ackproof.harness.running import processes
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.processes import Watch, exit_status, in_words, last_words
-from ackproof.infra.api.interface import InfraError, Process, ProcessState, Server
+from ackproof.infra.api.interface import InfraError, Process, ProcessState, Scheduled, Server
 
 # --- servers from the first start to the last -----------------------------------------------------
 
@@ -71,6 +72,8 @@ class _Watched:
         """The faults that ended it, or may have, until the last look."""
         self._lately: int | None = None
         """The fault that was on it at some time since the last look that got an answer."""
+        self._times: tuple[int, Scheduled] | None = None
+        """How long its process had run and waited when that was looked at last, and when."""
 
     def look(self) -> None:
         """Record what changed since the last look."""
@@ -90,10 +93,25 @@ class _Watched:
             self._see_end(self._lately)
             self._process, self._ended = process, False
             self._run.recorder.server(self._server.name, "started")
+            self._times = None
         # Not so here: a fault is off the ledger once its servers are proven to run, so that a
         # process that is found ended after that has ended by itself.
         self._see_end(on)
         self._lately = on
+        if not self._ended:
+            self._see_times(process)
+
+    def _see_times(self, process: Process) -> None:
+        """Record how long it ran, and waited for a processor, since the last look."""
+        now = time.monotonic_ns()
+        times = process.scheduled()
+        before, self._times = self._times, None if times is None else (now, times)
+        if times is None or before is None:
+            return
+        since, former = before
+        # A thread that has ended takes its times with it.
+        ran, waited = (max(b - a, 0) for a, b in zip(former, times, strict=True))
+        self._run.recorder.scheduled(self._server.name, now - since, ran, waited)
 
     def _see_end(self, fault: int | None) -> None:
         process = self._process

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ackproof.infra.agent import cgroups, children
 from ackproof.infra.agent.children import Child, in_main_thread
-from ackproof.infra.agent.stat import stat
+from ackproof.infra.agent.stat import schedule_times, stat
 
 _STOPPED = frozenset("Tt")
 _started: list[Child] = []
@@ -47,6 +47,24 @@ def state(number: int) -> dict[str, object]:
             return {"state": "exited", "exit_code": child.code}
         stopped = stat(child.pid).letter in _STOPPED
         return {"state": "stopped" if stopped else "running", "exit_code": None}
+
+    return in_main_thread(look)
+
+
+def scheduled(number: int) -> dict[str, int] | None:
+    """Nanoseconds since its start that its threads ran, and waited for a processor, together; None
+    where the kernel does not tell, or the process has exited. Threads that have ended are left
+    out: a sum may be smaller than the one before."""
+
+    def look() -> dict[str, int] | None:
+        child = _started[number]
+        if child.code is not None:
+            return None
+        times = tuple(schedule_times(child.pid))
+        if not times:
+            return None
+        ran, waited = (sum(each) for each in zip(*times, strict=True))
+        return {"ran_ns": ran, "waited_ns": waited}
 
     return in_main_thread(look)
 

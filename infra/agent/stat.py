@@ -1,5 +1,6 @@
 """What the kernel says of a process: the one reader of ``/proc/<pid>/stat``."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -24,6 +25,18 @@ def stat(pid: int) -> Stat:
     # The second field, the program's name, may hold blanks and parentheses of its own.
     fields = said.rpartition(")")[2].split()
     return Stat(fields[0], int(fields[1]), int(fields[19]))
+
+
+def schedule_times(pid: int) -> Iterator[tuple[int, int]]:
+    """Yield how long each thread of a process ran, and how long it was ready to run and waited for
+    a processor, in nanoseconds (the kernel's *Documentation/scheduler/sched-stats.rst*). Nothing
+    where the kernel does not count, or the process is gone."""
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError, ValueError):
+                with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
+                    ran, waited, _ = map(int, file.read().split())
+                yield ran, waited
 
 
 def children(parent: int) -> Iterator[int]:

@@ -23,6 +23,7 @@ Verbs = Mapping[str, Callable[..., Any]]
 VERBS: Verbs = {
     "start": processes.start,
     "state": processes.state,
+    "scheduled": processes.scheduled,
     "signal": processes.send,
     "end_all": processes.end_all,
     "mkdir": files.mkdir,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import Literal, NoReturn, Protocol, TypeVar
+from typing import Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
 from ackproof.infra.api.admin import Admin
 from ackproof.infra.api.artifacts import Artifact
@@ -235,6 +235,14 @@ class Software:
     zookeeper_class_path: str
 
 
+class Scheduled(NamedTuple):
+    """How long the threads of a process ran, and how long they were ready to run and waited for a
+    processor, since it started, all threads together, in nanoseconds."""
+
+    ran_ns: int
+    waited_ns: int
+
+
 class Process(Protocol):
     """A started process, known by its id (never by its command line)."""
 
@@ -251,6 +259,9 @@ class Process(Protocol):
         later."""
 
     def state(self) -> ProcessState: ...
+
+    def scheduled(self) -> Scheduled | None:
+        """None where nobody counts, and once it has exited."""
 
     def exit_code(self) -> int | None:
         """Exit status, negative for a signal as in ``subprocess``; None while it lives."""

@@ -12,7 +12,7 @@ from typing import Any
 from ackproof.infra.agent.disks import DATA
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.clocks import ClockReading, Question, Told
-from ackproof.infra.api.interface import Command, InfraError, ProcessState, Software
+from ackproof.infra.api.interface import Command, InfraError, ProcessState, Scheduled, Software
 from ackproof.infra.api.limits import Scarce, Scarcity
 from ackproof.infra.api.storage import Damage, Witnesses
 from ackproof.infra.machine.parallel import on_all
@@ -47,6 +47,12 @@ class AgentProcess:
         answer = self._agent.ask("state", number=self.number)
         self._exit_code = answer["exit_code"]
         return ProcessState(answer["state"])
+
+    def scheduled(self) -> Scheduled | None:
+        if self._exit_code is not None:
+            return None
+        answer = self._agent.ask("scheduled", number=self.number)
+        return None if answer is None else Scheduled(**answer)
 
     def exit_code(self) -> int | None:
         self.state()

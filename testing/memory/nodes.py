@@ -7,7 +7,14 @@ from pathlib import Path, PurePosixPath
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.clocks import ClockReading, FakeClock
-from ackproof.infra.api.interface import Command, InfraError, Process, ProcessState, Software
+from ackproof.infra.api.interface import (
+    Command,
+    InfraError,
+    Process,
+    ProcessState,
+    Scheduled,
+    Software,
+)
 from ackproof.infra.api.limits import Scarce
 from ackproof.infra.api.storage import Damage
 from ackproof.testing.memory.disks import MemoryDisk, MemoryFiles
@@ -27,9 +34,14 @@ class MemoryProcess:
     stubborn: bool = False
     """Does not end when it is asked to."""
     signals: frozenset[int] = frozenset()
+    times: Scheduled | None = None
+    """How long it ran and waited for a processor."""
 
     def state(self) -> ProcessState:
         return self.current
+
+    def scheduled(self) -> Scheduled | None:
+        return self.times
 
     def exit_code(self) -> int | None:
         return self.code

@@ -119,6 +119,24 @@ def test_directory_that_cannot_be_written_is_refused_with_the_reason(
     assert "make room" not in told
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("matrix", "--systems", "bundled", "FILE", "--out", "/dev/null/x"),
+        ("known-losses", "--runs", "0", "--results", "/dev/null/x"),
+        ("known-losses", "--runs", "0", "--results", "TMP", "--out", "/dev/null/x/page.md"),
+    ],
+)
+def test_commands_of_several_runs_refuse_an_unwritable_directory_before_they_begin(
+    campaign_file, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    named = {"FILE": campaign_file(BASELINE), "TMP": tmp_path}
+    result = invoke(*(named.get(one, one) for one in arguments))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("ackproof: /dev/null/x cannot be written: ")
+    assert result.stdout == ""
+
+
 def test_directory_that_was_tried_is_not_left_behind(campaign_file, tmp_path: Path) -> None:
     dry = invoke("run", campaign_file(BASELINE), "--dry-run", "--out", tmp_path / "a" / "b")
     assert dry.exit_code == 0

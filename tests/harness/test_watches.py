@@ -18,7 +18,7 @@ from ackproof.harness.running.processes import Watch
 from ackproof.harness.running.steps import closing, setup
 from ackproof.history import reader
 from ackproof.infra.api.clocks import ClockReading
-from ackproof.infra.api.interface import DeploymentError, InfraError, ProcessState
+from ackproof.infra.api.interface import DeploymentError, InfraError, ProcessState, Scheduled
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import Crash, Kill
@@ -95,6 +95,25 @@ def test_an_end_that_no_fault_accounts_for_is_a_finding(run: Run, memory: Memory
     assert watched() == [("started", None, None), ("ended", 70, None)]
     assert run.findings == ["run 1, servers: broker-1 ended by itself, status 70"]
     assert run.ended_by_themselves == ["broker-1"]
+
+
+def test_how_long_a_server_waited_for_a_processor_is_recorded(
+    run: Run, memory: Memory, watched
+) -> None:
+    process = memory.system.brokers[0].process
+    for times in [(10, 5), (30, 12), None, (31, 12), (40, 10), (50, 20)]:
+        process.times = None if times is None else Scheduled(*times)
+        watched()
+    memory.system.brokers[0].start()  # another process counts from 0
+    memory.system.brokers[0].process.times = Scheduled(1, 1)
+    watched()
+    rows = reader.read(run.history, "scheduling").to_pylist()
+    assert [(row["server"], row["ran_ns"], row["waited_ns"]) for row in rows] == [
+        ("broker-1", 20, 7),
+        ("broker-1", 9, 0),  # a thread that ended took its times with it
+        ("broker-1", 10, 10),
+    ]
+    assert all(row["span_ns"] > 0 for row in rows)
 
 
 class Logged(MemoryNode):

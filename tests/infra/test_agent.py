@@ -172,6 +172,18 @@ def test_a_process_outlives_the_connection_that_started_it(agent) -> None:
             wait_until(exited, 0.3, "what must not be")
 
 
+def test_time_that_a_process_ran_is_counted_until_it_exits(agent) -> None:
+    there = agent()
+    number = there.start("sh", "-c", "while :; do :; done")
+    times = lambda: there.client.ask("scheduled", number=number)  # noqa: E731
+    wait_until(lambda: times()["ran_ns"] > 50_000_000, PATIENCE_S, "50 ms of processor time")
+    assert times()["waited_ns"] >= 0
+    there.client.ask("signal", number=number, signal_number=9)
+    exited = lambda: there.client.ask("state", number=number)["state"] == "exited"  # noqa: E731
+    wait_until(exited, PATIENCE_S, "its end")
+    assert times() is None
+
+
 def test_a_clock_that_is_fast_is_seen(agent) -> None:
     reading = agent(sys.executable, "-c", CLOCK_THAT_IS_FAST).client.clock()
     assert abs(reading.offset_ns - FAST_NS) <= reading.bound_ns < FAST_NS

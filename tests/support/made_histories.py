@@ -345,7 +345,7 @@ class MadeRun:
     the client's clock, offset and bound in nanoseconds. ``failovers``: those planned;
     ``failed_over``: rows on them; ``named``: what is swept of the cluster; ``replicas``: whether
     their logs are to be collected; ``digests``: and their digests recorded, by
-    :func:`write_digests`."""
+    :func:`write_digests`; ``scheduling``: how long servers had to wait for a processor."""
 
     partitions: Mapping[tuple[str, int], Made]
     cells: Sequence[PlannedCell] = (cell(),)
@@ -362,6 +362,7 @@ class MadeRun:
     failovers: Sequence[PlannedFailover] = ()
     zookeeper: Sequence[Mapping[str, Any]] | None = None
     failed_over: Sequence[Mapping[str, Any]] = ()
+    scheduling: Sequence[Mapping[str, Any]] = ()
     named: Mapping[str, Value] = field(default_factory=dict)
     bounds: tuple[int, int] = (0, 1_000_000)
     reads: bool = True
@@ -529,7 +530,16 @@ def _writers(run: MadeRun) -> Iterator[PlannedWriter]:
         yield from writers_of(consumer, CLIENT)
     yield PlannedWriter(table="log", writer="final-read", node=CLIENT, partitions=tuple(run.keys))
     yield PlannedWriter(table="reads", writer="final-read", node=CLIENT)
-    tables = ("faults", "phases", "cluster", "servers", "clients", "recovery", "clocks")
+    tables = (
+        "faults",
+        "phases",
+        "cluster",
+        "servers",
+        "scheduling",
+        "clients",
+        "recovery",
+        "clocks",
+    )
     collected = ("collected",) if run.digests else ()
     for table in (*tables, *collected, *sorted(MEASURES)):
         yield PlannedWriter(table=table, writer="harness", node="harness")
@@ -612,6 +622,7 @@ def _small_tables(history: Path, run: MadeRun) -> None:
         "phases": run.phases,
         "cluster": seen if run.cluster is None else run.cluster,
         "servers": STARTED if run.servers is None else run.servers,
+        "scheduling": run.scheduling,
         "clients": run.clients,
         "recovery": whole if run.recovery is None else run.recovery,
         "clocks": clocks,

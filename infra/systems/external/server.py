@@ -70,6 +70,9 @@ class OutsideProcess:
             return ProcessState.STOPPED
         return ProcessState.RUNNING if self._server.accepts() else ProcessState.EXITED
 
+    def scheduled(self) -> None:
+        """Nobody sees it run."""
+
     def exit_code(self) -> int | None:
         return None
 
