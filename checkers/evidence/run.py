@@ -166,17 +166,16 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     listed = closed.held_against(listed)
     tables, damaged, within = _tables(listed)
     faults = faults_of(tables["faults"], planned.faults)
-    collected, said = steps.span(tables["phases"], "collect"), history.parent / "logs"
+    said, collected = history.parent / "logs", steps.span(tables["phases"], "collect")
     files = collected_files(history.parent, planned, tables["collected"])
-    logs = logs_of(history.parent / "replicas", files.is_whole)
     crashes = crashes_of(tables["clients"], faults)
     planned = came(planned, crashes)
     faults = told_apart(faults, crashes, planned)
+    logs = logs_of(history.parent / "replicas", files.is_whole)
     writers = Writers(planned, listed, closed, crashes, tables["clients"])
     incomplete = frozenset(damaged).union(filter(writers.incomplete, SMALL_TABLES))
     observation = Observation(tables["cluster"], whole="cluster" not in incomplete)
     clocks, reads = Clocks(tables["clocks"]), reads_of(tables["reads"])
-    broke_down = tuple(steps.infrastructure_failures(tables["phases"]))
     found = (
         *(Gap(words=f"{path}: {why}") for path, why in unclosed.items()),
         *gaps.of_all(steps.gaps(tables["phases"], identity_of(planned.number, planned.seed))),
@@ -184,18 +183,17 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *writers.gaps(),
         *_lacking(planned, faults, reads, clocks, observation),
     )
-    if not history.is_dir():  # all of that follows from this
-        found = (Gap(words=f"{history} is not there"),)
+    if not history.is_dir():
+        found = (Gap(words=f"{history} is not there"),)  # all else follows from that
     findings = (
         *steps.failures(tables["phases"]),  # the cause comes first, then what follows from it
-        *broke_down,
+        *steps.infrastructure_failures(tables["phases"]),
         *folded([*(gap.words for gap in found), *not_settled(tables["faults"])]),
         *nonsense(said, files.altered),
-        *_starved(tables),
         *writers.findings(),
         *ends_not_met(reads),
         *clocks.findings(),
-        *_unmeasured(planned, tables),
+        *_measured(planned, tables),
         *_unchecked(planned, logs, collected, files),
     )
     return RunEvidence(
@@ -226,7 +224,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         asked_to_end=steps.begun(tables["phases"], "flush"),
         incomplete=incomplete,
         flushed="flush" in steps.ended(tables["phases"]),
-        infrastructure_failed=bool(broke_down),
+        infrastructure_failed=any(steps.infrastructure_failures(tables["phases"])),
         stopped=steps.stopped(tables["phases"]),
         gaps=found,
         findings=tuple(dict.fromkeys(findings)),
@@ -259,15 +257,12 @@ def _tables(
     return tables, damaged, within
 
 
-def _starved(tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
-    """Tell whether servers had to wait while clients wrote and faults were on."""
+def _measured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """Tell whether servers had to wait while clients wrote, and what was not measured. A manifest
+    from before there were measurements plans none."""
     start, end = steps.begun(tables["phases"], "workload"), steps.begun(tables["phases"], "flush")
     if start is not None and end is not None:
         yield from servers_pace.findings(tables["scheduling"], start, end)
-
-
-def _unmeasured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
-    """Of a manifest that plans these tables: one from before there were any measured nothing."""
     if {writer.table for writer in planned.writers} >= MEASURES:
         yield from costs.findings(planned, tables["failovers"], tables["zookeeper"])
 
