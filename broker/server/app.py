@@ -5,36 +5,36 @@ socket listens, ZooKeeper learns of the broker, and only then is anybody served,
 controller. Stop: leaderships are handed over (controlled shutdown), clients are let go, logs are
 closed cleanly.
 All tasks belong to one group: when one of them fails, which should not happen, the broker stops
-with an error rather than live on with a part missing.
-"""
+with an error rather than live on with a part missing."""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterator
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from ackproof.broker.config import BrokerConfig, Listener
+from ackproof.broker.controller.context import Context as ControllerContext
 from ackproof.broker.log.disk.checkpoints import MetaProperties
 from ackproof.broker.log.manager import LogManager
+from ackproof.broker.replication.replica import Role
 from ackproof.broker.server.admin.configs import ConfigAdmin, ConfigChanges, TopicConfigs
 from ackproof.broker.server.admin.topics import Topics
-from ackproof.broker.server.controller.by_controller import ByController
 from ackproof.broker.server.controller.control_fence import ControlFence
-from ackproof.broker.server.coordination import tree
+from ackproof.broker.server.controller.controller_coordinator import ControllerCoordinator
+from ackproof.broker.server.coordination import nodes
 from ackproof.broker.server.coordinator import Coordinator
 from ackproof.broker.server.environment import Environment, real
-from ackproof.broker.server.gauges import take
 from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
 from ackproof.broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
 from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.metrics.endpoint import ControllerGauges, PartitionGauges, Snapshot
 from ackproof.broker.server.metrics.meters import ZOOKEEPER_EXPIRES
-from ackproof.broker.server.metrics.snapshot import Snapshot
 from ackproof.broker.server.network.connections import ConnectionConfig, Connections
 from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
-from ackproof.broker.server.replication.fetchers import Fetchers
-from ackproof.broker.server.replication.partition import PartitionContext
+from ackproof.broker.server.replication.fetcher import Fetchers
+from ackproof.broker.server.replication.partition import Partition, PartitionContext
 from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
 from ackproof.broker.server.requests.context import Context
@@ -45,6 +45,7 @@ from ackproof.broker.server.zk.producer_ids import ProducerIds
 from ackproof.broker.types import BrokerId
 
 logger = logging.getLogger(__name__)
+
 
 TICK_MS = 100
 """How exactly produce timeouts and ISR checks are kept."""
@@ -109,7 +110,7 @@ class App:
     async def _introduced(self) -> str:
         """The cluster's id, once ZooKeeper has told all that logs are opened with."""
         await self._zk.start()
-        await tree.claim(self._config, self._zk.session)
+        await nodes.claim(self._config, self._zk.session)
         await self._topic_configs.load_all()
         return await self._zk.cluster_id()
 
@@ -199,12 +200,13 @@ class App:
         """The one place where it matters who coordinates."""
         spawn, probe = partial(self._spawn, group), self._environment.probe
         if self._config.led_by_leaders:
-            from ackproof.broker.server.coordination.by_leaders import (
-                ByLeaders,  # late: memory, if unused
-            )
+            # Imported late: a broker of a cluster with a controller does not need the memory.
+            from ackproof.broker.server.coordination.leader_coordinator import LeaderCoordinator
 
-            return ByLeaders(self._config, self._zk, self._clock, spawn, probe, clean=logs.clean)
-        return ByController(self._config, self._zk, self._clock, self._fence, spawn, probe)
+            return LeaderCoordinator(
+                self._config, self._zk, self._clock, spawn, probe, clean=logs.clean
+            )
+        return ControllerCoordinator(self._config, self._zk, self._clock, self._fence, spawn, probe)
 
     def _replicas(
         self, logs: LogManager, coordinator: Coordinator, group: asyncio.TaskGroup
@@ -297,12 +299,10 @@ class App:
         if listener is None:
             yield
             return
-        from ackproof.broker.server.metrics.endpoint import (
-            MetricsEndpoint,  # late: memory, if unused
-        )
+        from ackproof.broker.server.metrics.endpoint import MetricsEndpoint
 
         def look() -> Snapshot:
-            return take(
+            return take_snapshot(
                 replicas,
                 coordinator.context,
                 self._purgatory,
@@ -378,3 +378,71 @@ class App:
 def _locate(metadata: MetadataCache, broker: BrokerId) -> Listener | None:
     known = metadata.brokers.get(broker)
     return known.listener if known else None
+
+
+# --- state for the metrics ------------------------------------------------------------------------
+#
+# What the broker is like now: its state is looked at when somebody asks for the metrics.
+#
+# What happens is counted where it happens (:mod:`broker.server.metrics.meters`).
+
+
+def take_snapshot(
+    partitions: Iterable[Partition],
+    controller: ControllerContext | None,
+    purgatory: Purgatory,
+    sessions: FetchSessionCache,
+    connections: int,
+) -> Snapshot:
+    """Looks at everything once.
+
+    Args:
+        controller: what the controller knows, if this broker is it.
+        connections: how many are open.
+    """
+    return Snapshot(
+        partitions=tuple(map(_view, partitions)),
+        controller=ControllerGauges() if controller is None else _controller_view(controller),
+        waiting_fetches=purgatory.waiting,
+        fetch_sessions=len(sessions),
+        session_partitions=sum(map(len, sessions)),
+        connections=connections,
+    )
+
+
+def _view(partition: Partition) -> PartitionGauges:
+    replica, log = partition.replica, partition.log
+    return PartitionGauges(
+        tp=partition.tp,
+        leads=replica.role is Role.LEADER,
+        offline=replica.role is Role.OFFLINE,
+        replicas=len(replica.replicas),
+        isr=len(replica.isr),
+        min_isr=partition.config.min_insync_replicas,
+        size=log.size,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        segments=len(log.segment_base_offsets),
+        waiting_producers=partition.waiting_producers,
+    )
+
+
+def _controller_view(context: ControllerContext) -> ControllerGauges:
+    offline = imbalanced = 0
+    partitions = tuple(context.partitions())
+    for tp in partitions:
+        state, assignment = context.states.get(tp), context.assignment(tp)
+        if context.deletes(tp.topic) or assignment is None:
+            continue
+        leader = None if state is None else state.leader
+        offline += leader not in context.live
+        imbalanced += bool(assignment.replicas) and leader != assignment.replicas[0]
+    return ControllerGauges(
+        activecontrollercount=1,
+        offlinepartitionscount=offline,
+        preferredreplicaimbalancecount=imbalanced,
+        globaltopiccount=len(context.topics),
+        globalpartitioncount=len(partitions),
+        topicstodeletecount=sum(map(context.deletes, context.deletions)),
+        activebrokercount=len(context.live),
+    )

@@ -1,8 +1,8 @@
 """Who says what becomes of partitions: what the rest of the broker asks of it.
 
 There are two (``ackproof.coordination``), and :class:`~broker.server.app.App` chooses: a controller
-for all partitions (:mod:`broker.server.controller.by_controller`), or each partition's own leader
-(:mod:`broker.server.coordination`). What they tell replicas is
+for all partitions (:mod:`broker.server.controller.controller_coordinator`), or each partition's own
+leader (:mod:`broker.server.coordination`). What they tell replicas is
 :mod:`broker.server.replication.roles`'.
 """
 

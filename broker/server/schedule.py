@@ -1,9 +1,24 @@
-"""Tasks: who starts them, and what is done again and again, or later."""
+"""Time and tasks: the clock, who starts tasks, and what is done again and again, or later."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 
 from ackproof.broker.log.disk.steps import Steps
+from ackproof.broker.types import Millis
+
+
+class Clock:
+    """Monotonic time for deadlines, wall-clock time for what is stored."""
+
+    def now(self) -> Millis:
+        """Milliseconds of a clock that only goes forward."""
+        return Millis(time.monotonic_ns() // 1_000_000)
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970, UTC."""
+        return time.time_ns() // 1_000_000
+
 
 Spawn = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
 """Starts a task that the broker owns: if it fails, the broker stops."""

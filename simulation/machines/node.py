@@ -20,8 +20,8 @@ from ackproof.broker.log.disk.checkpoints import META_PROPERTIES
 from ackproof.broker.log.disk.file_system import FileSystem
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.server.app import App
-from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.environment import Environment
+from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import Millis
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import NOBODY, Killed, Process

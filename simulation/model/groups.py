@@ -353,7 +353,7 @@ def check_loaded(
 
 def _nothing_is_dropped(shard: GroupShard, loaded: _Loaded) -> None:
     """Judge what is left when the log begins later, and what would be left if it did now
-    (:mod:`broker.server.groups.rewrite`)."""
+    (:mod:`broker.server.groups.group_coordinator`)."""
     log, where = shard.partition.log, f"{shard.partition.tp}"
     unsettled = loaded.in_doubt.union(*map(_groups_of, loaded.storing.values()))
     generations = {
@@ -449,7 +449,7 @@ class Place(NamedTuple):
 
 class StoredCommits:
     """All places of each committed offset in one partition of ``__consumer_offsets``; coordinators
-    write again what they know (:mod:`broker.server.groups.rewrite`)."""
+    write again what they know (:mod:`broker.server.groups.group_coordinator`)."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, TopicPartition, int], list[Place]] = {}

@@ -11,7 +11,7 @@ from processes import free_port
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint, ReplicaAssignment
 from ackproof.broker.controller.events import StateWrite
-from ackproof.broker.server.zk import registrations, znodes
+from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk
 from ackproof.broker.server.zk.session import SessionExpired
@@ -91,7 +91,7 @@ def test_topic_is_created_and_survives_its_leader(zookeeper, admin, caplog):
 
 def test_returning_broker_gets_its_partition_back(zookeeper, caplog):
     """The controller logs its failure and its startup as *Failover* prints it."""
-    caplog.set_level(logging.INFO, logger="ackproof.broker.server.controller.broker_changes")
+    caplog.set_level(logging.INFO, logger="ackproof.broker.server.controller.term")
 
     async def main():
         async with cluster(zookeeper, 1, 2) as made:
@@ -101,7 +101,7 @@ def test_returning_broker_gets_its_partition_back(zookeeper, caplog):
             assert (await made.state(TP, lambda s: s.leader == NO_LEADER)).isr == (2,)
             await made.add(2)
             assert (await made.state(TP, lambda s: s.leader == 2)).leader_epoch == 2
-            logged = [r.message for r in caplog.records if r.name.endswith("broker_changes")]
+            logged = [r.message for r in caplog.records if r.message.startswith("[")]
             listener = "[BrokerChangeListener on Controller 1]: Newly added brokers: "
             assert logged[-4:] == [
                 f"{listener}, deleted brokers: 2, all live brokers: 1",
@@ -266,7 +266,7 @@ async def bounced(broker):
     def submit(client):
         transaction = client.transaction()
         transaction.delete(path)
-        transaction.create(path, registrations.encode_broker(info, 0), ephemeral=True)
+        transaction.create(path, znodes.encode_broker(info, 0), ephemeral=True)
         return transaction.commit_async()
 
     await broker.zk.session.request(submit, broker.zk.session.number)

@@ -33,12 +33,12 @@ from ackproof.broker.coordination.ops import (
     Result,
     TakeTopic,
 )
-from ackproof.broker.server.coordination import tree
+from ackproof.broker.server.coordination import nodes
 from ackproof.broker.server.coordination.commands import Commands
+from ackproof.broker.server.coordination.elections import Elections
 from ackproof.broker.server.coordination.nodes import queue
-from ackproof.broker.server.coordination.orders import Orders
-from ackproof.broker.server.coordination.reading import Reader
-from ackproof.broker.server.coordination.writing import Writer
+from ackproof.broker.server.coordination.zk_reader import Reader
+from ackproof.broker.server.coordination.zk_writer import Writer
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import SessionNumber
@@ -73,7 +73,7 @@ async def connected(zookeeper, coordination="leader", variant="fenced"):
             ackproof_coordination=coordination,
             ackproof_coordination_variant=variant,
         )
-        await tree.claim(config, zk.session)
+        await nodes.claim(config, zk.session)
         yield zk.session, Writer(zk.session, ONE), Reader(zk.session)
     finally:
         await zk.close()
@@ -237,15 +237,15 @@ def test_a_topic_goes_with_its_settings_and_no_sooner_than_its_partitions(zookee
 def test_a_tree_is_of_one_kind_also_when_both_come_first(zookeeper):
     async def story():
         async with connected(zookeeper) as (session, _writer, _reader):
-            with pytest.raises(tree.ForeignTree, match="coordination=leader"):
+            with pytest.raises(nodes.ForeignTree, match="coordination=leader"):
                 async with connected(zookeeper, "controller"):
                     pass
             await session.request(lambda client: client.delete_async("/brokers/state"))
             await session.put("/controller_epoch", b"1", session.number)
-            with pytest.raises(tree.ForeignTree, match="coordination=controller"):
+            with pytest.raises(nodes.ForeignTree, match="coordination=controller"):
                 async with connected(zookeeper):
                     pass
-            results = await session.request(partial(tree._found, "fenced"), session.number)
+            results = await session.request(partial(nodes._found, "fenced"), session.number)
             assert isinstance(results[0], Exception), "nothing is made beside a controller's epoch"
             assert await session.get("/brokers/state") is None
 
@@ -259,11 +259,11 @@ def test_a_tree_is_of_one_variant(zookeeper, theirs, ours):
             async with connected(zookeeper, variant=theirs):
                 pass
             said = f"a cluster's of ackproof.coordination.variant={theirs} (by /brokers/state)"
-            with pytest.raises(tree.ForeignTree, match=re.escape(said)):
+            with pytest.raises(nodes.ForeignTree, match=re.escape(said)):
                 async with connected(zookeeper, variant=ours):
                     pass
             await session.put("/brokers/state", b"[]", session.number)
-            with pytest.raises(tree.ForeignTree, match="nobody knows whose it is"):
+            with pytest.raises(nodes.ForeignTree, match="nobody knows whose it is"):
                 async with connected(zookeeper, variant=ours):
                     pass
 
@@ -274,7 +274,7 @@ def test_a_tree_is_of_one_variant(zookeeper, theirs, ours):
 
 
 def orders_of(writer, reader):
-    return Orders(reader, writer, Commands(reader, writer), Admin(fenced=True, queue_max=100))
+    return Elections(reader, writer, Commands(reader, writer), Admin(fenced=True, queue_max=100))
 
 
 def test_a_broker_that_will_not_come_back_leaves_no_queue(zookeeper):

@@ -14,7 +14,7 @@ from zookeeper_clients import connected
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.controller.events import StateWrite
 from ackproof.broker.server.controller.control_fence import ControlFence
-from ackproof.broker.server.controller.registration import Registration
+from ackproof.broker.server.controller.controller_coordinator import Registration
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk

@@ -10,7 +10,7 @@ from instant_zookeeper import InstantZookeeper
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.server.controller.control_fence import ControlFence
-from ackproof.broker.server.controller.registration import Registration
+from ackproof.broker.server.controller.controller_coordinator import Registration
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.kafka_zk import BrokerIdInUse
 

@@ -14,7 +14,7 @@ from ackproof.broker.controller.cluster import (
     ReplicaAssignment,
 )
 from ackproof.broker.server.topic_names import is_legal
-from ackproof.broker.server.zk import registrations, znodes
+from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.znodes import MalformedNode
 from ackproof.broker.types import BrokerId, TopicPartition
 
@@ -22,7 +22,7 @@ TP = TopicPartition("orders", 0)
 PATH = "/isr_change_notification/isr_change_0000000000"
 
 DECODERS = {
-    "broker": lambda data: registrations.decode_broker(BrokerId(1), data),
+    "broker": lambda data: znodes.decode_broker(BrokerId(1), data),
     "topic": lambda data: znodes.decode_topic("orders", data),
     "state": lambda data: znodes.decode_state(TP, data, 0),
     "partitions": lambda data: znodes.decode_partitions(PATH, data),
@@ -140,13 +140,13 @@ def test_a_partition_has_replicas() -> None:
 )
 def test_a_broker_can_be_reached(node) -> None:
     with pytest.raises(MalformedNode, match="/brokers/ids/1"):
-        registrations.decode_broker(BrokerId(1), json.dumps(node).encode())
+        znodes.decode_broker(BrokerId(1), json.dumps(node).encode())
 
 
 def test_a_broker_of_version_1_is_read_as_the_document_prints_it() -> None:
     """*HA design*, "Broker": it has no endpoints, which came with 0.9."""
     node = b'{"jmx_port": -1, "host": "node1", "version": 1, "port": 9092}'
-    assert registrations.decode_broker(BrokerId(1), node) == BrokerInfo(
+    assert znodes.decode_broker(BrokerId(1), node) == BrokerInfo(
         broker_id=1, endpoints=(Endpoint(host="node1", port=9092, listener="PLAINTEXT"),)
     )
 
@@ -163,4 +163,4 @@ def test_topics_to_delete_are_read_as_the_document_prints_them() -> None:
 @pytest.mark.parametrize("name", ["", "x", "1.0", "99999999999"])
 def test_a_registration_is_named_after_a_broker(name) -> None:
     with pytest.raises(MalformedNode, match="/brokers/ids/"):
-        registrations.decode_broker_id(name)
+        znodes.decode_broker_id(name)

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
-from ackproof.broker.server.controller.broker_changes import log_broker_changes
+from ackproof.broker.server.controller.term import log_broker_changes
 
 
 def registered(**epochs: int) -> dict[int, LiveBroker]:

@@ -16,8 +16,8 @@ from ackproof.broker.coordination.events import (
     Write,
 )
 from ackproof.broker.replication.events import Resigned
-from ackproof.broker.server.clock import Clock
-from ackproof.broker.server.coordination.feeding import Feed
+from ackproof.broker.server.coordination.event_loop import EventLoop
+from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition
 
 
@@ -59,7 +59,7 @@ async def feeding(core, session):
         carried.append(effect)
         await asyncio.sleep(0)
 
-    feed = Feed(core, Clock(), session)
+    feed = EventLoop(core, Clock(), session)
     return feed, asyncio.ensure_future(feed.run(carry_out)), carried
 
 
@@ -135,7 +135,7 @@ class Disk:
 async def slow_start(session, *later):
     """A replica that is being started, while the events ``later`` come with their effects."""
     core, disk = Core(), Disk()
-    feed = Feed(core, Clock(), session)
+    feed = EventLoop(core, Clock(), session)
     task = asyncio.ensure_future(feed.run(disk))
     core.says[QueueChanged()] = (SLOW, TAKEN_OUT)
     feed.put(QueueChanged())

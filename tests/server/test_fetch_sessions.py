@@ -14,6 +14,7 @@ from ackproof.broker.config import BrokerConfig
 from ackproof.broker.replication.events import FetchFrom
 from ackproof.broker.server.metrics.meters import CONSUMER
 from ackproof.broker.server.replication import fetch_requests
+from ackproof.broker.server.replication.fetch_requests import FetchAsk, FetchSessionHandler
 from ackproof.broker.server.replication.fetch_session_cache import (
     EPOCH_MAX,
     INVALID_SESSION_ID,
@@ -23,7 +24,6 @@ from ackproof.broker.server.replication.fetch_session_cache import (
     SessionRefused,
     asked_in,
 )
-from ackproof.broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
 from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
 from ackproof.broker.wire.messages.fetch import FetchRequest
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from hosts import hosts, leader_and_isr, run, until
 
-from ackproof.broker.server.clock import Clock
-from ackproof.broker.server.controller.isr_changes import IsrChanges
+from ackproof.broker.server.controller.controller_coordinator import IsrChanges
+from ackproof.broker.server.schedule import Clock
 from ackproof.broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
 from ackproof.broker.server.zk.session import SessionExpired, ZkClosed
 from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion

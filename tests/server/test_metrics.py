@@ -22,11 +22,10 @@ from ackproof.broker.controller.cluster import (
     TopicAssignment,
 )
 from ackproof.broker.controller.context import Context, TopicDeletion
-from ackproof.broker.server.gauges import take
+from ackproof.broker.server.app import take_snapshot
 from ackproof.broker.server.metrics import meters
-from ackproof.broker.server.metrics.endpoint import MetricsEndpoint
-from ackproof.broker.server.metrics.snapshot import PartitionGauges, Snapshot
-from ackproof.broker.server.metrics.tally import TimesByLabel
+from ackproof.broker.server.metrics.endpoint import MetricsEndpoint, PartitionGauges, Snapshot
+from ackproof.broker.server.metrics.meters import TimesByLabel
 from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
 from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.types import (
@@ -105,7 +104,7 @@ def controller() -> Context:
 
 
 def test_the_controller_sees_partitions_without_a_leader() -> None:
-    seen = take((), controller(), Purgatory(), NO_SESSIONS, 0).controller
+    seen = take_snapshot((), controller(), Purgatory(), NO_SESSIONS, 0).controller
     assert seen.activecontrollercount == 1
     assert seen.offlinepartitionscount == 1
     assert seen.preferredreplicaimbalancecount == 2
@@ -115,23 +114,25 @@ def test_the_controller_sees_partitions_without_a_leader() -> None:
 def test_a_topic_that_is_being_deleted_is_not_offline() -> None:
     context = controller()
     context.deletions["t"] = TopicDeletion.STARTED
-    seen = take((), context, Purgatory(), NO_SESSIONS, 0).controller
+    seen = take_snapshot((), context, Purgatory(), NO_SESSIONS, 0).controller
     assert seen.offlinepartitionscount == 0
     assert seen.topicstodeletecount == 1
 
 
 def test_who_is_not_the_controller_sees_nothing() -> None:
-    assert take((), None, Purgatory(), NO_SESSIONS, 0).controller.activecontrollercount == 0
+    assert (
+        take_snapshot((), None, Purgatory(), NO_SESSIONS, 0).controller.activecontrollercount == 0
+    )
 
 
 def test_a_fetch_that_waits_is_seen() -> None:
     async def test() -> None:
         purgatory = Purgatory()
         answer = purgatory.wait([TopicPartition("t", 0)], 0, lambda _: False, lambda: None)
-        assert take((), None, purgatory, NO_SESSIONS, 0).waiting_fetches == 1
+        assert take_snapshot((), None, purgatory, NO_SESSIONS, 0).waiting_fetches == 1
         await answer
         await asyncio.sleep(0)
-        assert take((), None, purgatory, NO_SESSIONS, 0).waiting_fetches == 0
+        assert take_snapshot((), None, purgatory, NO_SESSIONS, 0).waiting_fetches == 0
 
     asyncio.run(test())
 
@@ -177,7 +178,7 @@ def test_an_election_counts_once_and_its_unclean_partitions_each() -> None:
 
 
 def test_the_page_is_what_prometheus_reads() -> None:
-    snapshot = take((), controller(), Purgatory(), NO_SESSIONS, 3)
+    snapshot = take_snapshot((), controller(), Purgatory(), NO_SESSIONS, 3)
     page = asyncio.run(read_from(snapshot))
     found = {s.name: s.value for f in text_string_to_metric_families(page) for s in f.samples}
     assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 1

@@ -9,8 +9,8 @@ from zookeeper import Tree
 from ackproof.broker.coordination.nodes import Kind, Node
 from ackproof.broker.server.admin.topics import Topics
 from ackproof.broker.server.coordination import nodes
-from ackproof.broker.server.coordination.led_topics import LedTopics
-from ackproof.broker.server.coordination.reading import Reader
+from ackproof.broker.server.coordination.topics import LedTopics
+from ackproof.broker.server.coordination.zk_reader import Reader
 from ackproof.broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.server.zk.kafka_zk import KafkaZk

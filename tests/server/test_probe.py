@@ -21,13 +21,13 @@ from ackproof.broker.replication.events import (
     Truncate,
 )
 from ackproof.broker.replication.replica import LogState, Replica
-from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.replication.partition import (
     Partition,
     PartitionContext,
     ReplicaFailed,
 )
 from ackproof.broker.server.replication.purgatory import Purgatory
+from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import (
     BrokerId,
     ControllerEpoch,

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.controller.control_fence import ControlFence
-from ackproof.broker.server.controller.isr_changes import IsrChanges
+from ackproof.broker.server.controller.controller_coordinator import IsrChanges
 from ackproof.broker.server.replication.purgatory import SPARE, Purgatory
+from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import BrokerId, ControllerEpoch, Millis, TopicPartition
 from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
 

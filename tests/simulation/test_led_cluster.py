@@ -9,9 +9,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from simulated_cluster import PAUSE_S, Cluster
 
-from ackproof.broker.server.coordination.by_leaders import ByLeaders
-from ackproof.broker.server.coordination.led_topics import TIMEOUT_S
-from ackproof.broker.server.coordination.tree import ForeignTree
+from ackproof.broker.server.coordination.leader_coordinator import LeaderCoordinator
+from ackproof.broker.server.coordination.nodes import ForeignTree
+from ackproof.broker.server.coordination.topics import TIMEOUT_S
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.types import TopicPartition
 from simulation.world.bad_links import both_ways
@@ -294,7 +294,7 @@ def depths(cluster: Cluster) -> dict[int, int]:
     async def counted() -> dict[int, int]:
         app = cluster.nodes[1].app
         assert app is not None
-        assert isinstance(app.coordinator, ByLeaders)
+        assert isinstance(app.coordinator, LeaderCoordinator)
         return dict(await app.coordinator._reader.depths())
 
     return cluster.run(counted())

@@ -16,7 +16,7 @@ from swap import Mutation, Swap
 
 from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
 from ackproof.broker.server.coordination.nodes import decode_topic_id
-from ackproof.broker.server.coordination.writing import Writer
+from ackproof.broker.server.coordination.zk_writer import Writer
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerZk

@@ -21,13 +21,12 @@ from ackproof.broker.config import BrokerConfig, Listener, TopicConfig
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.events import WriteIsr
 from ackproof.broker.server.admin.configs import TopicConfigs
-from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.controller.control_fence import ControlFence
 from ackproof.broker.server.metadata_cache import MetadataCache
 from ackproof.broker.server.network.broker_connection import BrokerConnection
 from ackproof.broker.server.network.connections import ConnectionConfig, Connections
 from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
-from ackproof.broker.server.replication.fetchers import Fetchers
+from ackproof.broker.server.replication.fetcher import Fetchers
 from ackproof.broker.server.replication.partition import Partition, PartitionContext, Produced
 from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
@@ -35,6 +34,7 @@ from ackproof.broker.server.replication.roles import Origin
 from ackproof.broker.server.requests import control_requests as leader_and_isr_requests
 from ackproof.broker.server.requests.context import Context
 from ackproof.broker.server.requests.dispatch import SERVED, Dispatcher
+from ackproof.broker.server.schedule import Clock
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.types import BrokerId, TopicPartition
 from ackproof.broker.wire.interbroker import LEADER_AND_ISR_INCREMENTAL

@@ -20,22 +20,102 @@ from ackproof.broker.controller import events
 from ackproof.broker.controller.cluster import LiveBroker, PartitionState, TopicAssignment
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.controller import Controller
+from ackproof.broker.controller.events import Request
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.server.admin.configs import TopicConfigs
-from ackproof.broker.server.controller.broker_changes import log_broker_changes
-from ackproof.broker.server.controller.channel import Channel, Response
-from ackproof.broker.server.controller.state_changes import log_tenure, log_write
+from ackproof.broker.server.controller.state_changes import log_request, log_tenure, log_write
 from ackproof.broker.server.metrics import meters
-from ackproof.broker.server.network.broker_connection import BrokerConnection
+from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
 from ackproof.broker.server.schedule import Spawn
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import SessionExpired, ZkClosed
 from ackproof.broker.types import NO_LEADER, BrokerId, TopicPartition
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ackproof.broker.wire.messages.update_metadata import UpdateMetadataResponse
 
 logger = logging.getLogger(__name__)
+
+
+# --- requests to brokers --------------------------------------------------------------------------
+#
+# The controller's way to one registration of one broker.
+#
+# Requests leave one after the other and each is tried again until the broker has answered: a broker
+# must not hear of a newer state before an older one, nor miss one. What ends a channel is the
+# broker's registration going away, or the controller's own end; then the rest is dropped, because
+# the broker will be told everything anew.
+
+
+RETRY_BACKOFF_S = 0.1
+
+Response = LeaderAndIsrResponse | StopReplicaResponse | UpdateMetadataResponse
+Answered = Callable[[BrokerId, Request, Response], None]
+
+
+class Channel:
+    """An ordered queue of requests to ``broker``.
+
+    Args:
+        spawn: starts the channel's task, and owns it.
+        answered: called with each request's response.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        connection: BrokerConnection,
+        timeout_s: float,
+        spawn: Spawn,
+        answered: Answered,
+    ) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._timeout_s = timeout_s
+        self._answered = answered
+        self._requests: asyncio.Queue[Request] = asyncio.Queue()
+        self._task = spawn(self._deliver_all())
+
+    def send(self, request: Request) -> None:
+        """Queue a request."""
+        self._requests.put_nowait(request)
+
+    def stop(self) -> None:
+        """Send nothing more, from now on."""
+        self._task.cancel()
+
+    async def close(self) -> None:
+        """Stop, and let go of the connection."""
+        self.stop()
+        await asyncio.wait([self._task])
+        await self._connection.close()
+
+    async def _deliver_all(self) -> None:
+        while True:
+            request = await self._requests.get()
+            try:
+                log_request("sent", self._broker, request)
+                response = await self._deliver(request)
+                log_request("acknowledged", self._broker, request, response.error_code)
+                self._answered(self._broker, request, response)
+            except Exception:
+                # Not worth a broker: what cannot be said is said by no other controller either.
+                logger.exception("controller: broker %d: %s given up", self._broker, request)
+
+    async def _deliver(self, request: Request) -> Response:
+        while True:
+            try:
+                response: Response = await self._connection.call(request, self._timeout_s)
+                return response
+            except Disconnected as error:
+                logger.warning("controller: broker %d: %s; trying again", self._broker, error)
+                await asyncio.sleep(RETRY_BACKOFF_S)
+
+
+# --- the term -------------------------------------------------------------------------------------
+
 
 ASKED = (
     znodes.ISR_CHANGES,
@@ -390,3 +470,41 @@ def _deletion_errors(
         if state.delete_partition
         for tp in (TopicPartition(topic.topic_name, state.partition_index),)
     }
+
+
+# --- log messages ---------------------------------------------------------------------------------
+#
+# What a controller logs of brokers that start or fail, in the words of Kafka 0.8 (*Failover*,
+# "Broker failure" and "Broker startup").
+
+
+def log_broker_changes(
+    controller: BrokerId,
+    known: Mapping[BrokerId, LiveBroker],
+    live: Mapping[BrokerId, LiveBroker],
+) -> None:
+    """Log which brokers have come and gone since ``known``, if any has.
+
+    A broker that has registered anew in between counts as gone and as come, as for the controller
+    itself. Kafka 0.8 did not see it.
+    """
+    same = {broker for broker in known.keys() & live if known[broker].epoch == live[broker].epoch}
+    added, deleted = live.keys() - same, known.keys() - same
+    if not added and not deleted:
+        return
+    logger.info(
+        "[BrokerChangeListener on Controller %d]: Newly added brokers: %s, deleted brokers: %s, "
+        "all live brokers: %s",
+        controller,
+        _ids(added),
+        _ids(deleted),
+        _ids(live),
+    )
+    if deleted:
+        logger.info("[Controller %d]: Broker failure callback for %s", controller, _ids(deleted))
+    if added:
+        logger.info("[Controller %d]: New broker startup callback for %s", controller, _ids(added))
+
+
+def _ids(brokers: Iterable[BrokerId]) -> str:
+    return ",".join(map(str, sorted(brokers)))

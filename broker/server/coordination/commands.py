@@ -13,9 +13,9 @@ from ackproof.broker.coordination.administration import admin_steps as steps
 from ackproof.broker.coordination.events import Lifecycle, Refused
 from ackproof.broker.coordination.nodes import Kind, Node
 from ackproof.broker.server.coordination import nodes
-from ackproof.broker.server.coordination.hands import record, refuse
-from ackproof.broker.server.coordination.reading import Reader
-from ackproof.broker.server.coordination.writing import Settings, Writer
+from ackproof.broker.server.coordination.effect_executor import record, refuse
+from ackproof.broker.server.coordination.zk_reader import Reader
+from ackproof.broker.server.coordination.zk_writer import Settings, Writer
 
 R = TypeVar("R")
 Command = Generator[steps.Step, Any, R]

@@ -3,16 +3,21 @@
 The document's paths, with JSON in them as in Kafka's own. ``/brokers/ids/N`` is Kafka's
 (:mod:`broker.server.zk.znodes`): it says host and port, and more. ``/brokers/topics/T`` itself
 holds the topic's id (KIP-516), of which the document knows nothing. Decoders raise
-:class:`~broker.server.zk.znodes.MalformedNode` naming the path.
-"""
+:class:`~broker.server.zk.znodes.MalformedNode` naming the path."""
 
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError
+
+from ackproof.broker.config import BrokerConfig
 from ackproof.broker.coordination.nodes import Change, Kind, Node, StateChangeRequest
 from ackproof.broker.server.topic_names import is_legal
 from ackproof.broker.server.zk import znodes
+from ackproof.broker.server.zk.session import ZkError, ZkSession
 from ackproof.broker.server.zk.znodes import TOPICS, MalformedNode, decode, encode
 from ackproof.broker.types import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 from ackproof.broker.wire.uuids import encode_uuid
@@ -174,3 +179,73 @@ def _ids(where: str, node: dict[str, Any], key: str) -> tuple[BrokerId, ...]:
     if not right or len(set(ids)) != len(ids):  # type: ignore[arg-type]
         raise MalformedNode(f"{where} holds {ids!r:.80} for its {key}")
     return tuple(BrokerId(i) for i in ids)  # type: ignore[union-attr]
+
+
+# --- the kind of coordination ---------------------------------------------------------------------
+#
+# Whose tree it is: a cluster keeps to the kind of coordination that it was started with.
+
+
+COORDINATION = "ackproof.coordination"
+VARIANT = "ackproof.coordination.variant"
+
+
+class ForeignTree(ZkError):
+    """What is in ZooKeeper was made by brokers that coordinate in another way."""
+
+
+async def claim(config: BrokerConfig, session: ZkSession) -> None:
+    """Makes sure that the tree is of this broker's kind, before anything in it is changed.
+
+    A controller's has ``/controller_epoch`` for ever, one without a controller ``/brokers/state``,
+    which holds the variant. The first broker without a controller makes sure in one transaction
+    that there is none.
+
+    One variant, since a fence holds if everybody keeps to it: a printed leader overwrites the ISR
+    by which a fenced one was elected, or deletes what it has acknowledged.
+
+    Raises:
+        ForeignTree: it is of another kind.
+        SessionExpired: unknown whether it is claimed.
+    """
+    if not config.led_by_leaders:
+        if await session.get(STATE) is not None:
+            raise _foreign(config, STATE, COORDINATION, "leader", "controller")
+        return
+    ours = config.ackproof_coordination_variant
+    await session.ensure("/brokers")
+    while (found := await session.get(STATE)) is None:
+        if await session.get(znodes.CONTROLLER_EPOCH) is not None:
+            raise _is_a_controllers(config)
+        results = await session.request(partial(_found, ours), session.number)
+        if isinstance(results[0], NodeExistsError):
+            raise _is_a_controllers(config)
+    try:
+        theirs = decode_variant(STATE, found[0])
+    except znodes.MalformedNode as error:
+        raise ForeignTree(f"nobody knows whose it is: {error}") from error
+    if theirs != ours:
+        raise _foreign(config, STATE, VARIANT, theirs, ours)
+
+
+def _found(variant: str, client: KazooClient) -> Any:
+    """That a node is not there cannot be checked, but it can be created and deleted."""
+    transaction = client.transaction()
+    transaction.create(znodes.CONTROLLER_EPOCH, b"0")
+    transaction.delete(znodes.CONTROLLER_EPOCH)
+    transaction.create(STATE, encode_variant(variant))
+    transaction.create(REASSIGNED, b"")
+    return transaction.commit_async()
+
+
+def _is_a_controllers(config: BrokerConfig) -> ForeignTree:
+    where = znodes.CONTROLLER_EPOCH
+    return _foreign(config, where, COORDINATION, "controller", "leader")
+
+
+def _foreign(config: BrokerConfig, where: str, name: str, theirs: str, ours: str) -> ForeignTree:
+    return ForeignTree(
+        f"zookeeper.connect={config.zookeeper_connect} is a cluster's of {name}={theirs} "
+        f"(by {where}), and this broker is told {name}={ours}; give it the cluster's, or another "
+        "chroot"
+    )

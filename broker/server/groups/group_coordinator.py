@@ -14,13 +14,13 @@ Offsets go with their partitions. Kafka's coordinators, the newer one too, tell 
 that are loaded (``currentGroups``, ``scheduleWriteAllOperation``): what is deleted meanwhile, or by
 the time that a coordinator dies which has not stored so, counts for the next topic of that name.
 Here those that are being loaded hear of it later, and what they have committed of is compared with
-the topics that there are.
-"""
+the topics that there are."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from kio.schema.errors import ErrorCode
 
@@ -28,24 +28,26 @@ from ackproof.broker.config import BrokerConfig
 from ackproof.broker.groups.config import GroupConfig
 from ackproof.broker.groups.events import Answer, Commit, Heartbeat, Request, Sync, refusal
 from ackproof.broker.groups.groups import Groups
-from ackproof.broker.log.partition_log import OffsetOutOfRange
+from ackproof.broker.groups.loading import Loading
+from ackproof.broker.log.partition_log import OffsetOutOfRange, PartitionLog
 from ackproof.broker.probe import NO_PROBE, Probe
+from ackproof.broker.replication.events import DeleteRecords
 from ackproof.broker.replication.replica import Role
-from ackproof.broker.server.clock import Clock
-from ackproof.broker.server.groups.log_loading import load
 from ackproof.broker.server.groups.offsets_topic import OffsetsTopic
-from ackproof.broker.server.groups.rewrite import SLACK_BYTES, Rewriting
 from ackproof.broker.server.groups.shard import AreGone, GroupShard, StoreConfig, moment
-from ackproof.broker.server.groups.turns import Turns
 from ackproof.broker.server.metadata_cache import MetadataCache
+from ackproof.broker.server.network.connections import PEER
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
-from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.server.schedule import Clock, Spawn
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import LeaderEpoch, TopicPartition
-from ackproof.broker.wire.batch import CorruptBatch
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
+from ackproof.broker.wire.group_records import MalformedGroupRecord, decode
+from ackproof.broker.wire.records import records
 
 logger = logging.getLogger(__name__)
+
 
 A = TypeVar("A", bound=Answer)
 
@@ -263,3 +265,142 @@ def _group_config(config: BrokerConfig) -> GroupConfig:
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
     )
+
+
+# --- order of requests ----------------------------------------------------------------------------
+#
+# Whose turn it is: what a connection commits is taken in as it came.
+#
+# Before offsets are committed their topics may have to be looked up; where there is no controller,
+# ZooKeeper is asked. A consumer commits 5 of t and 3 of u, and then 6 of t. If u has to be looked
+# up and t has not, the second overtakes the first: both are answered without an error, and the
+# group goes on from 5. Kafka takes no request from a connection before the last one was answered
+# (``SocketServer`` mutes the channel). Here a commit waits until those before it are taken in, not
+# until they are stored. Nothing else waits: a member whose commit is held up by ZooKeeper lives,
+# and its heartbeats say so.
+
+
+class Turns:
+    """One turn at a time for each connection, in the order in which they were asked for."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        """Of the connections of which somebody has a turn, or waits for one."""
+
+    def mine(self) -> asyncio.Lock:
+        """To be held until the request that was started on this connection is taken in."""
+        return self._locks.setdefault(PEER.get().connection, asyncio.Lock())
+
+
+# --- loading --------------------------------------------------------------------------------------
+#
+# Reads a partition of ``__consumer_offsets`` from its log, for the broker that now leads it.
+
+
+CHUNK_BYTES = 2**16
+"""Read at a time; in between, others have their turn."""
+
+
+async def load(log: PartitionLog) -> Loading:
+    """Everything from the log's start to its end, however often that moves meanwhile.
+
+    Kafka takes what it loads at its word (``DefaultRecordBatch.iterator`` compares no CRC). Here
+    it is compared: it costs little, and once in each leadership. The disk has turned a bit over in
+    the last commit of a group: its consumer would go on from another offset, or from that of the
+    commit before, and nobody would know.
+
+    Raises:
+        OffsetOutOfRange: the log was cut meanwhile: this broker does not lead any more.
+        CorruptBatch: a batch is damaged, or what lies behind it cannot be found.
+        OSError: nor can the disk be read.
+    """
+    loading = Loading()
+    offset = int(log.log_start_offset)
+    while offset < log.log_end_offset:
+        data = log.read(offset, CHUNK_BYTES, log.log_end_offset)
+        batches = parse_batches(data, from_offset=offset)
+        if not batches:
+            raise CorruptBatch(f"nothing is to be found at offset {offset}")
+        _add(loading, batches, offset, log.directory.name)
+        offset = batches[-1].next_offset
+        await asyncio.sleep(0)
+    return loading
+
+
+def _add(loading: Loading, batches: Iterable[RecordBatch], start: int, name: str) -> None:
+    """What is no record of ours is left out: clients may write to the topic, too. It may be one
+    that cannot be decompressed: the batch is as it was written."""
+    for batch in batches:
+        try:
+            for record in records(batch):
+                if record.offset >= start and not batch.is_control:
+                    loading.add(*decode(record.key, record.value), record.offset)
+        except (CorruptBatch, MalformedGroupRecord) as error:
+            logger.error("%s, batch at offset %d: %s", name, batch.base_offset, error)
+
+
+# --- rewriting ------------------------------------------------------------------------------------
+#
+# Keeps ``__consumer_offsets`` short, in place of Kafka's log compaction.
+#
+# The broker has no log cleaner. Instead the coordinator, which has the latest value of every key in
+# memory, now and then writes all of them once more to the end of the log; when that is committed,
+# the log may begin there, and what lies before is deleted with its segments. So a log, and the time
+# it takes to load it, is bounded by a multiple of what is in use. A crash in between does no harm:
+# the values stand in the log twice.
+#
+# Unlike with compaction, offsets of the log do not stay readable for ever: a client that reads the
+# topic by itself finds its beginning moved.
+
+
+SLACK_BYTES = 4 * 2**20
+"""Below this no log is worth the effort, unless it has more than one segment: Kafka's cleaner takes
+any segment but the last one, however small ``offsets.topic.segment.bytes`` makes them."""
+
+SLACK_FACTOR = 10
+"""How many times what is in use a log may hold."""
+
+
+class Rewriting:
+    """Looks after one shard."""
+
+    def __init__(self, shard: GroupShard, slack_bytes: int = SLACK_BYTES) -> None:
+        self._shard = shard
+        self._slack_bytes = slack_bytes
+        self._in_use_bytes = 0
+        self._tried_at_bytes = 0
+        self._running = False
+
+    @property
+    def is_due(self) -> bool:
+        """The log holds far more than is in use, and a good deal more than at the last try."""
+        limit = max(self._tried_at_bytes + self._slack_bytes, SLACK_FACTOR * self._in_use_bytes)
+        return not self._running and self._shard.appended_bytes > limit
+
+    async def rewrite(self) -> None:
+        """Writes everything once more, waits until it is committed, and lets the log begin there.
+
+        Without success nothing is lost. It is due again when the log has grown by as much as makes
+        it worth the effort, and not at once: a try that is appended and not committed in time
+        makes the log longer, ten times a second.
+        """
+        self._running = True
+        try:
+            before = self._shard.appended_bytes
+            appends = self._shard.append_again(self._shard.groups.snapshot())
+            size = self._shard.appended_bytes - before
+            self._tried_at_bytes = self._shard.appended_bytes
+            produced = await asyncio.gather(*appends)
+        finally:
+            self._running = False
+        errors = {outcome.error for outcome in produced} - {ErrorCode.none}
+        partition = self._shard.partition
+        if errors or not produced or not self._shard.serves(partition):
+            return
+        self._in_use_bytes = size
+        self._tried_at_bytes = 0
+        self._shard.appended_bytes -= before
+        start = produced[0].base_offset
+        partition.step(DeleteRecords(offset=start))
+        partition.delete_old_segments()
+        logger.info("%s begins at offset %d now", partition.tp, start)

@@ -2,7 +2,7 @@
 
 The topic is made when somebody first looks for a coordinator, never with fewer replicas than
 ``offsets.topic.replication.factor``. It is not compacted as in Kafka; see
-:mod:`broker.server.groups.rewrite`.
+:mod:`broker.server.groups.group_coordinator`.
 """
 
 from kio.schema.errors import ErrorCode

@@ -29,8 +29,8 @@ from ackproof.broker.groups.events import (
 from ackproof.broker.groups.groups import Groups
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.replica import Role
-from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.replication.partition import Partition, Produced, refused
+from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import RecordBatch
 from ackproof.broker.wire.group_records import Key, Value, encode

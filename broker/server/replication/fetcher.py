@@ -4,8 +4,7 @@ Like Kafka's AbstractFetcherThread, each round first asks where epochs ended (fo
 logs may have diverged), then fetches from the others; the leader keeps an empty fetch waiting for
 ``replica.fetch.wait.max.ms``. What to ask is the replicas' decision (``fetching``), what to do
 with the answers too. A partition that the leader refuses, and a leader that cannot be reached, is
-left alone for ``replica.fetch.backoff.ms``.
-"""
+left alone for ``replica.fetch.backoff.ms``."""
 
 import asyncio
 import logging
@@ -22,12 +21,12 @@ from ackproof.broker.replication.events import (
     FetchFrom,
     FetchOutOfRange,
 )
-from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
 from ackproof.broker.server.replication import fetch_requests
+from ackproof.broker.server.replication.fetch_requests import FetchSessionHandler
 from ackproof.broker.server.replication.fetch_session_cache import name_of
-from ackproof.broker.server.replication.fetch_session_handler import FetchSessionHandler
 from ackproof.broker.server.replication.partition import Partition
+from ackproof.broker.server.schedule import Clock, Spawn
 from ackproof.broker.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -42,6 +41,7 @@ from ackproof.broker.wire.message import Request, Response
 from ackproof.broker.wire.messages.fetch import PartitionData
 
 logger = logging.getLogger(__name__)
+
 
 K = TypeVar("K", AskEpoch, FetchFrom)
 R = TypeVar("R", bound=Response)
@@ -289,3 +289,50 @@ def _named(asked: Asked[FetchFrom]) -> Mapping[NamedPartition, TopicPartition]:
             return {tp: tp for tp in asked}
         names[name] = tp
     return names
+
+
+# --- all fetchers ---------------------------------------------------------------------------------
+#
+# Who follows whom: one :class:`~broker.server.replication.fetcher.Fetcher` per leader broker.
+
+
+class Fetchers:
+    """Starts a fetcher with its first partition and ends it with its last.
+
+    Args:
+        spawn: starts a task that somebody owns.
+    """
+
+    def __init__(self, config: BrokerConfig, clock: Clock, locate: Locate, spawn: Spawn) -> None:
+        self._config = config
+        self._clock = clock
+        self._locate = locate
+        self._spawn = spawn
+        self._running: dict[BrokerId, tuple[Fetcher, asyncio.Task[None]]] = {}
+
+    def follow(self, partition: Partition) -> None:
+        """Fetches ``partition`` from its leader, and from nobody else."""
+        leader = partition.replica.leader
+        self._remove(partition.tp, but=leader)
+        if leader not in self._running:
+            fetcher = Fetcher(leader, self._config, self._clock, self._locate)
+            self._running[leader] = (fetcher, self._spawn(fetcher.run()))
+        self._running[leader][0].add(partition)
+
+    def unfollow(self, tp: TopicPartition) -> None:
+        """Fetches ``tp`` no more."""
+        self._remove(tp, but=None)
+
+    def close(self) -> None:
+        """Ends all fetchers."""
+        for _, task in self._running.values():
+            task.cancel()
+        self._running.clear()
+
+    def _remove(self, tp: TopicPartition, but: BrokerId | None) -> None:
+        for leader, (fetcher, task) in tuple(self._running.items()):
+            if leader != but:
+                fetcher.remove(tp)
+                if not fetcher.partitions:
+                    task.cancel()
+                    del self._running[leader]

@@ -40,7 +40,6 @@ from ackproof.broker.replication.events import (
     WriteIsr,
 )
 from ackproof.broker.replication.replica import Replica
-from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.metrics.meters import (
     LEADERS_LOST_RECORDS,
     REPLICATION_BYTES_IN,
@@ -48,6 +47,7 @@ from ackproof.broker.server.metrics.meters import (
 )
 from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.server.replication.state_change_log import truncated
+from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import (
     NO_EPOCH,
     BrokerId,

@@ -27,7 +27,7 @@ from ackproof.broker.replication.replica import LogState, Replica, Role, StaleEp
 from ackproof.broker.server.admin.configs import TopicConfigs
 from ackproof.broker.server.metadata_cache import MetadataCache
 from ackproof.broker.server.metrics.meters import forget_topic
-from ackproof.broker.server.replication.fetchers import Fetchers
+from ackproof.broker.server.replication.fetcher import Fetchers
 from ackproof.broker.server.replication.partition import Partition, PartitionContext
 from ackproof.broker.server.replication.roles import BecomeLeaderOrFollower, Origin, StopReplica
 from ackproof.broker.server.replication.state_change_log import StateChangeLog

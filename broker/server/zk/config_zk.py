@@ -26,7 +26,7 @@ from kazoo.exceptions import (
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import Callback, SessionNumber
-from ackproof.broker.server.zk.understood import understood
+from ackproof.broker.server.zk.znodes import understood
 from ackproof.broker.types import BrokerId
 
 EXPIRATION_MS = 15 * 60 * 1000

@@ -28,7 +28,7 @@ from ackproof.broker.controller.events import StatesWritten, StateWrite
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import Callback, SessionNumber, ZkError
-from ackproof.broker.server.zk.understood import understood
+from ackproof.broker.server.zk.znodes import understood
 from ackproof.broker.types import BrokerId, ControllerEpoch, TopicPartition, ZkVersion
 
 

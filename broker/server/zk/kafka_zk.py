@@ -2,7 +2,7 @@
 
 What only the controller does there is in :mod:`broker.server.zk.controller_zk`. Sessions, retries
 and fencing are :mod:`broker.server.zk.session`'s, paths and JSON :mod:`broker.server.zk.znodes`'.
-What cannot be understood is taken for absent (:mod:`broker.server.zk.understood`).
+What cannot be understood is taken for absent (:mod:`broker.server.zk.znodes`).
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from ackproof.broker.controller.cluster import (
     ReplicaAssignment,
     TopicAssignment,
 )
-from ackproof.broker.server.clock import Clock
-from ackproof.broker.server.zk import isr_write, registrations, znodes
+from ackproof.broker.server.schedule import Clock
+from ackproof.broker.server.zk import isr_write, znodes
 from ackproof.broker.server.zk.isr_write import IsrWriteResult
 from ackproof.broker.server.zk.session import (
     Callback,
@@ -33,7 +33,7 @@ from ackproof.broker.server.zk.session import (
     ZkSession,
     kazoo_client,
 )
-from ackproof.broker.server.zk.understood import understood
+from ackproof.broker.server.zk.znodes import understood
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from ackproof.broker.wire.uuids import encode_uuid
 
@@ -139,7 +139,7 @@ class KafkaZk:
         session = self.session.number
         epoch = None
         while epoch is None:
-            data = registrations.encode_broker(info, self.now_ms())
+            data = znodes.encode_broker(info, self.now_ms())
             try:
                 epoch = await self.session.create(path, data, session, ephemeral=True)
             except NodeExistsError:
@@ -159,7 +159,7 @@ class KafkaZk:
             return None
         if stat.ephemeralOwner == self.session.session_id:
             return int(stat.czxid)
-        other = registrations.decode_broker(info.broker_id, data)
+        other = znodes.decode_broker(info.broker_id, data)
         if other.endpoints != info.endpoints:
             raise BrokerIdInUse(
                 f"broker.id={info.broker_id} is registered by a broker at {other.endpoints}; "
@@ -178,7 +178,7 @@ class KafkaZk:
     async def live_brokers(self, watch: Callback | None = None) -> dict[BrokerId, LiveBroker]:
         """The registered brokers; ``watch`` is called when some come or go."""
         names = await self.session.children(znodes.BROKER_IDS, watch)
-        ids = [understood(registrations.decode_broker_id, name) for name in sorted(names)]
+        ids = [understood(znodes.decode_broker_id, name) for name in sorted(names)]
         found = await asyncio.gather(*(self._live_broker(i) for i in ids if i is not None))
         return {broker.info.broker_id: broker for broker in found if broker is not None}
 
@@ -187,7 +187,7 @@ class KafkaZk:
         if node is None:
             return None
         data, stat = node
-        info = understood(registrations.decode_broker, broker, data)
+        info = understood(znodes.decode_broker, broker, data)
         return None if info is None else LiveBroker(info=info, epoch=stat.czxid)
 
     async def controller(self, watch: Callback | None = None) -> BrokerId | None:

@@ -3,8 +3,7 @@
 What :mod:`broker.coordination` asks for does not always say how the tree looks: "parents are
 created as needed", "with all that is in it". ZooKeeper's transactions do: each operation creates,
 sets, deletes or checks one node. So what is there is read first, a transaction is made of that
-guess, and if it fails where something was guessed, somebody was faster, and it is made anew.
-"""
+guess, and if it fails where something was guessed, somebody was faster, and it is made anew."""
 
 import contextlib
 import uuid

@@ -11,13 +11,14 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.coordination import events
+from ackproof.broker.coordination.events import Progress
 from ackproof.broker.log.partition_metadata import InconsistentTopicId
 from ackproof.broker.replication.events import IsrWriteFailed, IsrWritten
+from ackproof.broker.replication.replica import Role
 from ackproof.broker.server.coordination import nodes
-from ackproof.broker.server.coordination.feeding import ANY_SESSION
-from ackproof.broker.server.coordination.progress import ProgressWatch
-from ackproof.broker.server.coordination.reading import Reader
-from ackproof.broker.server.coordination.writing import UNKNOWN, Writer
+from ackproof.broker.server.coordination.event_loop import ANY_SESSION
+from ackproof.broker.server.coordination.zk_reader import Reader
+from ackproof.broker.server.coordination.zk_writer import UNKNOWN, Writer
 from ackproof.broker.server.metrics import meters
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
@@ -33,6 +34,67 @@ from ackproof.broker.server.zk.session import (
 from ackproof.broker.types import BrokerId, TopicPartition
 
 logger = logging.getLogger(__name__)
+
+
+# --- progress of followers ------------------------------------------------------------------------
+#
+# How far followers are, for a leader that waits for them before it serves (``becomeLeader``).
+
+
+LOOK_S = 0.5
+"""How often it is said even if nobody fetches."""
+
+
+class ProgressWatch:
+    """Says it of those partitions that are watched; ``put`` takes it."""
+
+    def __init__(self, replicas: ReplicaManager, put: Callable[[Progress], None]) -> None:
+        self._replicas = replicas
+        self._put = put
+        self._watched: dict[TopicPartition, Progress | None] = {}
+
+    def watch(self, tp: TopicPartition, *, wanted: bool) -> None:
+        """From now on, or no more."""
+        partition = self._replicas.hosted(tp)
+        if wanted:
+            self._watched[tp] = None
+            self._say(tp)
+        else:
+            self._watched.pop(tp, None)
+        if isinstance(partition, Partition):
+            partition.on_fetch = partial(self._say, tp, news=True) if wanted else None
+
+    async def look_forever(self) -> None:
+        """Time passes while nobody fetches."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for tp in tuple(self._watched):
+                self._say(tp)
+
+    def _say(self, tp: TopicPartition, *, news: bool = False) -> None:
+        """``news``: only if it is another than the last time; followers fetch often."""
+        partition = self._replicas.hosted(tp)
+        if not isinstance(partition, Partition) or partition.replica.role is not Role.LEADER:
+            return
+        replica = partition.replica
+        progress = Progress(
+            partition=tp,
+            leader_epoch=replica.leader_epoch,
+            log_end=replica.log_end_offset,
+            high_watermark=replica.high_watermark,
+            ends=replica.follower_ends,
+        )
+        if news and progress == self._watched.get(tp):
+            return
+        self._watched[tp] = progress
+        self._put(progress)
+
+
+# --- effects --------------------------------------------------------------------------------------
+#
+# Carries out what :mod:`broker.coordination` says, and feeds back what came of it.
+
+
 state_change = logging.getLogger("state.change.logger")
 
 Put = Callable[[events.Event, SessionNumber], None]
@@ -42,7 +104,7 @@ ROLE = Origin(change="LeaderChange", by={})
 CLOSE = Origin(change="close-replica", by={})
 
 
-class Hands:
+class EffectExecutor:
     """Of one broker.
 
     Args:

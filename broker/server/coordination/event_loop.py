@@ -4,8 +4,7 @@ One task feeds one event after the other. What follows from it for this broker's
 beside that, partition by partition (:class:`Lanes`). So the news that a leader has changed waits
 neither for other news nor for the start of other replicas, which reads ZooKeeper and syncs files
 (*Design V2*: leader changes "are not queued up on any other notifications"). What was read in a
-session that is over is dropped; that it is over is told before all that waits.
-"""
+session that is over is dropped; that it is over is told before all that waits."""
 
 import asyncio
 import logging
@@ -25,11 +24,12 @@ from ackproof.broker.coordination.events import (
     Write,
 )
 from ackproof.broker.probe import NO_PROBE, Probe
-from ackproof.broker.server.clock import Clock
+from ackproof.broker.server.schedule import Clock
 from ackproof.broker.server.zk.session import SessionNumber, ZkSession
 from ackproof.broker.types import Millis, TopicPartition
 
 logger = logging.getLogger(__name__)
+
 
 ANY_SESSION = SessionNumber(-1)
 
@@ -104,7 +104,7 @@ class Lanes:
         del self._lanes[tp]
 
 
-class Feed:
+class EventLoop:
     """Feeds ``core``."""
 
     def __init__(

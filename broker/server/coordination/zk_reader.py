@@ -23,12 +23,13 @@ from ackproof.broker.coordination.nodes import (
 )
 from ackproof.broker.server.coordination import nodes
 from ackproof.broker.server.topic_names import is_legal
-from ackproof.broker.server.zk import registrations, znodes
+from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.session import Callback, ZkSession
-from ackproof.broker.server.zk.understood import understood
+from ackproof.broker.server.zk.znodes import understood
 from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 
 logger = logging.getLogger(__name__)
+
 
 Stored = tuple[bytes, Any] | None
 """A node's data and stat."""
@@ -169,7 +170,7 @@ class Reader:
     async def live(self, watch: Callback | None = None) -> frozenset[BrokerId]:
         """Who is registered; ``watch`` is called when some come or go."""
         names = await self._session.children(znodes.BROKER_IDS, watch)
-        ids = (understood(registrations.decode_broker_id, name) for name in names)
+        ids = (understood(znodes.decode_broker_id, name) for name in names)
         return frozenset(broker for broker in ids if broker is not None)
 
     async def queue(

@@ -1,9 +1,8 @@
-"""Elections and moves that clients ask for, where any broker may be asked and none is in charge.
+"""Elections and reassignments that clients ask for in a cluster without a controller.
 
-An order is a change of the partition's nodes (:mod:`broker.coordination.administration.admin`),
-made by the broker that is asked; the partition's leader, or whoever may become that, sees it and
-does the rest.
-"""
+Any broker may be asked. It changes the partition's nodes
+(:mod:`broker.coordination.admin`). The partition's leader, or the broker that becomes the
+leader, sees the change and does the rest."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -24,8 +23,8 @@ from ackproof.broker.coordination.nodes import (
 from ackproof.broker.coordination.ops import Check, Enqueue, PutIsr, RemoveBroker, Result
 from ackproof.broker.server.coordination.commands import Commands
 from ackproof.broker.server.coordination.nodes import queue
-from ackproof.broker.server.coordination.reading import Reader
-from ackproof.broker.server.coordination.writing import Writer
+from ackproof.broker.server.coordination.zk_reader import Reader
+from ackproof.broker.server.coordination.zk_writer import Writer
 from ackproof.broker.server.coordinator import Outcomes
 from ackproof.broker.server.topic_names import is_legal
 from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
@@ -43,7 +42,7 @@ Targets = Mapping[TopicPartition, tuple[BrokerId, ...] | None]
 DONE = Outcome(ErrorCode.none)
 
 
-class Orders:
+class Elections:
     """Takes orders; answers when they are written, elections when somebody leads again."""
 
     def __init__(self, reader: Reader, writer: Writer, commands: Commands, admin: Admin) -> None:

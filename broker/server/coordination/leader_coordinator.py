@@ -17,21 +17,19 @@ from ackproof.broker.coordination.events import BrokersRead, IsrAsked, ShutdownA
 from ackproof.broker.coordination.settings import Settings
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.events import WriteIsr
-from ackproof.broker.server.clock import Clock
 from ackproof.broker.server.coordination.commands import Commands
-from ackproof.broker.server.coordination.feeding import Feed
-from ackproof.broker.server.coordination.hands import Hands
-from ackproof.broker.server.coordination.led_topics import LedTopics
-from ackproof.broker.server.coordination.orders import Orders
-from ackproof.broker.server.coordination.progress import ProgressWatch
-from ackproof.broker.server.coordination.reading import Reader
-from ackproof.broker.server.coordination.writing import Writer
+from ackproof.broker.server.coordination.effect_executor import EffectExecutor, ProgressWatch
+from ackproof.broker.server.coordination.elections import Elections
+from ackproof.broker.server.coordination.event_loop import EventLoop
+from ackproof.broker.server.coordination.topics import LedTopics
 from ackproof.broker.server.coordination.zk_metadata import ZkMetadata
+from ackproof.broker.server.coordination.zk_reader import Reader
+from ackproof.broker.server.coordination.zk_writer import Writer
 from ackproof.broker.server.coordinator import Outcomes
 from ackproof.broker.server.metrics import meters
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
-from ackproof.broker.server.schedule import Spawn
+from ackproof.broker.server.schedule import Clock, Spawn
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import SessionExpired
 from ackproof.broker.types import BrokerId, TopicPartition
@@ -42,11 +40,12 @@ from ackproof.broker.wire.messages.controlled_shutdown import (
 
 logger = logging.getLogger(__name__)
 
+
 LOOK_S = 5.0
 """How often a broker looks at what it has no watch on."""
 
 
-class ByLeaders:
+class LeaderCoordinator:
     """This broker's part. ``clean``: whether its logs were closed cleanly the last time."""
 
     def __init__(
@@ -72,10 +71,12 @@ class ByLeaders:
         )
         self.topics = LedTopics(config.id, self._reader, commands, admin, spawn)
         self.takes_orders = False
-        self._orders = Orders(self._reader, writer, commands, admin)
+        self._orders = Elections(self._reader, writer, commands, admin)
         self._core = Coordinator(_settings(config, clean), config.ackproof_coordination_variant)
-        self._feed = Feed(self._core, clock, zk.session, probe)
-        self._hands = Hands(config.id, zk.session, writer, self._feed.put, self._register, spawn)
+        self._feed = EventLoop(self._core, clock, zk.session, probe)
+        self._hands = EffectExecutor(
+            config.id, zk.session, writer, self._feed.put, self._register, spawn
+        )
         self._registered = asyncio.Event()
         zk.on_session_expired(self._registered.clear)
         zk.on_session_expired(self._hands.session_over)
@@ -142,17 +143,17 @@ class ByLeaders:
     async def elect_leaders(
         self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
     ) -> Outcomes | None:
-        """See :class:`~broker.server.coordination.orders.Orders`."""
+        """See :class:`~broker.server.coordination.elections.Elections`."""
         return await self._orders.elect(partitions, unclean=unclean)
 
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
     ) -> Outcomes | None:
-        """See :class:`~broker.server.coordination.orders.Orders`."""
+        """See :class:`~broker.server.coordination.elections.Elections`."""
         return await self._orders.reassign(targets)
 
     async def remove_broker(self, broker: BrokerId) -> Outcome:
-        """See :class:`~broker.server.coordination.orders.Orders`."""
+        """See :class:`~broker.server.coordination.elections.Elections`."""
         return await self._orders.remove_broker(broker)
 
     async def controlled_shutdown(

@@ -11,7 +11,7 @@ from ackproof.broker.coordination.administration.admin import Admin, Outcome
 from ackproof.broker.coordination.nodes import PartitionView
 from ackproof.broker.server.admin.topics import Refused
 from ackproof.broker.server.coordination.commands import Commands
-from ackproof.broker.server.coordination.reading import Reader
+from ackproof.broker.server.coordination.zk_reader import Reader
 from ackproof.broker.server.schedule import Spawn
 from ackproof.broker.server.zk.kafka_zk import TopicExists, UnknownTopic
 from ackproof.broker.server.zk.session import ZkClosed
