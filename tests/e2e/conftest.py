@@ -35,7 +35,9 @@ faults:
 """
 
 COMMAND = (sys.executable, "-P", "-m", "ackproof.harness")
-NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+# Compiled modules are copied, too: else every process of a campaign compiles all that it imports.
+# Those that are being written beside us are not.
+NOT_SOURCES = shutil.ignore_patterns(".*", "*.pyc.*", "*.egg-info")
 NO_ROOMS = {"results", "tests", "docs"}
 """Of the project itself: a room may have a room of that name."""
 

@@ -1,5 +1,6 @@
 """The step of the GitHub Action, executed as a runner does."""
 
+import json
 import os
 import stat
 import subprocess
@@ -55,7 +56,7 @@ def output(directory: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def test_action_runs_a_campaign_and_writes_its_summary(ackproof, step) -> None:
+def test_action_runs_a_baseline_campaign_and_writes_its_summary(ackproof, step) -> None:
     ackproof.vary(BASELINE)
     done = step(campaign="small.yaml", seed="1", results="ci")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -64,7 +65,12 @@ def test_action_runs_a_campaign_and_writes_its_summary(ackproof, step) -> None:
         "status": "0",
         "report": "ci/report.html",
     }
-    assert (ackproof.directory / "ci" / "report.html").is_file()
+    page = (ackproof.directory / "ci" / "report.html").read_text(encoding="utf-8")
+    assert "A baseline" in page
+    assert "a baseline: nothing was broken on purpose" in done.stdout
+    document = json.loads((ackproof.directory / "ci" / "verdict.json").read_text(encoding="utf-8"))
+    assert document["baseline"]
+    assert [cell["lost"] for cell in document["cells"]] == [0, 0]
     summary = (ackproof.directory / "summary.md").read_text(encoding="utf-8")
     assert summary.startswith("## Ackproof: small, seed 1: pass\n")
 

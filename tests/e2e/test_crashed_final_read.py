@@ -36,7 +36,10 @@ CAMPAIGN = {
 WORDS = "acks-1-minisr-1-1: final read incomplete (librdkafka ended its process: SIGABRT"
 
 
+# tests/integration/test_final_read.py has librdkafka end the process of a read and looks at what is
+# recorded; tests/checkers judge such histories.
 @pytest.mark.e2e
+@pytest.mark.long
 def test_the_cells_of_the_others_have_a_verdict(
     ackproof, patched: Callable[[str, str, str], Path]
 ) -> None:

@@ -84,6 +84,8 @@ def test_what_a_killed_run_has_stopped_and_made_is_undone(yours, on_yours) -> No
     wait_until(yours.complete, PATIENCE_S, "all brokers to serve")
 
 
+# The same kill is proven in the test of the killed run; tests/nemesis prove it both ways in memory.
+@pytest.mark.long
 def test_a_killed_leader_is_proven_from_outside_and_comes_back(yours, on_yours) -> None:
     vary(on_yours, yours.section(servers=yours.servers()), KILL)
     result = on_yours("run", "small.yaml", "--out", "results", "--yes")
