@@ -3,17 +3,25 @@
 import catalogue_cases
 import conformance
 import ensemble
-import pytest
 from conformance import control_groups
 from disk_cases import images_in_use
 from patience import PATIENCE_S
+from places import on_every_backend
 
 from ackproof.infra.machine.waiting import wait_until
 
 CASES = (*catalogue_cases.CASES, *conformance.CASES, *ensemble.CASES)
 
+ROOTLESS = (
+    catalogue_cases.it_can_do_what_the_catalogue_says,
+    conformance.many_links_are_cut_at_once,
+    conformance.too_little_memory,
+    conformance.a_node_is_removed_with_all_that_is_on_it,
+    conformance.its_software_is_there,
+)
 
-@pytest.mark.parametrize("case", [case.__name__ for case in CASES])
+
+@on_every_backend(CASES, rootless=ROOTLESS)
 def test_case(place, case: str) -> None:
     place.check(case)
 

@@ -1,9 +1,9 @@
 """Disks of nodes can fail, and do so where a backend says that they can."""
 
-import pytest
-from disk_cases import CASES
+from disk_cases import CASES, disks_lose_what_was_not_synced
+from places import on_every_backend
 
 
-@pytest.mark.parametrize("case", [case.__name__ for case in CASES])
+@on_every_backend(CASES, rootless=[disks_lose_what_was_not_synced])
 def test_case(place, case: str) -> None:
     place.check(case)

@@ -1,9 +1,9 @@
 """Clocks of nodes can be set, and are where a backend says that they can."""
 
-import pytest
 from clock_cases import CASES
+from places import on_every_backend
 
 
-@pytest.mark.parametrize("case", [case.__name__ for case in CASES])
+@on_every_backend(CASES, rootless=CASES[:1])
 def test_case(place, case: str) -> None:
     place.check(case)

@@ -1,9 +1,9 @@
 """What can befall links, on every backend."""
 
-import pytest
-from link_cases import CASES
+from link_cases import CASES, links_can_be_treated
+from places import on_every_backend
 
 
-@pytest.mark.parametrize("case", [case.__name__ for case in CASES])
+@on_every_backend(CASES, rootless=[links_can_be_treated])
 def test_case(place, case: str) -> None:
     place.check(case)

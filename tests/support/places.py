@@ -1,9 +1,14 @@
 """Where backends are tried, and whole families of faults let loose on real clusters (fixture
 ``place``)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 import pytest
+
+from ackproof.infra.interface import Backend
+
+Case = Callable[[Backend, Path], None]
 
 
 def places(rootless: pytest.MarkDecorator):
@@ -23,8 +28,31 @@ ON_CLUSTERS = pytest.mark.parametrize("place", places(rootless=pytest.mark.long)
 """On every backend; without privileges in ``make test-long`` alone."""
 
 
+def on_every_backend(
+    cases: Sequence[Case], *, rootless: Collection[Case]
+) -> pytest.MarkDecorator:
+    """Parametrize a test by backend (``place``) and case. Without privileges ``make test`` runs
+    ``rootless`` alone: one case of each mechanism that works another way there (namespaces of a
+    user, disks, clocks, control groups). The others differ in nothing but the user."""
+    return pytest.mark.parametrize(
+        ("place", "case"),
+        [
+            pytest.param(*place.values, case.__name__, id=f"{place.id}-{case.__name__}", marks=marks)
+            for case in cases
+            for place in places(rootless=pytest.mark.integration)
+            for marks in [_marks(place, long=case not in rootless)]
+        ],
+        indirect=["place"],
+    )
+
+
+def _marks(place, *, long: bool):
+    alone = long and place.id == "local-unprivileged"
+    return [*place.marks, pytest.mark.long] if alone else place.marks
+
+
 def cases(
-    found: Sequence[Callable[..., None]], long: Sequence[Callable[..., None]] = ()
+    found: Sequence[Case], long: Sequence[Case] = ()
 ) -> pytest.MarkDecorator:
     """A test of each. ``long``: those among them that take a minute and more, for ``make
     test-long``."""
