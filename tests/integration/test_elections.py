@@ -100,6 +100,9 @@ def one_after_the_other(topic: Topic, **config: str) -> None:
 # --- unclean elections ----------------------------------------------------------------------
 
 
+# The next test waits the same way before it switches unclean elections on, and test_recovery_3 has
+# the ISR come back.
+@pytest.mark.long
 def test_without_unclean_elections_a_partition_waits_for_its_isr(topic: Topic) -> None:
     one_after_the_other(topic)
     revive(topic.cluster, 2)
@@ -122,6 +125,8 @@ def test_unclean_elections_switched_on_for_a_topic_elect_at_once(topic: Topic) -
     assert topic.read() == [b"both", b"without 1"]
 
 
+# As for one topic, above. tests/controller elect by both settings without a cluster.
+@pytest.mark.long
 def test_unclean_elections_switched_on_for_all_brokers_elect_at_once(topic: Topic) -> None:
     one_after_the_other(topic)
     revive(topic.cluster, 2)
@@ -133,6 +138,8 @@ def test_unclean_elections_switched_on_for_all_brokers_elect_at_once(topic: Topi
         set_defaults(topic.cluster, {UNCLEAN: None})
 
 
+# tests/controller elect so without a cluster; above, the same election follows the switch.
+@pytest.mark.long
 def test_a_topic_with_unclean_elections_is_led_by_who_comes_first(topic: Topic) -> None:
     one_after_the_other(topic, unclean_leader_election_enable="true")
     revive(topic.cluster, 2)
@@ -160,6 +167,7 @@ def test_recovery_1_one_replica_dies(topic: Topic) -> None:
     until("2 leads alone", lambda: topic.led_by(2) and topic.isr == {2})
     assert topic.refused(b"refused")
     assert topic.read() == [b"first"]
+    assert topic.sent(b"acks=1", acks="1")
     topic.configure(min_insync_replicas="1")
     assert topic.sent(b"alone")
     topic.configure(min_insync_replicas="2")
@@ -170,6 +178,8 @@ def test_recovery_1_one_replica_dies(topic: Topic) -> None:
     assert topic.read()[-1] == b"both"
 
 
+# Its parts are above: an unclean election, and min.insync.replicas of a partition that lacks one.
+@pytest.mark.long
 def test_recovery_2_one_dies_and_then_the_other(topic: Topic) -> None:
     """Only who died last may lead; without it, unclean elections give reading back, and
     min.insync.replicas=1 writing."""
@@ -239,6 +249,8 @@ def test_preferred_leaders_by_request_and_by_znode(topic: Topic) -> None:
     until("1 leads", lambda: topic.led_by(1))
 
 
+# tests/controller and the simulation check imbalance; the election itself is the one by request.
+@pytest.mark.long
 def test_leaderships_go_back_by_themselves(tmp_path: Path) -> None:
     overrides = {"leader.imbalance.check.interval.seconds": "1"}
     with running_cluster(tmp_path, brokers=2, overrides=overrides) as cluster:

@@ -149,9 +149,9 @@ class Sender:
         )
 
     def until(self, what: str, condition: Callable[[], object]) -> None:
-        """Sends on until ``condition`` is true and 500 further records were acknowledged."""
-        until(what, lambda: self.send(100) and condition())
-        enough = len(self.acked) + 500
+        """Sends on until ``condition`` is true and 100 further records were acknowledged."""
+        until(what, lambda: self.send(20) and condition())
+        enough = len(self.acked) + 100
         until("records are acknowledged", lambda: self.send(10) and len(self.acked) >= enough)
 
     def finish(self) -> int:
@@ -189,7 +189,7 @@ def test_no_duplicates_when_acknowledgements_come_too_late(cluster: Cluster) -> 
     followers = [broker for broker in cluster.brokers.values() if broker.id != leader]
     sender = Sender(cluster)
     sender.until("sending has begun", lambda: sender.acked)
-    for _ in range(3):
+    for _ in range(2):
         for follower in followers:
             follower.pause()
         try:

@@ -31,7 +31,9 @@ from metrics_page import scrape
 pytestmark = pytest.mark.integration
 
 LEADER = {"ackproof.coordination": "leader"}
-VARIANTS = ("fenced", "printed")
+# The simulation runs both variants; of real clusters one is enough to see that the sockets are the
+# same.
+VARIANTS = ("fenced", pytest.param("printed", marks=pytest.mark.long))
 FENCED = pytest.mark.parametrize("shared", ["fenced"], indirect=True)
 """Where several write about a partition. As printed they undo each other's work, now and then for
 good (docs/coordination.md, tests/coordination/test_holes.py)."""
@@ -141,6 +143,9 @@ def test_nobody_outside_the_isr_leads_unless_told(tmp_path: Path) -> None:
         until("1 follows", lambda: cluster.isr("t") == {1, 2})
 
 
+# tests/coordination elect preferred leaders without a cluster; a client asks for one in the faults
+# of an administrator (tests/backends).
+@pytest.mark.long
 def test_preferred_leaders_by_request(tmp_path: Path) -> None:
     with running_cluster(tmp_path, overrides={**LEADER, **QUIET}) as cluster:
         create_assigned(cluster, "t", [1, 2])
@@ -281,7 +286,9 @@ def watches(cluster: Cluster) -> int:
 
 
 @pytest.mark.parametrize("replicas", [1, pytest.param(3, marks=pytest.mark.long)])
-@pytest.mark.parametrize("coordination", ["controller", "leader"])
+@pytest.mark.parametrize(
+    "coordination", [pytest.param("controller", marks=pytest.mark.long), "leader"]
+)
 def test_watches_by_topic(tmp_path: Path, coordination: str, replicas: int) -> None:
     """Seed 001 counts 3,000 watches for 1,000 topics of 3 partitions on 3 brokers, where the design
     before it had 15,000. Here it is one on the leader of each partition, by each broker that has

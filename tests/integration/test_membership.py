@@ -77,6 +77,9 @@ def test_a_broker_that_returns_at_another_address_is_found_there(tmp_path: Path)
             assert cluster.metadata(broker).brokers[2].port == moves.port
 
 
+# The case a_broker_joins_and_leaves of tests/backends adds a broker to a cluster and moves
+# partitions.
+@pytest.mark.long
 def test_a_broker_added_later_gets_nothing_until_it_is_asked(tmp_path: Path) -> None:
     with running_cluster(tmp_path, brokers=2) as cluster:
         create_topic(cluster, "old", partitions=2, replication_factor=2)
@@ -228,6 +231,8 @@ def test_an_outage_shorter_than_the_session_timeout_changes_nothing(tmp_path: Pa
         until("all are in sync", lambda: cluster.isr("t") == {1, 2, 3})
 
 
+# tests/controller/test_zk.py has a hung ZooKeeper, and test_failover.py an outage of it.
+@pytest.mark.long
 def test_a_hung_zookeeper_expires_nobody_when_it_wakes_in_time(tmp_path: Path) -> None:
     with running_cluster(tmp_path, overrides=PATIENT, own_zookeeper=True) as cluster:
         create_topic(cluster, "t")
