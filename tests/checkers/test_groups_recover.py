@@ -1,6 +1,7 @@
 """Groups that go on when the cluster has recovered, and ones that do not: generated, and by hand
 what excuses them."""
 
+from examples import examples
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +36,7 @@ PEACE = 65
 """Seconds, from which on the cluster is seen to have recovered."""
 TIME = 60
 """Seconds that a group has from then on."""
-ON_DISK = settings(max_examples=25, deadline=None)
+ON_DISK = settings(max_examples=examples(10), deadline=None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """What rests on a table of the run as a whole that is not whole is unknown: never broken, never
 excused. Faults and writers that the manifest does not plan leave it unknown, too."""
 
+from examples import examples
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -293,7 +294,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, V
     return {name: (path, checked(path).verdict) for name, path in paths.items()}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_rows_that_are_missing_turn_nothing_into_fail_and_no_fail_into_pass(
     written: dict[str, tuple[Path, Verdict]],

@@ -2,6 +2,7 @@
 concerned suffer; with one anomaly planted it fails, and nothing else is found; and whatever its
 files hold, checking does not raise."""
 
+from examples import examples
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -33,7 +34,7 @@ from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import FILE
 
-EXAMPLES = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -274,7 +275,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-@settings(EXAMPLES, max_examples=75)
+@settings(EXAMPLES, max_examples=examples(25))
 @given(data=st.data())
 def test_no_damage_makes_a_check_raise_and_no_file_that_was_cut_off_passes(
     tmp_path_factory: pytest.TempPathFactory, sample: Path, data: st.DataObject

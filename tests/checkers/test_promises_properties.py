@@ -1,6 +1,7 @@
 """Whatever happens to a partition that keeps Kafka's rules, what it loses is never called broken;
 and what is promised is what a plain second implementation says."""
 
+from examples import examples
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -25,7 +26,7 @@ from ackproof.checkers.promises.terms import Terms, terms
 from ackproof.history.cell import Cell, Value
 
 ANY_MACHINE = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 """However slow it is."""
 

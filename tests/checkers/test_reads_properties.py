@@ -2,6 +2,7 @@
 planted is found and nothing else, and whatever comes is judged as the plain second implementation
 judges it."""
 
+from examples import examples
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from ackproof.checkers.reads.anomalies import Coordinated, Promises
 from ackproof.checkers.reads.looking import Consumed, looked_at
 
 ANY_MACHINE = settings(
-    max_examples=50,
+    max_examples=examples(20),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -1,6 +1,7 @@
 """Replicas of one log: alike up to the bound, nothing is found, whatever lies behind it; with one
 difference planted, that is found, where it is, and nothing else."""
 
+from examples import examples
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from ackproof.checkers.replicas.divergence import Divergence
 
 EXAMPLES = settings(
     deadline=None,
-    max_examples=60,
+    max_examples=examples(25),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 

@@ -1,6 +1,7 @@
 """Generated histories: a consistent one is clean, a planted anomaly is found and nothing else, and
 whatever comes is judged like the plain second implementation judges it."""
 
+from examples import examples
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,9 @@ from reference_checker import Finding, findings
 
 from ackproof.checkers.catalogue import CHECKERS
 
-ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+ANY_MACHINE = settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 """However slow it is."""
 
 COMPLETIONS = ("ok", "ok without offset", "info", "fail", "none")

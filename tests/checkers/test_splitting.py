@@ -1,5 +1,6 @@
 """A partition in slices gives what it gives as a whole, wherever it is cut."""
 
+from examples import examples
 import ast
 import json
 import os
@@ -53,7 +54,7 @@ from ackproof.history.schema import LOG, SENDS
 
 SLOW = settings(
     deadline=None,
-    max_examples=60,
+    max_examples=examples(20),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 _Task = TypeVar("_Task")

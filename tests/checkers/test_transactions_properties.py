@@ -1,6 +1,7 @@
 """Generated transactions: where all is well nothing is found that is promised, and an anomaly that
 is planted is found, and nothing else."""
 
+from examples import examples
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from ackproof.history.transactional import TRANSFORMERS
 
 ANY_MACHINE = settings(
     deadline=None,
-    max_examples=30,
+    max_examples=examples(12),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 

@@ -1,5 +1,6 @@
 """Whatever happens, in whatever order: leaders are in the ISR, epochs grow, everybody is told."""
 
+from examples import examples
 from controller_world import World
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -196,4 +197,4 @@ class ControllerMachine(RuleBasedStateMachine):
 
 
 TestController = ControllerMachine.TestCase
-TestController.settings = settings(max_examples=60, stateful_step_count=30)
+TestController.settings = settings(max_examples=examples(30), stateful_step_count=30)

@@ -1,5 +1,6 @@
 """Whatever members, clocks and the log do, a group keeps its promises."""
 
+from examples import examples
 from group_world import TP, World
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -216,5 +217,5 @@ class Members(RuleBasedStateMachine):
             assert set(from_log.groups.snapshot()) == set(self.world.groups.snapshot())
 
 
-Members.TestCase.settings = settings(max_examples=150, stateful_step_count=30, print_blob=True)
+Members.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, print_blob=True)
 TestGroup = Members.TestCase

@@ -1,5 +1,6 @@
 """What was flushed is readable, in order, once, wherever the writer stops."""
 
+from examples import examples
 import resource
 import shutil
 import signal
@@ -203,7 +204,7 @@ def looking(directory: Path, look: Callable[[], None]) -> Iterator[list[str]]:
         yield renamed
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.integers(0, 5), max_size=8), st.booleans())
 def test_a_kill_between_any_two_steps_leaves_a_prefix(
     tmp_path_factory: pytest.TempPathFactory, batches: list[int], close: bool

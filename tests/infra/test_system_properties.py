@@ -1,6 +1,7 @@
 """What the harness says of a property before anything is deployed is what the bundled broker says:
 its configuration is asked."""
 
+from examples import examples
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_all_of_the_brokers_properties_are_known() -> None:
     assert BUNDLED.unknown("topic", "broker.id") is not None
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(BROKER), ANY_VALUE)
 def test_what_the_broker_would_not_start_with_is_wrong(name: str, value: object) -> None:
     wrong = BUNDLED.wrong("broker", name, value)

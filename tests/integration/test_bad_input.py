@@ -4,6 +4,7 @@ A witness connection is asked after every piece of nonsense; nothing that arrive
 handler fail in a way nobody thought of, which the broker's log would show.
 """
 
+from examples import examples
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -41,7 +42,7 @@ CHANGE_THE_CLUSTER = frozenset({4, 5, 6, 7, 19, 20, 33, 37, 43, 44, 45})
 """APIs by which a well-formed request with made-up contents does lawful damage."""
 
 bounded = settings(
-    max_examples=150,
+    max_examples=examples(40),
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -140,7 +141,7 @@ def head(api_key: int, version: int, data: st.DataObject) -> bytes:
     return struct.pack(">hhih", api_key, version, 1, -1) + tags
 
 
-@settings(bounded, max_examples=400)
+@settings(bounded, max_examples=examples(100))
 @given(data=st.data())
 def test_garbage_behind_a_right_header(
     broker: Broker, advertised: dict[int, range], data: st.DataObject
@@ -172,7 +173,7 @@ def test_every_advertised_version_survives_lies(
                     witness.advertised()  # nor does it become idle
 
 
-@settings(bounded, max_examples=400)
+@settings(bounded, max_examples=examples(100))
 @given(data=st.data())
 def test_any_values_in_a_well_formed_request(
     broker: Broker, advertised: dict[int, range], data: st.DataObject
@@ -260,7 +261,7 @@ def error_of(client: RawClient, records: bytes) -> ErrorCode:
     return error
 
 
-@settings(bounded, max_examples=400)
+@settings(bounded, max_examples=examples(100))
 @given(records=batches())
 def test_any_batch_is_answered(broker: Broker, records: bytes) -> None:
     with RawClient(broker.port) as client:

@@ -1,5 +1,6 @@
 """PartitionLog against a list of batches: whatever is done to both, they stay the same."""
 
+from examples import examples
 from pathlib import Path
 from random import Random
 
@@ -179,7 +180,7 @@ class LogAndList(RuleBasedStateMachine):
 
 
 TestLogAndList = LogAndList.TestCase
-TestLogAndList.settings = settings(max_examples=60, stateful_step_count=25)
+TestLogAndList.settings = settings(max_examples=examples(30), stateful_step_count=25)
 
 
 class Crashes(LogAndList):
@@ -200,4 +201,4 @@ class Crashes(LogAndList):
 
 
 TestCrashes = Crashes.TestCase
-TestCrashes.settings = settings(max_examples=100, stateful_step_count=25)
+TestCrashes.settings = settings(max_examples=examples(40), stateful_step_count=25)

@@ -5,6 +5,7 @@ beginning of one of them, must hold what the log had said is flushed (after a ki
 was there), and indexes, leader epochs and producers must agree with it.
 """
 
+from examples import examples
 import contextlib
 import errno
 import os
@@ -362,4 +363,4 @@ def agrees(log: PartitionLog, found: tuple[RecordBatch, ...]) -> None:
 
 
 TestPowerLoss = PowerLoss.TestCase
-TestPowerLoss.settings = settings(max_examples=100, stateful_step_count=25)
+TestPowerLoss.settings = settings(max_examples=examples(50), stateful_step_count=25)

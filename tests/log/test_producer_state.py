@@ -1,5 +1,6 @@
 """Sequence numbers against a naive model, and the log that keeps them against the same."""
 
+from examples import examples
 import shutil
 import tempfile
 from pathlib import Path
@@ -165,7 +166,7 @@ class LogAndNaiveModel(RuleBasedStateMachine):
 
 
 TestLogAndNaiveModel = LogAndNaiveModel.TestCase
-TestLogAndNaiveModel.settings = settings(max_examples=60, stateful_step_count=25)
+TestLogAndNaiveModel.settings = settings(max_examples=examples(30), stateful_step_count=25)
 
 
 def state_of(*batches: RecordBatch) -> ProducerState:

@@ -4,6 +4,7 @@ Results are generated with every verdict, expectation, guarantee and failure tha
 Each is written out, and what a reader, a script and a CI server get is read back and compared.
 """
 
+from examples import examples
 import html
 import re
 import tempfile
@@ -193,7 +194,7 @@ def outputs(root: Path, result: CampaignResult) -> Outputs:
 
 
 @given(result=results())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(15), deadline=None, derandomize=True)
 def test_no_output_contradicts_another(result: CampaignResult) -> None:
     with tempfile.TemporaryDirectory() as root:
         found = outputs(Path(root), result)

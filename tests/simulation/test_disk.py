@@ -1,5 +1,6 @@
 """The disk in memory: like the real one while nothing happens, and what happens when it does."""
 
+from examples import examples
 import errno
 import shutil
 import tempfile
@@ -171,7 +172,7 @@ def tree(files: FileSystem, path: Path) -> Any:
 
 
 TestRealAndMemory = RealAndMemory.TestCase
-TestRealAndMemory.settings = settings(max_examples=60, stateful_step_count=40)
+TestRealAndMemory.settings = settings(max_examples=examples(30), stateful_step_count=40)
 
 
 def disk_with(content: bytes, seed: int = 0) -> tuple[MemoryDisk, int]:

@@ -1,5 +1,6 @@
 """Our classes and kio's, both made of Kafka's schemas, write the same bytes and read them alike."""
 
+from examples import examples
 import struct
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -115,21 +116,21 @@ class Asking:
 
 
 @pytest.mark.parametrize(("api_key", "version"), EVERY)
-@settings(max_examples=8, derandomize=True)
+@settings(max_examples=examples(4), derandomize=True)
 @given(data=st.data())
 def test_every_version_is_as_kio_has_it(data: st.DataObject, api_key: int, version: int) -> None:
     same_request(data, api_key, version)
     same_response(data, api_key, version)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(60))
 @given(data=st.data(), which=st.sampled_from(EVERY))
 def test_whatever_is_in_them(data: st.DataObject, which: tuple[int, int]) -> None:
     same_request(data, *which)
     same_response(data, *which)
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=examples(60), derandomize=True)
 @given(data=st.data(), which=st.sampled_from(FLEXIBLE))
 def test_tagged_fields_are_skipped(data: st.DataObject, which: tuple[int, int]) -> None:
     """Of the header and the body, those that kio knows, too."""
@@ -158,7 +159,7 @@ def tagged(number: int, value: bytes) -> bytes:
 # --- bytes that are no message ----------------------------------------------------------------
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=examples(60), derandomize=True)
 @given(data=st.data(), which=st.sampled_from(EVERY))
 def test_a_shortened_message_is_refused(data: st.DataObject, which: tuple[int, int]) -> None:
     request = write_request(data.draw(entities(request_type(*which))), 1, "me")[SIZE.size :]
@@ -171,7 +172,7 @@ def test_a_shortened_message_is_refused(data: st.DataObject, which: tuple[int, i
         read_response(asking(*which), response[:keep])
 
 
-@settings(max_examples=400, derandomize=True)
+@settings(max_examples=examples(100), derandomize=True)
 @given(data=st.data(), which=st.sampled_from(EVERY))
 def test_a_damaged_message_raises_one_kind_of_error(
     data: st.DataObject, which: tuple[int, int]
@@ -184,7 +185,7 @@ def test_a_damaged_message_raises_one_kind_of_error(
         read_request(APIS[which[0]].request, bytes(payload))
 
 
-@settings(max_examples=400, derandomize=True)
+@settings(max_examples=examples(100), derandomize=True)
 @given(which=st.sampled_from(EVERY), rest=st.binary(max_size=60))
 def test_random_bytes_raise_nothing_else(which: tuple[int, int], rest: bytes) -> None:
     with suppress(MalformedRequest):

@@ -3,6 +3,7 @@
 The brokers' use of it, :class:`KafkaZk` and what stands on it, is in test_sessions.
 """
 
+from examples import examples
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -374,7 +375,7 @@ def _stats(answer):
 
 @pytest.mark.integration
 def test_any_program_has_the_same_answers_on_both(real_zookeeper):
-    @settings(max_examples=60, phases=[Phase.generate])  # to shrink takes minutes: time is real
+    @settings(max_examples=examples(20), phases=[Phase.generate])  # to shrink takes minutes: time is real
     @given(st.lists(STEPS, min_size=1, max_size=40))
     def compare(program):
         simulated, real = (
@@ -386,7 +387,7 @@ def test_any_program_has_the_same_answers_on_both(real_zookeeper):
     compare()
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(20))
 @given(st.lists(STEPS, min_size=1, max_size=40), st.integers(0, 2**32))
 def test_lagging_servers_give_one_client_the_same_answers(program, seed):
     """A client sees its own writes, whatever server it is connected to."""
