@@ -56,6 +56,7 @@ def test_a_check_on_its_own_ends_its_jvm_and_leaves_nothing(tmp_path: Path) -> N
     }
 
 
+@pytest.mark.long  # a matter of speed
 @pytest.mark.spark
 def test_workers_keep_the_memory_that_they_free(spark: SparkSession) -> None:
     def told(_: int) -> tuple[str, dict[str, str | None]]:

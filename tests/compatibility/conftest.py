@@ -8,7 +8,11 @@ from consumer_groups import OVERRIDES
 from kafka_cluster import running_cluster
 
 
-@pytest.fixture(scope="module", params=["controller", "leader"])
+# The same code answers clients in both. tests/integration/test_leader_coordination.py has clients
+# on a cluster without a controller in make test.
+@pytest.fixture(
+    scope="module", params=["controller", pytest.param("leader", marks=pytest.mark.long)]
+)
 def coordination(request):
     return request.param
 

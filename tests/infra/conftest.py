@@ -18,7 +18,9 @@ def _wait_for() -> Callable[..., None]:
     return wait_for
 
 
-@pytest.fixture(params=["ourselves", "unprivileged"])
+# What differs without privileges is how a run begins, ends and is cleaned up after: tests of that
+# are marked AS_EACH_USER, and the others run twice in make test-long alone.
+@pytest.fixture(params=["ourselves", pytest.param("unprivileged", marks=pytest.mark.long)])
 def inside(request: pytest.FixtureRequest) -> Iterator[Inside]:
     with inside_as(request.param, Path(__file__).parent) as case:
         yield case

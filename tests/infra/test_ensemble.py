@@ -3,6 +3,8 @@
 import pytest
 
 
+# The faults expire-session and conflicted-node do the same to a whole cluster (tests/backends).
+@pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
 def test_inside(inside) -> None:

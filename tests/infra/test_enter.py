@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from inside import AS_EACH_USER
 from patience import PATIENCE_S
 
 from ackproof.infra.backends.local import enter
@@ -33,6 +34,7 @@ def _ready(run, wait_for) -> None:
     wait_for((run.scratch / "inner").exists, "the case to be ready")
 
 
+@AS_EACH_USER
 def test_exit_status_passes_through(inside) -> None:
     assert inside.start(CASES, "exits_with_7").wait(PATIENCE_S) == 7
 
@@ -120,6 +122,7 @@ def test_a_signal_to_the_whole_group_reaches_the_command_once(inside, wait_for) 
     assert run.wait(PATIENCE_S) == 41
 
 
+@AS_EACH_USER
 def test_ctrl_c_at_a_terminal_reaches_the_command_once(inside, wait_for) -> None:
     spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
     terminal = subprocess.Popen(
@@ -140,6 +143,7 @@ def test_orphans_are_reaped(inside) -> None:
     inside.check(CASES, "reaps_orphans")
 
 
+@AS_EACH_USER
 def test_killing_the_outer_process_leaves_nothing_that_runs(inside, wait_for) -> None:
     before = _host()
     run = inside.start(CASES, "busy")
@@ -153,6 +157,7 @@ def test_killing_the_outer_process_leaves_nothing_that_runs(inside, wait_for) ->
     wait_for(lambda: not new & _host(), "the host to be as before")
 
 
+@AS_EACH_USER
 def test_clean_removes_what_a_killed_run_left(inside, wait_for) -> None:
     run = inside.start(CASES, "busy")
     _ready(inside, wait_for)
@@ -203,6 +208,7 @@ def test_living_runs_are_left_alone_unless_asked(inside, wait_for) -> None:
     assert registry.run_ids() == []
 
 
+@AS_EACH_USER
 def test_the_registry_tells_how_to_get_to_the_nodes(inside, wait_for) -> None:
     run = inside.start(CASES, "busy")
     _ready(inside, wait_for)

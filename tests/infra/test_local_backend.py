@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from inside import AS_EACH_USER
 from patience import PATIENCE_S
 from pyroute2 import IPRoute
 
@@ -29,6 +30,7 @@ def test_inside(inside, case: str) -> None:
     inside.check(CASES, case)
 
 
+@AS_EACH_USER
 def test_the_host_reaches_the_nodes(inside, wait_for) -> None:
     run = inside.start(CASES, "serves_the_host")
     wait_for((inside.scratch / "address").exists, "the node to listen")

@@ -26,6 +26,9 @@ def test_else_nobody_is_put_anywhere(properties: dict[str, str]) -> None:
     assert racks_of(NODES, properties) == ()
 
 
+# tests/integration/test_reads_from_followers.py has consumers of each rack; which rack a reader of a
+# campaign gets is above.
+@pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
 def test_each_replica_serves_the_reader_of_its_rack(inside) -> None:

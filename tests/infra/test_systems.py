@@ -32,5 +32,6 @@ def test_inside(inside, case: str) -> None:
     inside.check(CASES, case)
 
 
+@pytest.mark.parametrize("inside", ["unprivileged"], indirect=True)
 def test_zookeeper_without_privileges(inside) -> None:
     inside.check(CASES, "zookeeper_serves_and_keeps_its_data")

@@ -223,6 +223,8 @@ def test_checker_of_a_plugin_runs_in_the_tasks_of_spark(call: Call, tmp_path: Pa
     assert verdict["anomalies"]["misdated"] == 1
 
 
+# tests/plugins try the conformance kit on sound and on broken plug-ins of each kind.
+@pytest.mark.long
 def test_example_passes_its_own_conformance_tests(call: Call) -> None:
     done = call("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -98,6 +98,8 @@ def create_with_a_dead_replica(cluster: Cluster, topic: str, *replicas: int) -> 
     until(f"{topic} has a leader", lambda: cluster.leader(topic) in replicas)
 
 
+# The simulation makes topics again over logs of former ones; what one broker does is below.
+@pytest.mark.long
 def test_a_former_topics_log_is_not_the_new_ones(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         leave_a_stray(cluster)

@@ -14,7 +14,7 @@ from ackproof.infra.machine.waiting import wait_until
 pytestmark = pytest.mark.simulation
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_search_in_the_background_that_is_asked_to_stop_tells_what_it_has_found(
     tmp_path: Path, jobs: int
 ) -> None:

@@ -20,6 +20,8 @@ HERE = Path(__file__).parent
 PROJECT = HERE.parent.parent
 MARK = "ACKPROOF_TEST_MARK"
 NOBODY = 65534
+AS_EACH_USER = pytest.mark.parametrize("inside", ["ourselves", "unprivileged"], indirect=True)
+"""A test that ``make test`` runs without privileges, too: there the namespaces are a user's own."""
 
 
 @dataclass(frozen=True)

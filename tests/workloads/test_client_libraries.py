@@ -91,7 +91,13 @@ def test_there_is_one_of_each_library() -> None:
 
 @pytest.mark.parametrize("library", ["aiokafka", *BUILT])
 @pytest.mark.parametrize(
-    ("acks", "idempotent"), [("0", False), ("1", False), ("all", False), ("all", True)]
+    ("acks", "idempotent"),
+    [
+        ("0", False),
+        pytest.param("1", False, marks=pytest.mark.long),
+        pytest.param("all", False, marks=pytest.mark.long),
+        ("all", True),
+    ],
 )
 def test_what_a_library_acknowledges_is_there(
     produce, cluster: Cluster, library: str, acks: str, idempotent: bool

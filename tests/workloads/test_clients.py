@@ -94,7 +94,7 @@ def outcomes(directory: Path) -> Counter:
     )
 
 
-@pytest.mark.parametrize("acks", ["1", "all"])
+@pytest.mark.parametrize("acks", [pytest.param("1", marks=pytest.mark.long), "all"])
 def test_every_send_is_resolved_and_every_ack_is_read_back(produce, final_read, acks) -> None:
     producer = produce(acks=acks)
     wait_for(producer, lambda: producer.figures()["acked"] >= 1000)

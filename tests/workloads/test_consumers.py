@@ -196,7 +196,15 @@ def test_a_stop_reads_to_the_end(cluster: Cluster, clients: Clients) -> None:
         assert order(consumer.history).keys() == set(range(PARTITIONS))
 
 
-@pytest.mark.parametrize("delivery", Delivery)
+# Members of the other tests commit at least once.
+@pytest.mark.parametrize(
+    "delivery",
+    [
+        Delivery.AT_MOST_ONCE,
+        Delivery.AUTO_COMMIT,
+        pytest.param(Delivery.AT_LEAST_ONCE, marks=pytest.mark.long),
+    ],
+)
 def test_members_share_a_topic_and_commit(
     cluster: Cluster, clients: Clients, delivery: Delivery
 ) -> None:
@@ -311,6 +319,9 @@ def test_a_killed_member_leaves_its_history_and_its_partitions(
         assert {(partition, offset) for offset in range(start, end)} <= seen.keys()
 
 
+# tests/integration/test_groups.py has a static member come back; what a member records of it is what
+# it records of any assignment.
+@pytest.mark.long
 def test_a_static_member_that_is_back_in_time_changes_nothing_for_the_others(
     clients: Clients,
 ) -> None:

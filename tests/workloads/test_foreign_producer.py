@@ -138,7 +138,8 @@ def test_only_a_known_refusal_is_a_certain_failure(produce, library: str, certai
         ("status", 7, "ended with status 7"),
         ("quits", 1, "ended with status 0"),
         ("signal", 128 + signal.SIGSEGV, "was ended by SIGSEGV"),
-        ("deaf", 1, "closed its output"),
+        # It waits ten seconds for what may still come.
+        pytest.param("deaf", 1, "closed its output", marks=pytest.mark.long),
         ("fatal", 1, "cannot go on: the library has failed for good"),
     ],
 )
@@ -176,6 +177,7 @@ def test_a_program_that_says_all_and_told_only_some_is_wrong(produce) -> None:
     assert kinds.keys() == {("info", "_PROGRAM_ENDED")}
 
 
+@pytest.mark.long  # waits ten seconds for the program to end
 def test_a_program_that_takes_nothing_more_is_handed_nothing_more(produce) -> None:
     """What is handed over is what it may have sent: no more than its pipe holds."""
     producer = produce("stuck", rate=20_000, producer_config={"delivery.timeout.ms": 1000})

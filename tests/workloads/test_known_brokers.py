@@ -88,7 +88,7 @@ def test_one_that_has_brokers_still_has_them() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("idempotent", [False, True])
+@pytest.mark.parametrize("idempotent", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_producer_goes_on_in_another_session(way: BlinkingWay, client, idempotent: bool) -> None:
     producer = client(
         "ackproof.workloads.producing.producer",
