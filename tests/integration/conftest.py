@@ -1,7 +1,9 @@
 """Three broker processes, a real ZooKeeper, unmodified clients."""
 
+from collections.abc import Iterator
+
 import pytest
-from kafka_cluster import PATIENT, running_cluster
+from kafka_cluster import PATIENT, Cluster, running_cluster
 
 
 @pytest.fixture(scope="module")
@@ -11,8 +13,24 @@ def shared_cluster(tmp_path_factory):
         yield cluster
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    """For tests that break it."""
-    with running_cluster(tmp_path) as cluster:
+@pytest.fixture(scope="module")
+def breakable_cluster(tmp_path_factory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("breakable")) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(breakable_cluster: Cluster) -> Iterator[Cluster]:
+    """For tests that break it: the next one finds every broker running again."""
+    yield breakable_cluster
+    for broker in breakable_cluster.brokers.values():
+        broker.resume()
+        if not broker.running:
+            broker.start()
+    breakable_cluster.wait_until_complete()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name that no other test has."""
+    return request.node.name.removeprefix("test_")

@@ -31,23 +31,23 @@ def acked(outcomes: dict[bytes, KafkaError | None]) -> set[bytes]:
     return {value for value, error in outcomes.items() if error is None}
 
 
-def test_a_killed_leader_is_replaced_and_comes_back_as_follower(cluster: Cluster) -> None:
-    create_topic(cluster, "t", config={"min.insync.replicas": "2"})
-    before = acked(produce(cluster, "t", values("before")))
-    killed = cluster.leader("t")
+def test_a_killed_leader_is_replaced_and_comes_back_as_follower(cluster: Cluster, topic: str) -> None:
+    create_topic(cluster, topic, config={"min.insync.replicas": "2"})
+    before = acked(produce(cluster, topic, values("before")))
+    killed = cluster.leader(topic)
     cluster.brokers[killed].kill()
 
-    until("another broker leads", lambda: cluster.leader("t") not in (-1, killed))
-    until("the dead one left the ISR", lambda: killed not in cluster.isr("t"))
-    after = acked(produce(cluster, "t", values("after")))
+    until("another broker leads", lambda: cluster.leader(topic) not in (-1, killed))
+    until("the dead one left the ISR", lambda: killed not in cluster.isr(topic))
+    after = acked(produce(cluster, topic, values("after")))
     assert len(before) == len(after) == 300
 
     cluster.brokers[killed].start()
-    until("it is back in the ISR", lambda: cluster.isr("t") == {1, 2, 3})
+    until("it is back in the ISR", lambda: cluster.isr(topic) == {1, 2, 3})
     for other in {1, 2, 3} - {killed}:
         cluster.brokers[other].kill()
-    until("it leads alone", lambda: cluster.leader("t") == killed)
-    assert before | after <= set(read_all(cluster, "t"))
+    until("it leads alone", lambda: cluster.leader(topic) == killed)
+    assert before | after <= set(read_all(cluster, topic))
 
 
 def test_what_only_the_dead_leader_had_is_truncated(tmp_path: Path) -> None:
@@ -105,71 +105,71 @@ def note_if_acked(kept: list[bytes], error: KafkaError | None, message: Message)
 
 # The case processes_end_and_come_back of tests/backends kills all brokers of a cluster, too.
 @pytest.mark.long
-def test_nothing_acked_is_lost_when_all_brokers_are_killed(cluster: Cluster) -> None:
-    create_topic(cluster, "t", partitions=2)
-    sent = {p: acked(produce(cluster, "t", values(f"{p}", 1000), p)) for p in (0, 1)}
+def test_nothing_acked_is_lost_when_all_brokers_are_killed(cluster: Cluster, topic: str) -> None:
+    create_topic(cluster, topic, partitions=2)
+    sent = {p: acked(produce(cluster, topic, values(f"{p}", 1000), p)) for p in (0, 1)}
     for broker in cluster.brokers.values():
         broker.kill()
     for broker in cluster.brokers.values():
         broker.start()
     until(
         "everything is led and in sync",
-        lambda: all(cluster.leader("t", p) > 0 and len(cluster.isr("t", p)) == 3 for p in (0, 1)),
+        lambda: all(cluster.leader(topic, p) > 0 and len(cluster.isr(topic, p)) == 3 for p in (0, 1)),
     )
     for partition, expected in sent.items():
         assert len(expected) == 1000
-        assert expected == set(read_all(cluster, "t", partition))
+        assert expected == set(read_all(cluster, topic, partition))
 
 
 # A paused leader, below, leaves the ISR and comes back the same way.
 @pytest.mark.long
-def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> None:
-    create_topic(cluster, "t")
-    leader = cluster.leader("t")
+def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster, topic: str) -> None:
+    create_topic(cluster, topic)
+    leader = cluster.leader(topic)
     paused = cluster.brokers[min({1, 2, 3} - {leader})]
     paused.pause()
     try:
-        before = acked(produce(cluster, "t", values("while paused"), acks="1"))
+        before = acked(produce(cluster, topic, values("while paused"), acks="1"))
         until(
             "it left the ISR",
-            lambda: cluster.isr("t") == {1, 2, 3} - {paused.id},
+            lambda: cluster.isr(topic) == {1, 2, 3} - {paused.id},
         )
     finally:
         paused.resume()
-    until("it is back in the ISR", lambda: cluster.isr("t") == {1, 2, 3})
-    assert before == set(read_all(cluster, "t"))
+    until("it is back in the ISR", lambda: cluster.isr(topic) == {1, 2, 3})
+    assert before == set(read_all(cluster, topic))
 
 
-def test_a_paused_leader_loses_its_lead_and_follows_when_it_wakes(cluster: Cluster) -> None:
-    create_topic(cluster, "t", config={"min.insync.replicas": "2"})
-    paused = cluster.brokers[cluster.leader("t")]
-    before = acked(produce(cluster, "t", values("before")))
+def test_a_paused_leader_loses_its_lead_and_follows_when_it_wakes(cluster: Cluster, topic: str) -> None:
+    create_topic(cluster, topic, config={"min.insync.replicas": "2"})
+    paused = cluster.brokers[cluster.leader(topic)]
+    before = acked(produce(cluster, topic, values("before")))
     paused.pause()
     try:
-        until("another broker leads", lambda: cluster.leader("t") not in (-1, paused.id))
-        after = acked(produce(cluster, "t", values("after")))
+        until("another broker leads", lambda: cluster.leader(topic) not in (-1, paused.id))
+        after = acked(produce(cluster, topic, values("after")))
     finally:
         paused.resume()
-    until("it is back in the ISR", lambda: cluster.isr("t") == {1, 2, 3})
+    until("it is back in the ISR", lambda: cluster.isr(topic) == {1, 2, 3})
     assert len(after) == 300
-    assert before | after <= set(read_all(cluster, "t"))
+    assert before | after <= set(read_all(cluster, topic))
 
 
-def test_leaderships_are_handed_over_before_a_broker_stops(cluster: Cluster) -> None:
-    create_topic(cluster, "t", partitions=3)
-    stopped = cluster.brokers[cluster.leader("t", 0)]
+def test_leaderships_are_handed_over_before_a_broker_stops(cluster: Cluster, topic: str) -> None:
+    create_topic(cluster, topic, partitions=3)
+    stopped = cluster.brokers[cluster.leader(topic, 0)]
     stopped.signal(signal.SIGTERM)
     assert stopped.wait() == 0
     assert "Controlled shutdown: none, still led: []" in stopped.log.read_text()
     for partition in range(3):
         until(
             f"somebody else leads {partition}",
-            lambda partition=partition: cluster.leader("t", partition) not in (-1, stopped.id),
+            lambda partition=partition: cluster.leader(topic, partition) not in (-1, stopped.id),
         )
-    assert len(acked(produce(cluster, "t", values("after")))) == 300
+    assert len(acked(produce(cluster, topic, values("after")))) == 300
 
     stopped.start()
-    until("it is back", lambda: all(len(cluster.isr("t", p)) == 3 for p in range(3)))
+    until("it is back", lambda: all(len(cluster.isr(topic, p)) == 3 for p in range(3)))
 
 
 def test_the_cluster_serves_through_and_after_a_zookeeper_outage(tmp_path: Path) -> None:

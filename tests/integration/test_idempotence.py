@@ -47,7 +47,7 @@ def init() -> InitProducerIdRequest:
 
 
 def produce(
-    producer: int, epoch: int, sequence: int, values: list[bytes], acks: int = -1
+    topic: str, producer: int, epoch: int, sequence: int, values: list[bytes], acks: int = -1
 ) -> ProduceRequest:
     records = encoded(values, producer=(producer, epoch, sequence))
     return ProduceRequest(
@@ -56,7 +56,7 @@ def produce(
         timeout=PATIENCE,
         topic_data=(
             TopicProduceData(
-                name="t", partition_data=(PartitionProduceData(index=0, records=records),)
+                name=topic, partition_data=(PartitionProduceData(index=0, records=records),)
             ),
         ),
     )
@@ -88,51 +88,52 @@ def test_nobody_gets_an_id_from_nonsense(tmp_path: Path) -> None:
         assert (answer.error_code, answer.producer_id) == (ErrorCode.none, 5000)
 
 
-def test_a_repetition_has_its_first_answer_from_every_leader(cluster: Cluster) -> None:
-    create_topic(cluster, "t", config={"min.insync.replicas": "1"})
-    leader = cluster.leader("t")
+def test_a_repetition_has_its_first_answer_from_every_leader(cluster: Cluster, topic: str) -> None:
+    create_topic(cluster, topic, config={"min.insync.replicas": "1"})
+    leader = cluster.leader(topic)
     (answer,) = call(cluster, 1, init())
     producer = answer.producer_id
-    sent = [produce(producer, 0, 2 * n, [b"%d" % n, b"and"]) for n in range(7)]
+    sent = [produce(topic, producer, 0, 2 * n, [b"%d" % n, b"and"]) for n in range(7)]
     assert [outcome(a) for a in call(cluster, leader, *sent)] == [2 * n for n in range(7)]
 
     def send_again(leader: int) -> None:
         again = [outcome(a) for a in call(cluster, leader, *sent)]
         assert again == [*[ErrorCode.out_of_order_sequence_number] * 2, 4, 6, 8, 10, 12]
-        gap = call(cluster, leader, produce(producer, 0, 20, [b"gap"]))
+        gap = call(cluster, leader, produce(topic, producer, 0, 20, [b"gap"]))
         assert outcome(*gap) is ErrorCode.out_of_order_sequence_number
 
     send_again(leader)
     cluster.brokers[leader].kill()
-    until("another broker leads", lambda: cluster.leader("t") not in (-1, leader))
-    wait_until_led(cluster, "t")
-    leader = cluster.leader("t")
+    until("another broker leads", lambda: cluster.leader(topic) not in (-1, leader))
+    wait_until_led(cluster, topic)
+    leader = cluster.leader(topic)
     send_again(leader)
 
-    assert outcome(*call(cluster, leader, produce(producer, 1, 0, [b"new epoch"]))) == 14
-    fenced = call(cluster, leader, produce(producer, 0, 14, [b"old epoch"]))
+    assert outcome(*call(cluster, leader, produce(topic, producer, 1, 0, [b"new epoch"]))) == 14
+    fenced = call(cluster, leader, produce(topic, producer, 0, 14, [b"old epoch"]))
     assert outcome(*fenced) is ErrorCode.invalid_producer_epoch
-    assert len(read_all(cluster, "t")) == 15
+    assert len(read_all(cluster, topic)) == 15
 
 
-def test_what_is_remembered_outlives_kill_9(cluster: Cluster) -> None:
-    create_topic(cluster, "t", replication_factor=1)
-    leader = cluster.leader("t")
+def test_what_is_remembered_outlives_kill_9(cluster: Cluster, topic: str) -> None:
+    create_topic(cluster, topic, replication_factor=1)
+    leader = cluster.leader(topic)
     (answer,) = call(cluster, leader, init())
-    sent = [produce(answer.producer_id, 0, n, [b"%d" % n]) for n in range(6)]
+    sent = [produce(topic, answer.producer_id, 0, n, [b"%d" % n]) for n in range(6)]
     first = [outcome(a) for a in call(cluster, leader, *sent)]
     cluster.brokers[leader].kill()
     cluster.brokers[leader].start()
-    wait_until_led(cluster, "t")
+    wait_until_led(cluster, topic)
     again = [outcome(a) for a in call(cluster, leader, *sent)]
     assert again == [ErrorCode.out_of_order_sequence_number, *first[1:]]
-    assert read_all(cluster, "t") == [b"%d" % n for n in range(6)]
+    assert read_all(cluster, topic) == [b"%d" % n for n in range(6)]
 
 
 class Sender:
     """An idempotent librdkafka producer that sends numbers as long as it is asked to."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self.topic = topic
         self.acked: list[bytes] = []
         self.errors: list[KafkaError] = []
         self._sent = 0
@@ -160,7 +161,9 @@ class Sender:
 
     def send(self, count: int) -> bool:
         for _ in range(count):
-            self._producer.produce("t", b"%d" % self._sent, partition=0, on_delivery=self._heard)
+            self._producer.produce(
+                self.topic, b"%d" % self._sent, partition=0, on_delivery=self._heard
+            )
             self._sent += 1
             self._producer.poll(0)
         return True
@@ -175,19 +178,19 @@ class Sender:
 def check(cluster: Cluster, sender: Sender) -> None:
     """All that was sent is there, once and in order."""
     sent = sender.finish()
-    stored = [int(value) for value in read_all(cluster, "t")]
+    stored = [int(value) for value in read_all(cluster, sender.topic)]
     assert not sender.errors
     assert len(sender.acked) == sent
     assert all(a < b for a, b in pairwise(stored)), "twice, or out of order"
     assert len(stored) == sent
 
 
-def test_no_duplicates_when_acknowledgements_come_too_late(cluster: Cluster) -> None:
+def test_no_duplicates_when_acknowledgements_come_too_late(cluster: Cluster, topic: str) -> None:
     """The leader has the records and cannot say so in time: the client sends them again."""
-    create_topic(cluster, "t", config={"min.insync.replicas": "2"})
-    leader = cluster.leader("t")
+    create_topic(cluster, topic, config={"min.insync.replicas": "2"})
+    leader = cluster.leader(topic)
     followers = [broker for broker in cluster.brokers.values() if broker.id != leader]
-    sender = Sender(cluster)
+    sender = Sender(cluster, topic)
     sender.until("sending has begun", lambda: sender.acked)
     for _ in range(2):
         for follower in followers:
@@ -198,18 +201,18 @@ def test_no_duplicates_when_acknowledgements_come_too_late(cluster: Cluster) -> 
         finally:
             for follower in followers:
                 follower.resume()
-        sender.until("all are in sync", lambda: cluster.isr("t") == {1, 2, 3})
+        sender.until("all are in sync", lambda: cluster.isr(topic) == {1, 2, 3})
     check(cluster, sender)
 
 
-def test_no_duplicates_and_no_reordering_through_leader_kills(cluster: Cluster) -> None:
-    create_topic(cluster, "t", config={"min.insync.replicas": "2"})
-    sender = Sender(cluster)
+def test_no_duplicates_and_no_reordering_through_leader_kills(cluster: Cluster, topic: str) -> None:
+    create_topic(cluster, topic, config={"min.insync.replicas": "2"})
+    sender = Sender(cluster, topic)
     sender.until("sending has begun", lambda: sender.acked)
     for _ in range(2):
-        leader = cluster.leader("t")
+        leader = cluster.leader(topic)
         cluster.brokers[leader].kill()
-        sender.until("another leads", lambda: cluster.leader("t") not in (-1, leader))  # noqa: B023
+        sender.until("another leads", lambda: cluster.leader(topic) not in (-1, leader))  # noqa: B023
         cluster.brokers[leader].start()
-        sender.until("all are in sync", lambda: cluster.isr("t") == {1, 2, 3})
+        sender.until("all are in sync", lambda: cluster.isr(topic) == {1, 2, 3})
     check(cluster, sender)
