@@ -352,13 +352,20 @@ def an_observer_that_was_late_says_so(scratch: Path) -> None:
             )
 
 
-def the_bundled_broker(scratch: Path) -> None:
-    with _system(scratch, brokers=3) as system:
-        begun = time.perf_counter()
-        system.deploy()
-        sys.stdout.write(f"3 brokers up after {time.perf_counter() - begun:.2f} s\n")
-        wait_until(lambda: system.view().controller is not None, PATIENCE_S, "a controller")
-        assert sorted(system.view().brokers) == [1, 2, 3]
+def what_is_seen_of_a_zookeeper(scratch: Path) -> None:
+    """Cases whose process would take longer to start than they take: each has a ZooKeeper of its
+    own."""
+    for case in (
+        zookeeper_serves_and_keeps_its_data,
+        views,
+        views_where_leaders_coordinate,
+        observes,
+        what_zookeeper_counts,
+        an_observer_that_fails_says_so,
+        an_observer_that_was_late_says_so,
+    ):
+        sys.stdout.write(f"{case.__name__}\n")
+        case(scratch / case.__name__)
 
 
 class _Lines(logging.Handler):
