@@ -40,12 +40,16 @@ def opened(directory: Path) -> PartitionLog:
     return PartitionLog.open(directory, CONFIG, clean=True)
 
 
-def turned_over(path: Path) -> Iterator[str]:
-    """Each bit in turn, which is then as it was."""
+BITS = pytest.mark.parametrize("bits", [1, pytest.param(8, marks=pytest.mark.long)])
+"""How many bits of each byte are turned over: one of them after the other takes a minute."""
+
+
+def turned_over(path: Path, bits: int) -> Iterator[str]:
+    """Turn over ``bits`` bits of each byte in turn, each of which is then as it was."""
     content = path.read_bytes()
     assert len(content) >= 3 * 8
     for at, byte in enumerate(content):
-        for bit in range(8):
+        for bit in (number % 8 for number in range(at, at + bits)):
             overwrite(path, at, bytes([byte ^ 1 << bit]))
             yield f"bit {bit} of byte {at}"
             path.write_bytes(content)
@@ -64,24 +68,28 @@ def told(log: PartitionLog) -> dict[object, object]:
     return reads | {at: log.offset_for_timestamp(at) for at in times}
 
 
+@BITS
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-@pytest.mark.parametrize("segment", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_it_is_read_as_if_nothing_had_happened(directory: Path, segment: int, suffix: str) -> None:
+@pytest.mark.parametrize("segment", [0, 1])
+def test_it_is_read_as_if_nothing_had_happened(
+    directory: Path, segment: int, suffix: str, bits: int
+) -> None:
     intact = opened(directory)
     expected = told(intact)
     intact.close()
     sizes = {len(parse_batches(data)) for data in expected.values() if isinstance(data, bytes)}
     assert max(sizes) > 5, "reads go over entries of the index"
     path = sorted(directory.glob(f"*.{suffix}"))[segment]
-    for which in turned_over(path):
+    for which in turned_over(path, bits):
         log = opened(directory)
         found = told(log)
         log.close()
         assert found == expected, which
 
 
-@pytest.mark.parametrize("suffix", ["index", pytest.param("timeindex", marks=pytest.mark.long)])
-def test_it_is_cut_and_goes_on(directory: Path, tmp_path: Path, suffix: str) -> None:
+@BITS
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_it_is_cut_and_goes_on(directory: Path, tmp_path: Path, suffix: str, bits: int) -> None:
     """By a cut an entry becomes the last one that nobody has looked at when the log was opened: a
     follower that could not cut its log would halt."""
 
@@ -99,6 +107,6 @@ def test_it_is_cut_and_goes_on(directory: Path, tmp_path: Path, suffix: str) -> 
     path = sorted(directory.glob(f"*.{suffix}"))[1]
     base = int(path.stem)
     expected = {offset: cut(offset) for offset in (base + 5, base + 14)}
-    for which in turned_over(path):
+    for which in turned_over(path, bits):
         for offset, intact in expected.items():
             assert cut(offset) == intact, f"{which}, cut to {offset}"
