@@ -33,7 +33,7 @@ from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
 
-WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "24")) // 2
+WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "12")) // 2
 BLOCKS = 3
 LED_SCENARIOS = sorted(SCENARIOS.keys() - OF_CONTROLLERS - {"many commits"})
 TP = TopicPartition("t", 0)

@@ -36,7 +36,7 @@ from simulation.world.world import Simulation, run
 
 pytestmark = pytest.mark.simulation
 
-WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "24"))
+WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "12"))
 PLANS = Path(__file__).parent / "plans"
 BLOCKS = 6
 ANSWERED_AT_APPEND = Mutation(
