@@ -1,7 +1,6 @@
 """Groups that go on when the cluster has recovered, and ones that do not: generated, and by hand
 what excuses them."""
 
-from examples import examples
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from made_histories import (
 
 from ackproof.checkers.verdict import CampaignResult, Guarantee
 from ackproof.history.sessions import SHOWN_NOTHING
+from examples import examples
 
 GROUP = "t-g"
 PEACE = 65

@@ -1,7 +1,6 @@
 """What rests on a table of the run as a whole that is not whole is unknown: never broken, never
 excused. Faults and writers that the manifest does not plan leave it unknown, too."""
 
-from examples import examples
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,6 +45,7 @@ from ackproof.history.manifest import PlannedFault
 from ackproof.history.schema import TABLES
 from ackproof.history.writer import TableWriter
 from ackproof.nemesis import FAULTS
+from examples import examples
 
 WELL = kept(BEFORE, DURING, AFTER, 100)
 STAYS = [state(-5, 1, 0, (1, 2, 3))]

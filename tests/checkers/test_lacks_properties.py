@@ -2,7 +2,6 @@
 concerned suffer; with one anomaly planted it fails, and nothing else is found; and whatever its
 files hold, checking does not raise."""
 
-from examples import examples
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -33,8 +32,11 @@ from ackproof.checkers.evidence.gaps import UNJUDGED
 from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import FILE
+from examples import examples
 
-EXAMPLES = settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(
+    max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @st.composite

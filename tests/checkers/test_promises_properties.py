@@ -1,7 +1,6 @@
 """Whatever happens to a partition that keeps Kafka's rules, what it loses is never called broken;
 and what is promised is what a plain second implementation says."""
 
-from examples import examples
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -24,6 +23,7 @@ from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS, Observed, Spa
 from ackproof.checkers.promises.surroundings import Surroundings
 from ackproof.checkers.promises.terms import Terms, terms
 from ackproof.history.cell import Cell, Value
+from examples import examples
 
 ANY_MACHINE = settings(
     max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]

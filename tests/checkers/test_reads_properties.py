@@ -2,7 +2,6 @@
 planted is found and nothing else, and whatever comes is judged as the plain second implementation
 judges it."""
 
-from examples import examples
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from reference_consumption import Finding, findings
 from ackproof.checkers.catalogue import CONSUMPTION
 from ackproof.checkers.reads.anomalies import Coordinated, Promises
 from ackproof.checkers.reads.looking import Consumed, looked_at
+from examples import examples
 
 ANY_MACHINE = settings(
     max_examples=examples(20),

@@ -1,7 +1,6 @@
 """Replicas of one log: alike up to the bound, nothing is found, whatever lies behind it; with one
 difference planted, that is found, where it is, and nothing else."""
 
-from examples import examples
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from raw_logs import MadeBatch, end_of, write_log
 from ackproof.checkers.raw_logs.segments import OtherFormat, RawLog
 from ackproof.checkers.replicas.comparison import Difference, Kind, differences
 from ackproof.checkers.replicas.divergence import Divergence
+from examples import examples
 
 EXAMPLES = settings(
     deadline=None,

@@ -1,7 +1,6 @@
 """Generated histories: a consistent one is clean, a planted anomaly is found and nothing else, and
 whatever comes is judged like the plain second implementation judges it."""
 
-from examples import examples
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +10,7 @@ from made_histories import Entry, Made, Send, entry, indexed, send
 from reference_checker import Finding, findings
 
 from ackproof.checkers.catalogue import CHECKERS
+from examples import examples
 
 ANY_MACHINE = settings(
     max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -1,6 +1,5 @@
 """A partition in slices gives what it gives as a whole, wherever it is cut."""
 
-from examples import examples
 import ast
 import json
 import os
@@ -51,6 +50,7 @@ from ackproof.checkers.splitting.ranges import SLICE_ROWS
 from ackproof.checkers.splitting.slices import RARE_MAX
 from ackproof.checkers.timeline.known import Thin, Timeline, Told
 from ackproof.history.schema import LOG, SENDS
+from examples import examples
 
 SLOW = settings(
     deadline=None,

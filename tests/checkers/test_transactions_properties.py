@@ -1,7 +1,6 @@
 """Generated transactions: where all is well nothing is found that is promised, and an anomaly that
 is planted is found, and nothing else."""
 
-from examples import examples
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from ackproof.checkers.transactions.anomalies import G0, SUMMARIES, Offence
 from ackproof.checkers.transactions.catalogue import RULES
 from ackproof.checkers.transactions.outcomes import Outcome, Transaction, transactions_of
 from ackproof.history.transactional import TRANSFORMERS
+from examples import examples
 
 ANY_MACHINE = settings(
     deadline=None,

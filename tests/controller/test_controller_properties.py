@@ -1,6 +1,5 @@
 """Whatever happens, in whatever order: leaders are in the ISR, epochs grow, everybody is told."""
 
-from examples import examples
 from controller_world import World
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from hypothesis.stateful import (
 from ackproof.broker.controller import events
 from ackproof.broker.controller.rules.plan import plan
 from ackproof.broker.types import NO_LEADER, TopicPartition
+from examples import examples
 
 BROKERS = range(1, 5)
 TOPICS = ["clean", "unclean"]

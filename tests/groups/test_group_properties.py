@@ -1,6 +1,5 @@
 """Whatever members, clocks and the log do, a group keeps its promises."""
 
-from examples import examples
 from group_world import TP, World
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -10,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.groups.config import GroupConfig
 from ackproof.broker.groups.events import JoinAnswer, Protocol, SyncAnswer
 from ackproof.broker.groups.state import GroupState
+from examples import examples
 
 INSTANCES = st.sampled_from([None, None, "a", "b"])
 PROTOCOLS = st.sampled_from(
@@ -217,5 +217,7 @@ class Members(RuleBasedStateMachine):
             assert set(from_log.groups.snapshot()) == set(self.world.groups.snapshot())
 
 
-Members.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, print_blob=True)
+Members.TestCase.settings = settings(
+    max_examples=examples(60), stateful_step_count=30, print_blob=True
+)
 TestGroup = Members.TestCase

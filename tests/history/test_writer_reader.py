@@ -1,6 +1,5 @@
 """What was flushed is readable, in order, once, wherever the writer stops."""
 
-from examples import examples
 import resource
 import shutil
 import signal
@@ -30,6 +29,7 @@ from ackproof.history.reader import (
 )
 from ackproof.history.schema import TABLES
 from ackproof.history.writer import MERGED_ROW_GROUP, PART_BYTES, PartitionedWriter, TableWriter
+from examples import examples
 
 PHASE = ("deploy", "start", 1, None)
 

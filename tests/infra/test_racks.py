@@ -26,8 +26,8 @@ def test_else_nobody_is_put_anywhere(properties: dict[str, str]) -> None:
     assert racks_of(NODES, properties) == ()
 
 
-# tests/integration/test_reads_from_followers.py has consumers of each rack; which rack a reader of a
-# campaign gets is above.
+# tests/integration/test_reads_from_followers.py has consumers of each rack; which rack a reader of
+# a campaign gets is above.
 @pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)

@@ -1,7 +1,6 @@
 """What the harness says of a property before anything is deployed is what the bundled broker says:
 its configuration is asked."""
 
-from examples import examples
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 from ackproof.broker.config import BrokerConfig, ConfigError, TopicConfig
 from ackproof.infra.systems import known
 from ackproof.infra.systems.properties import RESERVED
+from examples import examples
 
 BUNDLED = known("bundled")
 assert BUNDLED is not None

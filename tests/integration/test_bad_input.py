@@ -4,7 +4,6 @@ A witness connection is asked after every piece of nonsense; nothing that arrive
 handler fail in a way nobody thought of, which the broker's log would show.
 """
 
-from examples import examples
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -28,6 +27,8 @@ from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 from kio_peer import request_type, write_request
 from messages import TOPIC, entities
 from raw_client import RawClient
+
+from examples import examples
 
 pytestmark = pytest.mark.integration
 

@@ -31,7 +31,9 @@ def acked(outcomes: dict[bytes, KafkaError | None]) -> set[bytes]:
     return {value for value, error in outcomes.items() if error is None}
 
 
-def test_a_killed_leader_is_replaced_and_comes_back_as_follower(cluster: Cluster, topic: str) -> None:
+def test_a_killed_leader_is_replaced_and_comes_back_as_follower(
+    cluster: Cluster, topic: str
+) -> None:
     create_topic(cluster, topic, config={"min.insync.replicas": "2"})
     before = acked(produce(cluster, topic, values("before")))
     killed = cluster.leader(topic)
@@ -114,7 +116,9 @@ def test_nothing_acked_is_lost_when_all_brokers_are_killed(cluster: Cluster, top
         broker.start()
     until(
         "everything is led and in sync",
-        lambda: all(cluster.leader(topic, p) > 0 and len(cluster.isr(topic, p)) == 3 for p in (0, 1)),
+        lambda: all(
+            cluster.leader(topic, p) > 0 and len(cluster.isr(topic, p)) == 3 for p in (0, 1)
+        ),
     )
     for partition, expected in sent.items():
         assert len(expected) == 1000
@@ -140,7 +144,9 @@ def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster, topic
     assert before == set(read_all(cluster, topic))
 
 
-def test_a_paused_leader_loses_its_lead_and_follows_when_it_wakes(cluster: Cluster, topic: str) -> None:
+def test_a_paused_leader_loses_its_lead_and_follows_when_it_wakes(
+    cluster: Cluster, topic: str
+) -> None:
     create_topic(cluster, topic, config={"min.insync.replicas": "2"})
     paused = cluster.brokers[cluster.leader(topic)]
     before = acked(produce(cluster, topic, values("before")))

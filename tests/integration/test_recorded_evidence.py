@@ -1,6 +1,6 @@
-"""What a real cluster leaves of a change of leader: its raw logs agree in every codec, and ZooKeeper,
-brokers and acks tell one story. A copy that was tampered with, and a story that is made up, are
-found out."""
+"""What a real cluster leaves of a change of leader: its raw logs agree in every codec, and
+ZooKeeper, brokers and acks tell one story. A copy that was tampered with, and a story that is made
+up, are found out."""
 
 import shutil
 import time
@@ -178,7 +178,9 @@ def test_a_copy_without_its_last_batch_lacks_it(copies: Path, tmp_path: Path) ->
     batch = list(RawLog(tampered / "2").batches(0, END))[-1]
     last.write_bytes(last.read_bytes()[: -len(batch.data)])
     ((row,), untold) = compared(tampered)
-    assert row["detail"].startswith(f"lacks: broker-2 has no offsets {batch.base_offset} to {END - 1}")
+    assert row["detail"].startswith(
+        f"lacks: broker-2 has no offsets {batch.base_offset} to {END - 1}"
+    )
     assert untold == []
     assert compared(tampered, end=batch.base_offset) == ([], [])
 

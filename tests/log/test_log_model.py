@@ -1,6 +1,5 @@
 """PartitionLog against a list of batches: whatever is done to both, they stay the same."""
 
-from examples import examples
 from pathlib import Path
 from random import Random
 
@@ -15,6 +14,7 @@ from ackproof.broker.log.partition_log import OffsetOutOfRange, OffsetsOutOfOrde
 from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.types import LeaderEpoch, Offset
 from ackproof.broker.wire.batch import RecordBatch, parse_batches, stamped
+from examples import examples
 from simulation.machines.disk import MemoryDisk
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1)

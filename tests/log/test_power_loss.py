@@ -5,7 +5,6 @@ beginning of one of them, must hold what the log had said is flushed (after a ki
 was there), and indexes, leader epochs and producers must agree with it.
 """
 
-from examples import examples
 import contextlib
 import errno
 import os
@@ -28,6 +27,7 @@ from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.types import LeaderEpoch, Offset, TopicPartition
 from ackproof.broker.wire.batch import RecordBatch, parse_batches, stamped
+from examples import examples
 from simulation.machines.disk import PLENTY, MemoryDisk
 
 TP = TopicPartition("t", 0)

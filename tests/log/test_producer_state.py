@@ -1,6 +1,5 @@
 """Sequence numbers against a naive model, and the log that keeps them against the same."""
 
-from examples import examples
 import shutil
 import tempfile
 from pathlib import Path
@@ -19,6 +18,7 @@ from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.log.refused import RefusedBatch
 from ackproof.broker.types import ProducerId
 from ackproof.broker.wire.batch import RecordBatch, stamped
+from examples import examples
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100, retention_ms=-1)
 PRODUCERS = st.sampled_from([7, 8])

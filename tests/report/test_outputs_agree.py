@@ -4,7 +4,6 @@ Results are generated with every verdict, expectation, guarantee and failure tha
 Each is written out, and what a reader, a script and a CI server get is read back and compared.
 """
 
-from examples import examples
 import html
 import re
 import tempfile
@@ -39,6 +38,7 @@ from ackproof.harness.report.rows import rows
 from ackproof.harness.running import execution
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedThreshold
+from examples import examples
 
 GUARANTEES = {
     NO_LOSS: "lost",

@@ -1,6 +1,5 @@
 """The disk in memory: like the real one while nothing happens, and what happens when it does."""
 
-from examples import examples
 import errno
 import shutil
 import tempfile
@@ -16,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ackproof.broker.log.disk.file_system import REAL, FileSystem
 from ackproof.broker.wire.batch import HEADER_BYTES
+from examples import examples
 from simulation.machines.disk import PLENTY, READ, SYNC, WRITE, MemoryDisk
 
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -28,16 +28,16 @@ ON_CLUSTERS = pytest.mark.parametrize("place", places(rootless=pytest.mark.long)
 """On every backend; without privileges in ``make test-long`` alone."""
 
 
-def on_every_backend(
-    cases: Sequence[Case], *, rootless: Collection[Case]
-) -> pytest.MarkDecorator:
+def on_every_backend(cases: Sequence[Case], *, rootless: Collection[Case]) -> pytest.MarkDecorator:
     """Parametrize a test by backend (``place``) and case. Without privileges ``make test`` runs
     ``rootless`` alone: one case of each mechanism that works another way there (namespaces of a
     user, disks, clocks, control groups). The others differ in nothing but the user."""
     return pytest.mark.parametrize(
         ("place", "case"),
         [
-            pytest.param(*place.values, case.__name__, id=f"{place.id}-{case.__name__}", marks=marks)
+            pytest.param(
+                *place.values, case.__name__, id=f"{place.id}-{case.__name__}", marks=marks
+            )
             for case in cases
             for place in places(rootless=pytest.mark.integration)
             for marks in [_marks(place, long=case not in rootless)]
@@ -51,9 +51,7 @@ def _marks(place, *, long: bool):
     return [*place.marks, pytest.mark.long] if alone else place.marks
 
 
-def cases(
-    found: Sequence[Case], long: Sequence[Case] = ()
-) -> pytest.MarkDecorator:
+def cases(found: Sequence[Case], long: Sequence[Case] = ()) -> pytest.MarkDecorator:
     """A test of each. ``long``: those among them that take a minute and more, for ``make
     test-long``."""
     marks = {case.__name__: [pytest.mark.long] if case in long else [] for case in found}

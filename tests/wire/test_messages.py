@@ -1,6 +1,5 @@
 """Our classes and kio's, both made of Kafka's schemas, write the same bytes and read them alike."""
 
-from examples import examples
 import struct
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -29,6 +28,7 @@ from ackproof.broker.wire.framing import LARGE_BYTES
 from ackproof.broker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ackproof.broker.wire.messages.produce import ProduceRequest
 from ackproof.broker.wire.reader import ELEMENTS_MAX
+from examples import examples
 from protocol.__main__ import MESSAGES, stale
 from protocol.apis import modules
 

@@ -319,8 +319,8 @@ def test_a_killed_member_leaves_its_history_and_its_partitions(
         assert {(partition, offset) for offset in range(start, end)} <= seen.keys()
 
 
-# tests/integration/test_groups.py has a static member come back; what a member records of it is what
-# it records of any assignment.
+# tests/integration/test_groups.py has a static member come back; what a member records of it is
+# what it records of any assignment.
 @pytest.mark.long
 def test_a_static_member_that_is_back_in_time_changes_nothing_for_the_others(
     clients: Clients,

@@ -3,7 +3,6 @@
 The brokers' use of it, :class:`KafkaZk` and what stands on it, is in test_sessions.
 """
 
-from examples import examples
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,8 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import ZnodeStat
 from zookeeper_worlds import RealWorld, SimulatedWorld, until
+
+from examples import examples
 
 # --- nodes --------------------------------------------------------------------------------------
 
@@ -375,7 +376,9 @@ def _stats(answer):
 
 @pytest.mark.integration
 def test_any_program_has_the_same_answers_on_both(real_zookeeper):
-    @settings(max_examples=examples(20), phases=[Phase.generate])  # to shrink takes minutes: time is real
+    @settings(
+        max_examples=examples(20), phases=[Phase.generate]
+    )  # to shrink takes minutes: time is real
     @given(st.lists(STEPS, min_size=1, max_size=40))
     def compare(program):
         simulated, real = (
