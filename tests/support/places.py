@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.infra.interface import Backend
+from ackproof.infra.api.interface import Backend
 
 Case = Callable[[Backend, Path], None]
 
