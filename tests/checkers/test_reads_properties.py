@@ -19,10 +19,9 @@ from reference_consumption import Finding, findings
 from ackproof.checkers.catalogue import CONSUMPTION
 from ackproof.checkers.reads.anomalies import Coordinated, Promises
 from ackproof.checkers.reads.looking import Consumed, looked_at
-from examples import examples
 
 ANY_MACHINE = settings(
-    max_examples=examples(20),
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -50,11 +50,10 @@ from ackproof.checkers.splitting.ranges import SLICE_ROWS
 from ackproof.checkers.splitting.slices import RARE_MAX
 from ackproof.checkers.timeline.known import Thin, Timeline, Told
 from ackproof.history.schema import LOG, SENDS
-from examples import examples
 
 SLOW = settings(
     deadline=None,
-    max_examples=examples(20),
+    max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 _Task = TypeVar("_Task")
