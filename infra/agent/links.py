@@ -1,86 +1,79 @@
 """What is on between this node and others, and putting it into effect.
 
 Loss, cuts and resets are rules where packets come in, narrow and slow links are queues where they
-go out. Both are functions of the set of what is on: many troubles may be on one link at once, and
-each is there or not for itself, whatever comes and goes meanwhile.
+go out. Both are functions of the set of what is on: many impairments may be on one link at once,
+and each is there or not for itself, whatever comes and goes meanwhile.
 """
 
 import ipaddress
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from ackproof.infra.agent import privilege, queues, rules
+from ackproof.infra.agent.impairments import Active, Impairment
 from ackproof.infra.agent.queues import Queues
-from ackproof.infra.agent.rules import TABLE, Connection, Trouble
+from ackproof.infra.agent.rules import TABLE
 from ackproof.infra.agent.wire import Refused
 
 _QUEUED = ("narrow", "slow")
 _ESTABLISHED = "01"
 _lock = threading.Lock()
-_What = tuple[tuple[str, ...], str, int, tuple[int, ...]]
+_Place = tuple[tuple[str, ...], Impairment]
 _numbers = itertools.count()
-_on: dict[_What, Trouble] = {}
-_last: dict[_What, int] = {}
+_on: dict[_Place, Active] = {}
+_last: dict[_Place, int] = {}
 """The number under which each began last: its counters are there, whether it is on or not."""
 _queues = Queues()
 
 
 def impair(
-    addresses: Sequence[str],
-    kind: str,
-    amount: int,
-    ports: Sequence[int],
-    spared_port: int | None = None,
+    addresses: Sequence[str], impairment: Mapping[str, Any], spared_port: int | None = None
 ) -> None:
-    """Begin with a trouble (:class:`infra.agent.rules.Trouble`). Idempotent. Raises Refused, and
-    nothing has changed then.
+    """Begin with an impairment. Idempotent. Raises Refused, and nothing has changed then.
 
     Args:
+        addresses: The peer's.
+        impairment: The fields of an :class:`Impairment`, as JSON has them.
         spared_port: What has this TCP port at either end is let through, whatever is on.
     """
     with _lock:
-        what = _what(addresses, kind, amount, ports)
-        if what in _on:
+        place = _place(addresses, impairment)
+        if place in _on:
             return
-        connections = _connections(what[0], what[3]) if kind == "reset-open" else ()
-        new = Trouble(*what, number=next(_numbers), connections=connections)
+        opened = _connections(*place) if place[1].kind == "reset-open" else ()
+        new = Active(*place, number=next(_numbers), connections=opened)
         try:
-            _apply([*_on.values(), new], new, spared_port, _last.get(what))
+            _apply([*_on.values(), new], new, spared_port, _last.get(place))
         except Refused:
             _apply(_on.values(), new, spared_port)
             raise
-        _on[what], _last[what] = new, new.number
+        _on[place], _last[place] = new, new.number
 
 
 def mend(
-    addresses: Sequence[str],
-    kind: str,
-    amount: int,
-    ports: Sequence[int],
-    spared_port: int | None = None,
+    addresses: Sequence[str], impairment: Mapping[str, Any], spared_port: int | None = None
 ) -> None:
-    """End a trouble. Idempotent. Raises Refused."""
+    """Undo :func:`impair`. Idempotent. Raises Refused."""
     with _lock:
-        what = _what(addresses, kind, amount, ports)
-        if what not in _on:
+        place = _place(addresses, impairment)
+        if place not in _on:
             return
-        _apply([one for other, one in _on.items() if other != what], _on[what], spared_port)
-        del _on[what]
+        _apply([one for other, one in _on.items() if other != place], _on[place], spared_port)
+        del _on[place]
 
 
-def packets(
-    addresses: Sequence[str], kind: str, amount: int, ports: Sequence[int]
-) -> dict[str, int]:
-    """How many packets a trouble has ``seen``, and how many it has ``hit``, since it last began; as
-    the kernel counts them."""
+def packets(addresses: Sequence[str], impairment: Mapping[str, Any]) -> dict[str, int]:
+    """How many packets an impairment has ``seen``, and how many it has ``hit``, since it last
+    began, as the kernel counts them."""
     with _lock:
-        what = _what(addresses, kind, amount, ports)
-        if what not in _last:
+        place = _place(addresses, impairment)
+        if place not in _last:
             return {"seen": 0, "hit": 0}
-        asked = Trouble(*what, number=_last[what])
+        asked = Active(*place, number=_last[place])
         told = privilege.as_root(["nft", "-j", "list", "counters", "table", *TABLE.split()])
     entries = (entry["counter"] for entry in json.loads(told)["nftables"] if "counter" in entry)
     told_of = {entry["name"]: entry["packets"] for entry in entries}
@@ -88,8 +81,8 @@ def packets(
 
 
 def obstacles() -> dict[str, str | None]:
-    """By capability (``infra.api.interface.Capability``), why links cannot be treated so here; None
-    where they can. Tried, without effect."""
+    """By capability (``infra.api.interface.Capability``), why links cannot be impaired so here;
+    None where they can. Tried, without effect."""
     found = {
         name: _obstacle(partial(_nft, trial, "--check")) for name, trial in rules.trials().items()
     }
@@ -104,23 +97,23 @@ def remove() -> None:
     queues.remove()
 
 
-def _what(addresses: Sequence[str], kind: str, amount: int, ports: Sequence[int]) -> _What:
-    return tuple(sorted(addresses)), kind, amount, tuple(sorted(ports))
+def _place(addresses: Sequence[str], impairment: Mapping[str, Any]) -> _Place:
+    fields = {**impairment, "ports": tuple(sorted(impairment["ports"]))}
+    return tuple(sorted(addresses)), Impairment(**fields)
 
 
 def _apply(
-    troubles: Iterable[Trouble],
-    changed: Trouble,
+    active: Iterable[Active],
+    changed: Active,
     spared_port: int | None,
     forgotten: int | None = None,
 ) -> None:
     """A queue is there before packets are marked for it, and goes after them."""
-    on = list(troubles)
-    queued = [(one.addresses, one.kind, one.amount) for one in on if one.kind in _QUEUED]
-    asked = queues.asked(queued)
-    if changed.kind in _QUEUED and changed.addresses in asked:
+    on = list(active)
+    asked = queues.asked(one for one in on if one.impairment.kind in _QUEUED)
+    if changed.impairment.kind in _QUEUED and changed.addresses in asked:
         _queues.put(changed.addresses, asked[changed.addresses])
-    elif changed.kind in _QUEUED:
+    elif changed.impairment.kind in _QUEUED:
         _queues.rest(changed.addresses)
     marks = {peer: mark for peer, mark in _queues.marks().items() if peer in asked}
     _nft(rules.script(on, marks, spared_port, forgotten))
@@ -128,8 +121,9 @@ def _apply(
         _queues.drop(changed.addresses)
 
 
-def _connections(peer: Sequence[str], ports: Sequence[int]) -> tuple[Connection, ...]:
+def _connections(peer: Sequence[str], impairment: Impairment) -> tuple[tuple[str, int, int], ...]:
     """The TCP connections that are open with ``peer`` now, as the kernel lists them."""
+    ports = impairment.ports
     wanted = {ipaddress.ip_address(address) for address in peer}
     found = []
     for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):

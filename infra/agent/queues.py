@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ackproof.infra.agent import privilege
+from ackproof.infra.agent.impairments import Active
 from ackproof.infra.agent.wire import Refused
 
 _DISCARD_PORT = 9
@@ -257,11 +258,11 @@ def _ours(device: str) -> bool:
     return handle == _HANDLE
 
 
-def asked(troubles: Iterable[tuple[Peer, str, int]]) -> Mapping[Peer, Queue]:
-    """What troubles (peer, kind, amount) ask of each peer's queue together: the narrowest, and the
-    longest wait."""
+def asked(active: Iterable[Active]) -> Mapping[Peer, Queue]:
+    """What narrow and slow links ask of each peer's queue together: the narrowest, and the longest
+    wait."""
     queues: dict[Peer, Queue] = {}
-    for peer, kind, amount in troubles:
+    for peer, (kind, amount, _), *_ in active:
         before = queues.get(peer, Queue(None, 0))
         if kind == "narrow":
             kbit = amount if before.kbit is None else min(before.kbit, amount)

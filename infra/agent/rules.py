@@ -8,7 +8,8 @@ Dropping at the receiver is silent; a blackhole route at the sender would tell t
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+
+from ackproof.infra.agent.impairments import Active, Impairment
 
 TABLE = "inet ackproof"
 _INCOMING = f"{TABLE} incoming"
@@ -16,55 +17,22 @@ _OUTGOING = f"{TABLE} outgoing"
 _RAW = -300
 _FAMILIES = {4: "ip", 6: "ip6"}
 
-Connection = tuple[str, int, int]
-"""Of an open TCP connection: the peer's address and port, and our port."""
-
-
-class Trouble(NamedTuple):
-    """One thing that is on.
-
-    Attributes:
-        addresses: The peer's. ``loss`` and ``reset`` befall what comes from there, ``narrow`` and
-            ``slow`` what goes there.
-        kind: Of ``infra.api.interface.Impairment``, as the next two.
-        ports: At either end. Empty: of all packets.
-        number: Names its counters.
-        connections: With ``reset-open``: what was open when it began.
-    """
-
-    addresses: tuple[str, ...]
-    kind: str
-    amount: int
-    ports: tuple[int, ...]
-    number: int
-    connections: tuple[Connection, ...] = ()
-
-    @property
-    def seen(self) -> str:
-        """The counter of the packets that it might have befallen."""
-        return f"seen_{self.number}"
-
-    @property
-    def hit(self) -> str:
-        """The counter of those that it befell."""
-        return f"hit_{self.number}"
-
 
 def script(
-    troubles: Iterable[Trouble],
+    active: Iterable[Active],
     marks: Mapping[tuple[str, ...], str],
     spared_port: int | None,
     forgotten: int | None = None,
 ) -> str:
-    """For ``nft -f``: makes the table if need be, and puts the rules of ``troubles`` in the place
-    of all that were there. Counters stay.
+    """For ``nft -f``: makes the table if need be, and puts the rules of all that is ``active``
+    in the place of those that were there. Counters stay.
 
     Args:
-        forgotten: The number of a trouble that is over, whose counters go.
+        forgotten: The number of an impairment that is over, whose counters go.
         marks: The queue (a class of ``tc``) for what goes to these addresses.
         spared_port: What has this TCP port at either end is let through.
     """
-    wanted = sorted(troubles)
+    wanted = sorted(active)
     lines = [
         f"add table {TABLE}",
         *(f"add counter {TABLE} {name}" for one in wanted for name in (one.seen, one.hit)),
@@ -82,8 +50,8 @@ def script(
             for end in ("dport", "sport")
         )
     # What is lost is lost before it can be refused: a link that is cut tells nobody.
-    for one in sorted(wanted, key=lambda trouble: trouble.kind != "loss"):
-        lines.extend(_RULES[one.kind](one))
+    for one in sorted(wanted, key=lambda one: one.impairment.kind != "loss"):
+        lines.extend(_RULES[one.impairment.kind](one))
     for addresses, mark in sorted(marks.items()):
         to_there = _peer("daddr", addresses)
         lines.extend(f"add rule {_OUTGOING} {peer} meta priority set {mark}" for peer in to_there)
@@ -94,32 +62,33 @@ def trials() -> Mapping[str, str]:
     """By capability (``infra.api.interface.Capability``), for ``nft --check -f``: what it takes."""
     peer, open_one = ("192.0.2.1", "2001:db8::1"), (("192.0.2.1", 1, 2),)
     kinds = {
-        "cut-links": [Trouble(peer, "loss", 100, (1,), 0)],
-        "lossy-links": [Trouble(peer, "loss", 50, (1,), 0)],
+        "cut-links": [Active(peer, Impairment("loss", 100, (1,)), 0)],
+        "lossy-links": [Active(peer, Impairment("loss", 50, (1,)), 0)],
         "reset-links": [
-            Trouble(peer, "reset", 0, (1,), 0),
-            Trouble(peer, "reset-open", 0, (), 1, open_one),
+            Active(peer, Impairment("reset", 0, (1,)), 0),
+            Active(peer, Impairment("reset-open"), 1, open_one),
         ],
-        "narrow-links": [Trouble(peer, "narrow", 1, (), 0)],
+        "narrow-links": [Active(peer, Impairment("narrow", 1), 0)],
     }
-    return {name: script(troubles, {peer: "1:1"}, 1) for name, troubles in kinds.items()}
+    return {name: script(active, {peer: "1:1"}, 1) for name, active in kinds.items()}
 
 
-def _loss(one: Trouble) -> Iterator[str]:
+def _loss(one: Active) -> Iterator[str]:
     """``amount``: per cent of the packets, each drawn by the kernel's own random numbers."""
-    chance = "" if one.amount >= 100 else f"numgen random mod 100 < {one.amount:d} "
+    amount = one.impairment.amount
+    chance = "" if amount >= 100 else f"numgen random mod 100 < {amount:d} "
     for match in _matches(one):
         yield f"add rule {_INCOMING} {match} counter name {one.seen}"
         yield f"add rule {_INCOMING} {match} {chance}counter name {one.hit} drop"
 
 
-def _reset(one: Trouble) -> Iterator[str]:
+def _reset(one: Active) -> Iterator[str]:
     """Everything, new connections too."""
     for match in _matches(one):
         yield f"add rule {_INCOMING} {match} {_rejected(one)}"
 
 
-def _reset_open(one: Trouble) -> Iterator[str]:
+def _reset_open(one: Active) -> Iterator[str]:
     for version, family in _FAMILIES.items():
         tuples = ", ".join(
             f"{ipaddress.ip_address(address)} . {theirs:d} . {ours:d}"
@@ -131,12 +100,12 @@ def _reset_open(one: Trouble) -> Iterator[str]:
             yield f"add rule {_INCOMING} {match} {_rejected(one)}"
 
 
-def _rejected(one: Trouble) -> str:
+def _rejected(one: Active) -> str:
     """A reset itself is let through: with both directions on, nobody would hear one."""
     return f"tcp flags & rst == 0 counter name {one.hit} reject with tcp reset"
 
 
-def _queued(one: Trouble) -> Iterator[str]:
+def _queued(one: Active) -> Iterator[str]:
     for peer in _peer("daddr", one.addresses):
         yield f"add rule {_OUTGOING} {peer} counter name {one.hit}"
 
@@ -150,13 +119,13 @@ _RULES = {
 }
 
 
-def _matches(one: Trouble) -> Iterator[str]:
+def _matches(one: Active) -> Iterator[str]:
     """What it befalls: packets of a service have its port at one end or at the other."""
     for peer in _peer("saddr", one.addresses):
-        if not one.ports:
+        if not one.impairment.ports:
             yield peer
             continue
-        ports = ", ".join(f"{port:d}" for port in one.ports)
+        ports = ", ".join(f"{port:d}" for port in one.impairment.ports)
         yield f"{peer} tcp dport {{ {ports} }}"
         yield f"{peer} tcp dport != {{ {ports} }} tcp sport {{ {ports} }}"
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import NamedTuple, NoReturn, Protocol, TypeVar
 
+from ackproof.infra.agent.impairments import Impairment
 from ackproof.infra.api.admin import Admin
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.clocks import Clock, Clocks
@@ -18,28 +19,6 @@ from ackproof.infra.api.limits import Scarcity
 from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
 from ackproof.infra.api.metadata import ZooKeeperCounters as ZooKeeperCounters
 from ackproof.infra.api.storage import Disk, Storage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Impairment:
-    """What befalls the packets of a link.
-
-    Attributes:
-        kind: ``loss``: ``amount`` per cent of them are dropped, silently, each drawn by the kernel.
-            ``reset``: each is answered with a TCP reset, and goes no further. ``reset-open``: the
-            same for connections that are open when it begins, and no others. ``narrow``: they pass
-            at ``amount`` kilobits a second. ``slow``: each waits ``amount`` milliseconds at least;
-            where the kernel lacks netem, in a queue, which makes the link narrow, too.
-        ports: TCP ports, at either end: what has none of them is let through. Empty: all packets.
-            Of ``narrow`` and ``slow`` always empty.
-    """
-
-    kind: Literal["loss", "reset", "reset-open", "narrow", "slow"]
-    amount: int = 0
-    ports: tuple[int, ...] = ()
-
-
-CUT = Impairment(kind="loss", amount=100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from ackproof.infra.api.interface import Capability, Counted, Impairment, InfraError, Node
+from ackproof.infra.agent.impairments import Impairment
+from ackproof.infra.api.interface import Capability, Counted, InfraError, Node
 from ackproof.infra.api.limits import Scarce
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.node import AgentNode
@@ -233,8 +234,6 @@ class AgentLinks:
         answer: dict[str, int] = self._agent(near).ask(
             verb,
             addresses=list(self._nodes.ours(far).addresses),
-            kind=impairment.kind,
-            amount=impairment.amount,
-            ports=list(impairment.ports),
+            impairment=impairment._asdict(),
         )
         return answer

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from ackproof.infra.agent.impairments import CUT as CUT_OFF
 from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.interface import (
     Aim,
@@ -21,7 +22,7 @@ from ackproof.nemesis.interface import (
 )
 from ackproof.nemesis.network import grudge as shapes
 from ackproof.nemesis.network import observations as seen_of_links
-from ackproof.nemesis.network.effects import Cut
+from ackproof.nemesis.network.effects import OnLink
 from ackproof.nemesis.network.grudge import Direction, Grudge
 from ackproof.nemesis.network.observations import links_of
 from ackproof.nemesis.network.services import Service, carrying
@@ -88,7 +89,8 @@ class NetworkFault:
         service = service_of(parameters)
         grudge = carrying(shape.grudge, members, service)
         return Plan(
-            effects=tuple(Cut(link, service) for link in sorted(grudge)), spares=shape.spares
+            effects=tuple(OnLink(link, CUT_OFF, service) for link in sorted(grudge)),
+            spares=shape.spares,
         )
 
     def bitten(self, injection: Injection) -> Sequence[Look]:

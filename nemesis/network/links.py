@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
+from ackproof.infra.agent.impairments import CUT, Impairment
 from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.interface import (
     Aim,
@@ -26,10 +27,11 @@ from ackproof.nemesis.interface import (
 from ackproof.nemesis.network import measurements as measured
 from ackproof.nemesis.network import observations as seen_of_links
 from ackproof.nemesis.network.cuts import OfService, at_stake, expired_and_shrunk_ms, service_of
-from ackproof.nemesis.network.effects import Cut, Lose, Narrow, OnLink, Reset, Slow
+from ackproof.nemesis.network.effects import OnLink, ResetLink
 from ackproof.nemesis.network.observations import links_of
 from ackproof.nemesis.network.services import Service, carrying
 from ackproof.nemesis.proofs import observations as seen
+from ackproof.nemesis.proofs.looking import intended
 from ackproof.nemesis.rhythm import Rhythm
 
 _BEATS_SEEN = 2
@@ -169,7 +171,9 @@ def beats_within(rhythm: Rhythm, hold_ms: int) -> int:
 
 def _reset(injection: Injection) -> Sequence[Look]:
     links, service = links_of(injection), seen_of_links.service_treated(injection)
-    only_open = any(isinstance(e, Reset) and e.only_open for e in injection.plan.effects)
+    only_open = any(
+        effect.impairment.kind == "reset-open" for effect in intended(injection, OnLink)
+    )
     return [
         measured.resets(injection),
         seen_of_links.packets_hit(injection, "packets reset"),
@@ -181,22 +185,22 @@ def _reset(injection: Injection) -> Sequence[Look]:
 
 def _lose(link: Link, service: Service | None, parameters: Parameters) -> OnLink:
     assert isinstance(parameters, Losing)
-    return Lose(link, service, percent=parameters.percent)
+    return OnLink(link, Impairment("loss", parameters.percent), service)
 
 
 def _reset_link(link: Link, service: Service | None, parameters: Parameters) -> OnLink:
     assert isinstance(parameters, Resetting)
-    return Reset(link, service, only_open=not parameters.refuse)
+    return ResetLink(link, Impairment("reset" if parameters.refuse else "reset-open"), service)
 
 
 def _narrow_link(link: Link, _service: Service | None, parameters: Parameters) -> OnLink:
     assert isinstance(parameters, Narrowing)
-    return Narrow(link, kbit_per_s=parameters.kbit_per_s)
+    return OnLink(link, Impairment("narrow", parameters.kbit_per_s))
 
 
 def _slow_link(link: Link, _service: Service | None, parameters: Parameters) -> OnLink:
     assert isinstance(parameters, Slowing)
-    return Slow(link, delay_ms=parameters.delay_ms)
+    return OnLink(link, Impairment("slow", parameters.delay_ms))
 
 
 FLAP = LinkFault(
@@ -204,7 +208,7 @@ FLAP = LinkFault(
     summary="cut links and mend them again, over and over, in a rhythm drawn from the seed",
     parameters=Flapping,
     needs=frozenset({Capability.CUT_LINKS}),
-    effect=lambda link, service, _parameters: Cut(link, service),
+    effect=lambda link, service, _parameters: OnLink(link, CUT, service),
     bite=_flapping,
     mended=seen_of_links.open_again,
     full_effect_ms=lambda timings: _FLAPPING_HOLDS * expired_and_shrunk_ms(timings),

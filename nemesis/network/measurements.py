@@ -10,15 +10,12 @@ against those of a node with itself, which nothing befalls: where these are bad,
 import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
-from typing import TypeVar
 
 from ackproof.nemesis.interface import Cluster, Injection, Link, Look, Observation
-from ackproof.nemesis.network.effects import Lose, Narrow, OnLink, Reset, Slow
+from ackproof.nemesis.network.effects import OnLink
 from ackproof.nemesis.network.observations import WAS_ON, each, why_untried
 from ackproof.nemesis.network.services import Way, nodes, way
 from ackproof.nemesis.proofs.looking import Seen, intended, observe
-
-T = TypeVar("T", bound=OnLink)
 
 TRY_WITHIN_S = 0.4
 """Less than the second after which the kernel repeats the first packet of a connection."""
@@ -34,8 +31,8 @@ def losses(injection: Injection) -> Look:
     packets meanwhile."""
     cluster = injection.cluster
 
-    def seen(effect: Lose, there: Way) -> Seen:
-        lost = lost_of_connections(intended(injection, Lose), effect.link)
+    def seen(effect: OnLink, there: Way) -> Seen:
+        lost = lost_of_connections(intended(injection, OnLink), effect.link)
         count = tries_needed(lost)
         before = effect.counted(cluster)
         failed = count - _tries(cluster, there, count)
@@ -44,71 +41,71 @@ def losses(injection: Injection) -> Look:
         shown = (
             dropped > 0
             and plausible(failed, count, lost)
-            and plausible(dropped, packets, effect.percent / 100)
+            and plausible(dropped, packets, effect.impairment.amount / 100)
         )
         return shown, f"{failed} of {count}; {dropped} of {packets} packets"
 
-    return _measuring(injection, "connections lost", Lose, seen)
+    return _measuring(injection, "connections lost", seen)
 
 
 def lossless(injection: Injection) -> Look:
     """So many new connections succeed that the loss would have failed one of them."""
 
-    def seen(effect: Lose, there: Way) -> Seen:
-        count = tries_needed(lost_of_connections(intended(injection, Lose), effect.link))
+    def seen(effect: OnLink, there: Way) -> Seen:
+        count = tries_needed(lost_of_connections(intended(injection, OnLink), effect.link))
         failed = count - _tries(injection.cluster, there, count)
         return failed == 0, f"{failed} of {count} lost"
 
-    return _measuring(injection, "nothing lost", Lose, seen, done=False)
+    return _measuring(injection, "nothing lost", seen, done=False)
 
 
 def resets(injection: Injection) -> Look:
     """A connection of ours that was open before was reset."""
     cluster = injection.cluster
 
-    def seen(effect: Reset, there: Way) -> Seen:
+    def seen(effect: OnLink, there: Way) -> Seen:
         state = cluster.backend.links.held(str(effect), cluster.node(there.source))
         return state == "reset", state
 
-    def why_not(effect: Reset, there: Way) -> str | None:
+    def why_not(effect: OnLink, there: Way) -> str | None:
         state = cluster.backend.links.held(str(effect), cluster.node(there.source))
         return "no connection could be opened before" if state == "none" else None
 
-    return _measuring(injection, "open connections", Reset, seen, why_not=why_not)
+    return _measuring(injection, "open connections", seen, why_not=why_not)
 
 
 def delays(injection: Injection) -> Look:
     """New connections take as long as the delays in their way, and a node's to itself do not."""
     cluster = injection.cluster
 
-    def seen(effect: Slow, there: Way) -> Seen:
-        wanted = effect.delay_ms * _directions(intended(injection, Slow), effect.link)
+    def seen(effect: OnLink, there: Way) -> Seen:
+        wanted = effect.impairment.amount * _directions(intended(injection, OnLink), effect.link)
         before = effect.counted(cluster)
         taken, itself = _round_trip_ms(cluster, there)
         queued = effect.counted(cluster).hit - before.hit
-        shown = queued > 0 and wanted <= taken < math.inf and itself < effect.delay_ms / 2
+        shown = queued > 0 and wanted <= taken < math.inf and itself < effect.impairment.amount / 2
         return shown, f"{taken:.0f} ms; {queued} packets queued"
 
-    return _measuring(injection, "round trip", Slow, seen)
+    return _measuring(injection, "round trip", seen)
 
 
 def quick(injection: Injection) -> Look:
     """New connections do not take as long as the delay any more."""
 
-    def seen(effect: Slow, there: Way) -> Seen:
+    def seen(effect: OnLink, there: Way) -> Seen:
         taken, _itself = _round_trip_ms(injection.cluster, there)
-        return taken < effect.delay_ms, f"{taken:.0f} ms"
+        return taken < effect.impairment.amount, f"{taken:.0f} ms"
 
-    return _measuring(injection, "round trip again", Slow, seen, done=False)
+    return _measuring(injection, "round trip again", seen, done=False)
 
 
 def rates(injection: Injection) -> Look:
     """What a connection carries is what is let pass, and a node's to itself carries more."""
     links = injection.cluster.backend.links
 
-    def seen(effect: Narrow, _there: Way) -> Seen:
+    def seen(effect: OnLink, _there: Way) -> Seen:
         source, target = nodes(injection.cluster, effect.link)
-        most = _ROOM * effect.kbit_per_s
+        most = _ROOM * effect.impairment.amount
         before = effect.counted(injection.cluster)
         rate = links.throughput_kbit(source, target, _LASTING_S)
         queued = effect.counted(injection.cluster).hit - before.hit
@@ -116,31 +113,31 @@ def rates(injection: Injection) -> Look:
         shown = queued > 0 and 0 < rate <= most < itself
         return shown, f"{rate:.0f} kbit/s; {queued} packets queued"
 
-    return _measuring(injection, "carried", Narrow, seen)
+    return _measuring(injection, "carried", seen)
 
 
 def wide(injection: Injection) -> Look:
     """A connection carries more again than what was let pass."""
     links = injection.cluster.backend.links
 
-    def seen(effect: Narrow, _there: Way) -> Seen:
+    def seen(effect: OnLink, _there: Way) -> Seen:
         source, target = nodes(injection.cluster, effect.link)
         rate = links.throughput_kbit(source, target, _LASTING_S / 4)
-        return rate > _ROOM * effect.kbit_per_s, f"{rate:.0f} kbit/s"
+        return rate > _ROOM * effect.impairment.amount, f"{rate:.0f} kbit/s"
 
-    return _measuring(injection, "carried again", Narrow, seen, done=False)
+    return _measuring(injection, "carried again", seen, done=False)
 
 
 # --- chance --------------------------------------------------------------------------------------
 
 
-def lost_of_connections(effects: Sequence[Lose], link: Link) -> float:
+def lost_of_connections(effects: Sequence[OnLink], link: Link) -> float:
     """The share of new connections that fail: it takes a packet each way, and either may be
     lost."""
     kept = 1.0
     for effect in effects:
         if effect.link in (link, link.back):
-            kept *= 1 - effect.percent / 100
+            kept *= 1 - effect.impairment.amount / 100
     return 1 - kept
 
 
@@ -167,15 +164,14 @@ def _binomial(k: int, n: int, p: float) -> float:
 def _measuring(
     injection: Injection,
     claim: str,
-    kind: type[T],
-    seen: Callable[[T, Way], Seen],
+    seen: Callable[[OnLink, Way], Seen],
     *,
     done: bool = True,
-    why_not: Callable[[T, Way], str | None] | None = None,
+    why_not: Callable[[OnLink, Way], str | None] | None = None,
 ) -> Look:
     """A measurement of each effect; what was once shown is not measured again. ``done``: only of
     those that this fault itself brought about."""
-    by_name = {str(effect.link): effect for effect in intended(injection, kind)}
+    by_name = {str(effect.link): effect for effect in intended(injection, OnLink)}
     shown: dict[str, object] = {}
 
     def there(name: str) -> Way | None:

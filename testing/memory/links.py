@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ackproof.infra.api.interface import CUT, Counted, Impairment, Node
+from ackproof.infra.agent.impairments import CUT, Impairment
+from ackproof.infra.api.interface import Counted, Node
 
 if TYPE_CHECKING:
     from ackproof.testing.memory.servers import MemoryBackend

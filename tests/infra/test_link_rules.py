@@ -5,20 +5,21 @@ import random
 
 import pytest
 
+from ackproof.infra.agent.impairments import Active, Impairment, Kind
 from ackproof.infra.agent.links import endpoint
 from ackproof.infra.agent.queues import Queue, asked, queueing_rate
-from ackproof.infra.agent.rules import Trouble, script, trials
+from ackproof.infra.agent.rules import script, trials
 from ackproof.infra.api.interface import Capability
 
 PEER = ("10.64.0.11",)
 
 
-def trouble(kind: str, amount: int = 0, ports: tuple[int, ...] = (), number: int = 7) -> Trouble:
-    return Trouble(PEER, kind, amount, ports, number)
+def active(kind: Kind, amount: int = 0, ports: tuple[int, ...] = (), number: int = 7) -> Active:
+    return Active(PEER, Impairment(kind, amount, ports), number)
 
 
-def rules(*troubles: Trouble, spared_port: int | None = None) -> list[str]:
-    lines = script(troubles, {}, spared_port).splitlines()
+def rules(*on: Active, spared_port: int | None = None) -> list[str]:
+    lines = script(on, {}, spared_port).splitlines()
     return [line.removeprefix("add rule inet ackproof ") for line in lines if "add rule" in line]
 
 
@@ -29,23 +30,22 @@ def test_nothing_on_is_no_rule_at_all() -> None:
     assert "flush chain inet ackproof outgoing" in lines
 
 
-def test_the_order_of_troubles_is_nothing_to_it() -> None:
-    troubles = [trouble("loss", amount, number=amount) for amount in range(1, 100, 7)]
-    mixed = random.Random(1).sample(troubles, len(troubles))
-    assert script(troubles, {}, None) == script(mixed, {}, None)
+def test_rules_do_not_depend_on_the_order_of_impairments() -> None:
+    on = [active("loss", amount, number=amount) for amount in range(1, 100, 7)]
+    mixed = random.Random(1).sample(on, len(on))
+    assert script(on, {}, None) == script(mixed, {}, None)
 
 
 def test_a_cut_draws_nothing() -> None:
     assert (
-        rules(trouble("loss", 100))[-1]
-        == "incoming ip saddr { 10.64.0.11 } counter name hit_7 drop"
+        rules(active("loss", 100))[-1] == "incoming ip saddr { 10.64.0.11 } counter name hit_7 drop"
     )
-    assert "numgen random mod 100 < 30" in rules(trouble("loss", 30))[-1]
+    assert "numgen random mod 100 < 30" in rules(active("loss", 30))[-1]
 
 
 def test_a_cut_tells_nobody() -> None:
     """What is lost is not reset, whichever began first."""
-    both = rules(trouble("reset", number=1), trouble("loss", 100, number=2))
+    both = rules(active("reset", number=1), active("loss", 100, number=2))
     drop, reset = (
         next(i for i, rule in enumerate(both) if word in rule) for word in (" drop", "reset")
     )
@@ -53,17 +53,17 @@ def test_a_cut_tells_nobody() -> None:
 
 
 def test_a_reset_is_not_reset() -> None:
-    assert "tcp flags & rst == 0" in rules(trouble("reset"))[0]
+    assert "tcp flags & rst == 0" in rules(active("reset"))[0]
 
 
 def test_of_one_port_each_packet_is_drawn_for_once() -> None:
-    first, second = (rule for rule in rules(trouble("loss", 30, (9092,))) if "numgen" in rule)
+    first, second = (rule for rule in rules(active("loss", 30, (9092,))) if "numgen" in rule)
     assert "tcp dport { 9092 } numgen" in first
     assert "tcp dport != { 9092 } tcp sport { 9092 } numgen" in second
 
 
 def test_the_spared_port_comes_first() -> None:
-    told = rules(trouble("loss", 100), spared_port=22)
+    told = rules(active("loss", 100), spared_port=22)
     assert sorted(told[:4]) == [
         "incoming tcp dport 22 accept",
         "incoming tcp sport 22 accept",
@@ -73,22 +73,22 @@ def test_the_spared_port_comes_first() -> None:
 
 
 def test_what_was_open_alone_is_reset() -> None:
-    one = trouble("reset-open")._replace(
+    one = active("reset-open")._replace(
         connections=(("10.64.0.11", 40000, 9092), ("fd00::1", 1, 2))
     )
     told = rules(one)
     assert "ip saddr . tcp sport . tcp dport { 10.64.0.11 . 40000 . 9092 }" in told[0]
     assert "ip6 saddr . tcp sport . tcp dport { fd00::1 . 1 . 2 }" in told[1]
-    assert rules(trouble("reset-open")) == []
+    assert rules(active("reset-open")) == []
 
 
 def test_what_waits_is_marked_for_its_queue() -> None:
-    told = script([trouble("slow", 100)], {PEER: "ac00:10"}, None)
+    told = script([active("slow", 100)], {PEER: "ac00:10"}, None)
     assert "outgoing ip daddr { 10.64.0.11 } meta priority set ac00:10" in told
 
 
 def test_the_counters_of_what_is_over_go() -> None:
-    told = script([trouble("loss", 100, number=8)], {}, None, forgotten=7)
+    told = script([active("loss", 100, number=8)], {}, None, forgotten=7)
     assert "delete counter inet ackproof hit_7" in told
     assert "add counter inet ackproof hit_8" in told
 
@@ -111,14 +111,14 @@ def test_connections_as_the_kernel_lists_them(told: str, address: str, port: int
 
 
 def test_queues_are_the_narrowest_and_the_slowest() -> None:
-    troubles = [
-        (PEER, "narrow", 500),
-        (PEER, "slow", 100),
-        (PEER, "narrow", 300),
-        (PEER, "slow", 50),
-        (("10.64.0.12",), "slow", 10),
+    on = [
+        active("narrow", 500),
+        active("slow", 100),
+        active("narrow", 300),
+        active("slow", 50),
+        active("slow", 10)._replace(addresses=("10.64.0.12",)),
     ]
-    assert asked(troubles) == {PEER: Queue(300, 100), ("10.64.0.12",): Queue(None, 10)}
+    assert asked(on) == {PEER: Queue(300, 100), ("10.64.0.12",): Queue(None, 10)}
     assert asked([]) == {}
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from own_commands import by_file
 
+from ackproof.infra.agent.impairments import CUT, Impairment
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.churn import CHURN
 from ackproof.nemesis.effects import Kill
 from ackproof.nemesis.interface import Aim, Fault, Link, Members, Parameters, Target, Unplannable
-from ackproof.nemesis.network.effects import Cut
+from ackproof.nemesis.network.effects import OnLink, ResetLink
 from ackproof.nemesis.process.clients import CLIENTS
 from ackproof.nemesis.process.commands import COMMAND
 from ackproof.nemesis.proofs.proving import expiry_ms
@@ -133,7 +134,7 @@ class TestIsolation:
     )
     def test_one_way(self, nemesis: Nemesis, direction: str, expected: str) -> None:
         entry = nemesis.strike("isolate", "broker-2", direction=direction)
-        cut = [str(e.link) for e in entry.plan.effects if isinstance(e, Cut)]
+        cut = [str(e.link) for e in entry.plan.effects if isinstance(e, OnLink)]
         assert len(cut) == 3
         assert expected in cut
         assert nemesis.bitten(entry).proven
@@ -144,7 +145,7 @@ class TestIsolation:
         assert nemesis.bitten(entry).observations["still connected"] == {
             "client-2->broker-1": "open"
         }
-        cut = {str(effect.link) for effect in entry.plan.effects if isinstance(effect, Cut)}
+        cut = {str(effect.link) for effect in entry.plan.effects if isinstance(effect, OnLink)}
         assert {link.partition("->")[0] for link in cut} >= {"client-1", "zookeeper-1", "broker-3"}
         assert not any("client-2" in link for link in cut)
         assert (entry.target.servers, entry.target.clients) == ((), ("client-1",))
@@ -315,7 +316,7 @@ def test_effects_are_in_the_same_order_each_time(memory: Memory) -> None:
         FAULTS["isolate"].parameters(),
         random.Random(0),
     )
-    links = [effect.link for effect in plan.effects if isinstance(effect, Cut)]
+    links = [effect.link for effect in plan.effects if isinstance(effect, OnLink)]
     assert links == sorted(links)
 
 
@@ -356,4 +357,15 @@ def test_every_parameter_has_a_default_and_a_description(fault: Fault) -> None:
 
 
 def test_effects_say_what_they_are() -> None:
-    assert [str(e) for e in (Kill("b1"), Cut(Link("b1", "z1")))] == ["kill b1", "cut b1->z1"]
+    link = Link("b1", "z1")
+    words = {
+        Kill("b1"): "kill b1",
+        OnLink(link, CUT): "cut b1->z1",
+        OnLink(link, CUT, "quorum"): "cut b1->z1 (quorum)",
+        OnLink(link, Impairment("loss", 30)): "lose 30 % of b1->z1",
+        ResetLink(link, Impairment("reset"), "broker"): "reset b1->z1 (broker)",
+        ResetLink(link, Impairment("reset-open")): "reset what is open of b1->z1",
+        OnLink(link, Impairment("narrow", 500)): "narrow b1->z1 to 500 kbit/s",
+        OnLink(link, Impairment("slow", 100)): "slow b1->z1 by 100 ms",
+    }
+    assert {effect: str(effect) for effect in words} == words

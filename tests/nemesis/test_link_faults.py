@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from ackproof.infra.api.interface import Impairment
+from ackproof.infra.agent.impairments import Impairment
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.clock.faults import CLOCKS
 from ackproof.nemesis.examples import EXAMPLES, Example

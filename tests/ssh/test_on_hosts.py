@@ -16,16 +16,9 @@ from link_cases import LINKS, cut, heal
 from patience import PATIENCE_S
 from ssh_keys import lock_key, make_key
 
+from ackproof.infra.agent.impairments import CUT, Impairment
 from ackproof.infra.api.artifacts import Artifact, program
-from ackproof.infra.api.interface import (
-    CUT,
-    Capability,
-    Command,
-    Impairment,
-    InfraError,
-    Node,
-    ProcessState,
-)
+from ackproof.infra.api.interface import Capability, Command, InfraError, Node, ProcessState
 from ackproof.infra.backends.ssh.backend import SshBackend
 from ackproof.infra.backends.ssh.connection import Channels, Connection
 from ackproof.infra.backends.ssh.hosts import clean_hosts
@@ -296,7 +289,7 @@ def test_a_host_comes_clean_when_its_harness_stays_silent(backend, hosts) -> Non
         agent = run_agent(connection, brought)
         sleep = {"argv": ["setsid", "--fork", "sleep", "1000"], "env": {}, "directory": "/"}
         assert agent.ask("start", log=f"{base}/run/log", **sleep)["pid"] > 0
-        agent.ask("impair", addresses=["192.0.2.1"], kind=CUT.kind, amount=CUT.amount, ports=[])
+        agent.ask("impair", addresses=["192.0.2.1"], impairment=CUT._asdict())
         assert "192.0.2.1" in hosts.run(0, "nft", "list", "ruleset").output
         wait_until(
             lambda: hosts.run(0, "ls", f"{base}/run").status != 0, PATIENCE_S, "the guard", 0.5

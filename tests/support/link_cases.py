@@ -10,15 +10,8 @@ from patience import PATIENCE_S
 from peer import PORT, peers
 from peer_process import CONTROL_PORT
 
-from ackproof.infra.api.interface import (
-    CUT,
-    Backend,
-    Capability,
-    Command,
-    Impairment,
-    InfraError,
-    Node,
-)
+from ackproof.infra.agent.impairments import CUT, Impairment
+from ackproof.infra.api.interface import Backend, Capability, Command, InfraError, Node
 from ackproof.infra.machine.waiting import wait_until
 
 PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
