@@ -19,8 +19,9 @@ from tools.mutation.__main__ import _CAMPAIGN, main
 from tools.mutation.sources import ROOT, SIMULATION
 
 LOUD = "acks-all-answered-at-append"
-SMALL = ("--seconds", "5", "--sound-steps", "1", "--results", "results")
-ENDLESS = ("--sound-steps", "1000000000", "--jobs", "1", "--results", "results")
+BY_SEARCH = ("--method", "simulator")
+SMALL = (*BY_SEARCH, "--seconds", "5", "--sound-steps", "1", "--results", "results")
+ENDLESS = (*BY_SEARCH, "--sound-steps", "1000000000", "--jobs", "1", "--results", "results")
 
 
 def environment(root: Path = ROOT) -> Mapping[str, str]:
@@ -50,7 +51,7 @@ def test_loud_mutant_is_found_and_its_result_kept(tmp_path: Path) -> None:
     known = json.loads((tmp_path / "results" / "simulator" / f"{LOUD}.json").read_text())
     assert known["finding"]["outcome"] == "found"
     text = (tmp_path / "docs" / "page.md").read_text()
-    assert "| found | 1 of 1 (100 %) | not run |" in text
+    assert "| found | 1 of 1 (100 %) | not run | not run | not run |" in text
     again = run()
     assert again.returncode == 0, again.stdout + again.stderr
     assert "found:" not in again.stdout, "the result is known"
@@ -91,7 +92,10 @@ def test_ctrl_c_ends_the_search_and_keeps_no_partial_result(endless, tmp_path: P
     assert b"continues with the rest" in output
     assert not search.is_running()
     assert not list((tmp_path / "results" / "simulator").glob("*.json"))
-    assert "| sound broker | not run |" in (tmp_path / "results" / "detection.md").read_text()
+    assert (
+        "| sound broker | not run | not run |"
+        in (tmp_path / "results" / "detection.md").read_text()
+    )
 
 
 @pytest.mark.simulation

@@ -31,6 +31,8 @@ FOUND = Finding(
     seconds=2.4,
 )
 NOTHING = Finding(outcome=Outcome.NOT_FOUND, examined="90 seeds", steps=9, seconds=60.2)
+NOT_RUN = ["not run", "not run"]
+"""The cells of the conformance and the property tests."""
 UNCERTAIN = Finding(outcome=Outcome.INCONCLUSIVE, why="it|broke <off>\n")
 
 
@@ -238,6 +240,13 @@ def test_campaigns_begin_with_what_the_simulator_finds_soonest(tmp_path: Path) -
     assert campaigns.examined == [SOUND, LOUD.name, OTHER.name, QUIET.name]
 
 
+def test_suites_begin_with_what_the_simulator_does_not_find(tmp_path: Path) -> None:
+    search = Scripted(lambda name: FOUND if name == LOUD.name else NOTHING, jobs=1)
+    suite = Scripted(lambda _: NOTHING, method=Method.CONFORMANCE, jobs=1)
+    carried_out(tmp_path, [LOUD, QUIET], search, suite)
+    assert suite.examined == [SOUND, QUIET.name, LOUD.name]
+
+
 def test_stale_patch_is_reported_before_any_examination(tmp_path: Path) -> None:
     stale = replace(LOUD, text=LOUD.text.replace("event.acks != -1", "event.acks != -2"))
     detector = Scripted(lambda _: NOTHING)
@@ -284,18 +293,21 @@ def test_page_has_the_result_of_each_mutant() -> None:
         old=(QUIET.name,),
     )
     text = page.page(ALL, known, DAY, "abc")
-    assert cells(text, "sound broker")[1:] == ["held: 90 seeds, 60 s", "not run"]
-    assert cells(text, "found")[1:] == ["2 of 3 (66 %)", "1 of 2 (50 %)"]
+    assert cells(text, "sound broker")[1:] == ["held: 90 seeds, 60 s", *["not run"] * 3]
+    assert cells(text, "found")[1:] == ["2 of 3 (66 %)", *NOT_RUN, "1 of 2 (50 %)"]
+    assert "Found by at least one method: 2 of 3 examined mutants" in text
     assert cells(text, "time to find: median, longest")[1] == "6 s, 9 s"
-    assert cells(text, "expected guarantee reported")[1:] == ["", "1"]
-    assert cells(text, "storage")[3:] == ["0 of 1 (0 %)", "not run"]
+    assert cells(text, "expected guarantee reported")[1:] == ["", "", "", "1"]
+    assert cells(text, "storage")[3:] == ["0 of 1 (0 %)", *NOT_RUN, "not run"]
     assert f"Not found by any method: `{QUIET.name}`." in text
-    assert cells(text, f"`{LOUD.name}`")[-3:] == [
+    assert cells(text, f"`{LOUD.name}`")[-5:] == [
         "invented",
         "**Produce/acknowledged-before-commit**, seed 7, 8 seeds, 2 s",
+        *NOT_RUN,
         "inconclusive: it\\|broke &lt;off>",
     ]
-    assert cells(text, f"`{QUIET.name}`")[-2:] == ["not found†: 90 seeds, 60 s", "not run"]
+    quiet = ["not found†: 90 seeds, 60 s", *NOT_RUN, "not run"]
+    assert cells(text, f"`{QUIET.name}`")[-4:] == quiet
     assert page.missed([LOUD, QUIET, OTHER], known) == []
     assert page.missed([QUIET], replace(known, old=())) == [QUIET]
 
@@ -303,7 +315,7 @@ def test_page_has_the_result_of_each_mutant() -> None:
 @pytest.mark.parametrize("finding", [FOUND, UNCERTAIN])
 def test_page_says_that_no_find_counts_if_the_sound_broker_fails(finding: Finding) -> None:
     text = page.page(ALL, Known({(SOUND, Method.CAMPAIGN): finding}), DAY, "abc")
-    assert cells(text, "sound broker")[2].endswith("no find counts")
+    assert cells(text, "sound broker")[4].endswith("no find counts")
 
 
 def test_page_says_whether_catalogue_or_sources_have_changed() -> None:

@@ -2,5 +2,6 @@
 
 A harness that finds nothing and a system without faults look the same. The catalogue
 (``catalogue/*.patch``) tells them apart: each patch breaks a copy of the broker in one way, and the
-simulator, or a campaign, must find the fault. ``docs/detection.md`` is the result.
+simulator, a conformance or property test, or a campaign must find the fault.
+``docs/detection.md`` is the result.
 """

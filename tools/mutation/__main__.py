@@ -26,11 +26,14 @@ from tools.mutation.results import Method
 from tools.mutation.session import opened
 from tools.mutation.simulator import Simulator
 from tools.mutation.sources import fingerprint
+from tools.mutation.suites import Suite
 
 _CAMPAIGN = Path(__file__).parent / "campaign.yaml"
 _SEEDS = 6
 _SECONDS = 120.0
 _SOUND_STEPS = 10_000_000
+_ON_THE_SOURCES = (Method.SIMULATOR, Method.CONFORMANCE, Method.PROPERTIES)
+"""Methods that take seconds for a mutant and need no privileges."""
 
 
 @click.command(
@@ -39,6 +42,7 @@ Examples:
   python -m tools.mutation --list                        list the catalogue
   python -m tools.mutation storage                       one component, in the simulator
   python -m tools.mutation acks-all-answered-at-append   one mutant
+  python -m tools.mutation --method conformance groups   one component, by conformance tests alone
   python -m tools.mutation --campaigns fsync-skipped     one mutant, in campaigns, too
   python -m tools.mutation --out docs/detection.md       everything; continues where it was
 
@@ -70,6 +74,14 @@ not be judged, or the session was interrupted; 5 a file or a backend could not b
     default=os.cpu_count() or 1,
     show_default=True,
     help="Run so many searches at once. Campaigns run one at a time.",
+)
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    type=click.Choice([method.value for method in _ON_THE_SOURCES]),
+    default=[method.value for method in _ON_THE_SOURCES],
+    help="Examine by this method; may be repeated. [default: all of them]",
 )
 @click.option(
     "--campaigns/--no-campaigns",
@@ -113,6 +125,7 @@ def main(
     seconds: float,
     sound_steps: int,
     jobs: int,
+    methods: tuple[str, ...],
     with_campaigns: bool,
     files: tuple[Path, ...],
     seeds: int,
@@ -121,9 +134,10 @@ def main(
 ) -> None:
     """Break the broker on purpose, one fault at a time, and report what finds it.
 
-    Each patch of the catalogue is applied to a copy of the sources. The simulator, and campaigns
-    with --campaigns, examine the copy until an invariant or a guarantee is broken. The sound broker
-    is examined first. Results are kept: after Ctrl-C, the same command continues with the rest.
+    Each patch of the catalogue is applied to a copy of the sources. The simulator, the conformance
+    tests, the property tests, and campaigns with --campaigns examine the copy until a rule or a
+    guarantee is broken, or a test fails. The sound broker is examined first. Results are kept:
+    after Ctrl-C, the same command continues with the rest.
     """
     mutants = catalogue()
     try:
@@ -140,7 +154,13 @@ def main(
         children.install()
         with Display(Console()) as display, opened(directory.absolute(), display) as session:
             detectors: list[Detector] = [
-                Simulator(children, session.sound, seconds, sound_steps, jobs),
+                Simulator(children, session.sound, seconds, sound_steps, jobs)
+                if method is Method.SIMULATOR
+                else Suite(children, method, jobs)
+                for method in _ON_THE_SOURCES
+                if method in methods
+            ]
+            detectors += [
                 *([Campaigns(children, files, seeds)] if with_campaigns else []),
             ]
             status = session.carry_out(chosen, detectors, click.echo)

@@ -26,9 +26,11 @@ _INTRODUCTION = f"""\
 A test harness that finds nothing and a system without faults look the same. So the bundled broker \
 is broken on purpose: each patch of the catalogue (`tools/mutation/catalogue/*.patch`) is applied \
 to a copy of the sources. Then the copy must fail, in the simulator (`python -m simulation`, at \
-most 120 s of processor time each) or in a campaign (`ackproof run`). The sound broker is examined \
-first: a fault that is found there, too, counts for nothing. Some faults show only in an order of \
-events that random plans hardly ever have: their searches use the scenario that the table names.
+most 120 s of processor time each), in a conformance test (`tests/conformance`), in a property \
+test (`tests/properties`) or in a campaign (`ackproof run`). Each column counts the finds of one \
+method alone. The sound broker is examined first: a fault that is found there, too, counts for \
+nothing. Some faults show only in an order of events that random plans hardly ever have: their \
+searches use the scenario that the table names.
 
 `make mutation` writes this page. Its results are kept below `results/mutation`, and only missing \
 ones are measured. A find of the simulator is in the same seed on every machine. {STALE} marks a \
@@ -39,10 +41,12 @@ _MEASURED = re.compile(r"^(Measured on .* catalogue `(.*)`, sources `(.*)`\.)( .
 _CATALOGUE_CHANGED = "**The catalogue has changed since then.**"
 _SOURCES_CHANGED = "**The broker or the simulator has changed since then.**"
 
-_HEADINGS = """\
-| mutant | component | what it breaks | guarantee | origin | simulator | campaigns |
-| --- | --- | --- | --- | --- | --- | --- |
-"""
+_COLUMNS: Mapping[Method, str] = {
+    Method.SIMULATOR: "simulator",
+    Method.CONFORMANCE: "conformance tests",
+    Method.PROPERTIES: "property tests",
+    Method.CAMPAIGN: "campaigns",
+}
 
 
 class Known(Protocol):
@@ -62,7 +66,9 @@ def page(mutants: Mapping[str, Mutant], known: Known, written: date, sources: st
         f"Measured on {written}: catalogue `{digest(mutants)}`, sources `{sources}`.\n",
         *_summary(mutants, known),
         "## Results\n",
-        _HEADINGS + "".join(_row(mutant, known) for mutant in mutants.values()),
+        _headings("mutant", "component", "what it breaks", "guarantee", "origin")
+        + "\n"
+        + "".join(_row(mutant, known) for mutant in mutants.values()),
     ]
     return "\n".join(parts)
 
@@ -97,21 +103,37 @@ def _results(mutant: Mutant, known: Known) -> list[Result]:
 
 def _in_vain(results: Iterable[Result]) -> bool:
     """Return whether there are results, and none is a find."""
-    outcomes = {one.finding.outcome for one in results}
-    return bool(outcomes) and Outcome.FOUND not in outcomes
+    known = list(results)
+    return bool(known) and not _is_found(known)
+
+
+def _is_found(results: Iterable[Result]) -> bool:
+    return any(one.finding.outcome is Outcome.FOUND for one in results)
+
+
+def _headings(*first: str) -> str:
+    """Return the head of a table whose last columns are the methods."""
+    headings = (*first, *_COLUMNS.values())
+    return f"| {' | '.join(headings)} |\n|{' --- |' * len(headings)}"
 
 
 # --- summary ----------------------------------------------------------------------------------
 
 
 def _summary(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
-    yield "| | simulator | campaigns |\n| --- | --- | --- |"
+    yield _headings("").replace("|  |", "| |", 1)
     columns = {method: _figures(mutants, known, method) for method in Method}
     for heading in columns[Method.SIMULATOR]:
         cells = (columns[method][heading] for method in Method)
         yield f"| {heading} | {' | '.join(cells)} |"
-    yield "\n| component | mutants | real faults of this broker | simulator | campaigns |"
-    yield "| --- | --- | --- | --- | --- |"
+    found = [mutant for mutant in mutants.values() if _is_found(_results(mutant, known))]
+    examined = [mutant for mutant in mutants.values() if _results(mutant, known)]
+    real = sum(mutant.was_real for mutant in found)
+    yield (
+        f"\nFound by at least one method: {len(found)} of {len(examined)} examined mutants; of the "
+        f"real faults {real} of {sum(mutant.was_real for mutant in examined)}.\n"
+    )
+    yield _headings("component", "mutants", "real faults of this broker")
     for component in COMPONENTS:
         those = [mutant for mutant in mutants.values() if mutant.component == component]
         real = sum(mutant.was_real for mutant in those)

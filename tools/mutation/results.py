@@ -22,6 +22,8 @@ class Method(StrEnum):
     """How a broker is examined."""
 
     SIMULATOR = "simulator"
+    CONFORMANCE = "conformance"
+    PROPERTIES = "properties"
     CAMPAIGN = "campaign"
 
 
@@ -40,7 +42,7 @@ class Finding:
     """The outcome of one examination.
 
     Attributes:
-        by: The invariant or guarantee that was broken. Empty unless found.
+        by: The rule or guarantee that was broken, or the test that failed. Empty unless found.
         where: The place, for example ``seed 7`` or ``quick, seed 1: acks-all.minisr-2``.
         examined: How much was examined, in words.
         steps: How many steps the simulator took.

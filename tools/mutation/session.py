@@ -78,8 +78,9 @@ class Session:
     ) -> ExitStatus:
         """Examine the sound broker first, then the mutants if it holds.
 
-        Mutants that the simulator finds soonest come first, so that most is known if the session
-        is interrupted. ``report`` receives the reason for a status that is not 0. Raises OSError.
+        So that most is known if the session is interrupted, the tests begin with the mutants that
+        the simulator does not find, and campaigns with those that it finds soonest. ``report``
+        receives the reason for a status that is not 0. Raises OSError.
         """
         brokers = (None, *mutants)
         try:
@@ -93,8 +94,9 @@ class Session:
             if status is not ExitStatus.HELD:
                 return status
             for detector in detectors:
-                soonest_first = sorted(mutants, key=self._found_after)
-                self.examine(soonest_first, detector)
+                late_first = detector.method in (Method.CONFORMANCE, Method.PROPERTIES)
+                ordered = sorted(mutants, key=self._found_after, reverse=late_first)
+                self.examine(ordered, detector)
         except StalePatch as stale:
             report(f"a patch does not apply to the sources any more: {stale}")
             return ExitStatus.INCONCLUSIVE

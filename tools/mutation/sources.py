@@ -24,11 +24,15 @@ _ROOMS = (
     *("broker", "history", "config", "infra", "nemesis", "workloads", "checkers", "harness"),
     *("plugins", "testing"),
 )
-_BESIDE = ("pyproject.toml", "constraints.txt")
-"""Files that the image of the docker backend is built from."""
+_SUPPORT = "tests/support"
+_TESTS = ("protocol", "tests/conformance", "tests/properties", _SUPPORT)
+_BESIDE = ("pyproject.toml", "constraints.txt", "tests/conftest.py")
+"""Files that the image of the docker backend is built from, and that the tests run with."""
 
 _RELEVANT: Mapping[Method, tuple[str, ...]] = {
     Method.SIMULATOR: ("broker", SIMULATION),
+    Method.CONFORMANCE: ("broker", SIMULATION, "tests/conformance", _SUPPORT),
+    Method.PROPERTIES: ("broker", SIMULATION, "tests/properties", _SUPPORT),
     Method.CAMPAIGN: (
         *("broker", "config", "infra", "nemesis", "workloads", "checkers", "history"),
         *("harness/campaign", "harness/running"),
@@ -50,11 +54,12 @@ def copy_sound(to: Path, root: Path = ROOT) -> None:
     """Copy the sources below ``root`` to ``to``, and replace what is there. Raises OSError."""
     shutil.rmtree(to, ignore_errors=True)
     to.mkdir(parents=True)
-    for room in (SIMULATION, *_ROOMS):
+    for room in (SIMULATION, *_ROOMS, *_TESTS):
         if locate(room, root).is_dir():
             shutil.copytree(locate(room, root), locate(room, to), ignore=_LEFT_OUT)
     for name in (f"{_PACKAGE}/__init__.py", *_BESIDE):
         if (root / name).is_file():
+            (to / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(root / name, to / name)
 
 
