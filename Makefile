@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DOCS   := $(VENV)/.docs-installed
 CLASSES := $(VENV)/.classes
+CONNECT := $(VENV)/connect
 ENGINE := infra/backends/docker/with-engine.sh
 
 # Else each of some thousand processes compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs chromium clients demo test simulate mutation test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-ssh test-docker docker-tests docker-image image \
+.PHONY: help setup programs chromium clients demo test simulate mutation test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-connect test-ssh test-docker docker-tests docker-image image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 side-by-side known-losses reference clients-table docs docs-serve lint nightly clean
 
@@ -65,7 +66,7 @@ mutation: setup  ## which broken brokers are found, for docs/detection.md; an ho
 	$(BIN)/python -m tools.mutation --out docs/detection.md $(if $(CAMPAIGNS),--campaigns)
 
 test-long: setup  ## the tests that take too long for make test
-	$(BIN)/pytest -m "long and not docker and not ssh and not kafka and not libraries"
+	$(BIN)/pytest -m "long and not connect and not docker and not ssh and not kafka and not libraries"
 
 tamper: setup  ## HISTORIES=2000 small histories, damaged at random: each is judged as it is, or not at all
 	ACKPROOF_TAMPER=$(or $(HISTORIES),2000) $(BIN)/pytest --numprocesses 2 tests/checkers/test_tampering.py
@@ -97,6 +98,16 @@ kafka-tests libraries-tests:
 
 test-clients: setup clients  ## the tests of client libraries that are compiled here; as root, on every backend
 	$(ENGINE) --or-without $(MAKE) --no-print-directory libraries-tests
+
+# Beside the environment: with pandas in it, each process that uses Arrow imports it.
+$(CONNECT): $(STAMP)
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--upgrade --target $(CONNECT) $$($(BIN)/python -c 'import tomllib; \
+		print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["connect"])')
+	@touch $@
+
+test-connect: setup $(CONNECT)  ## checks over Spark Connect, beside those on a standalone master; fetches its packages
+	ACKPROOF_CONNECT=$(CONNECT) $(BIN)/pytest -m connect
 
 test-ssh: setup  ## the tests on hosts of their own, made on this machine; as root
 	@test "$$(id -u)" = 0 || { echo "test-ssh makes hosts, and needs root for that" >&2; exit 5; }

@@ -22,7 +22,7 @@ from ackproof.checkers.reconciling.results import Totals
 from ackproof.checkers.reconciling.task import carry_out_here
 from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.checkers.spark.jobs import anomalies, autopsies, reconcile_all
-from ackproof.checkers.spark.session import session
+from ackproof.checkers.spark.session import is_local, require_workers, session
 from ackproof.checkers.transactions.looking import look_at_all
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult
 from ackproof.history import manifest
@@ -51,14 +51,16 @@ def check(
             store, where everything is written, too.
         only: The number of the one run to check; without it, all that the manifest plans.
         spark: A session to use; without one, one is started and ended.
-        master: Spark's URL of the cluster to start it on (:func:`checkers.spark.session.session`).
-            Its workers must reach the directory by the same name.
+        master: Spark's URL of the cluster to start it on, or of a Spark Connect server
+            (:func:`checkers.spark.session.session`). Its workers must reach the directory by the
+            same name.
         progress: Is told, in a line each, what is being done.
         in_process: Whether to reconcile in this process, all partitions at once and without Spark:
             for small histories.
 
     Raises:
         NotADirectoryError: There is no such directory.
+        SparkUnavailable: The session cannot be started, or its workers do not reach the directory.
         OSError: They cannot be written.
     """
     if not directory.is_dir():
@@ -141,7 +143,10 @@ def _reconcile(
     if in_process or (spark is None and not any(item.recorded for item in items)):
         return carry_out_here(items, scratch / "rows")
     with ExitStack() as stack:
-        spark = spark or stack.enter_context(session(_here(scratch, stack), master=master))
+        if spark is None:
+            spark = stack.enter_context(session(_here(scratch, stack), master=master))
+            if not is_local(master):
+                require_workers(spark, scratch.parent)
         return reconcile_all(spark, items, scratch / "rows")
 
 

@@ -56,6 +56,11 @@ BANNED = (
     (SOURCES, re.compile(r"\b(TODO|FIXME|XXX)\b"), "finish it, or write an issue"),
     (SOURCES, re.compile(r"shell\s*=\s*True"), "an argument list"),
     (SOURCES, re.compile(r"\bpkill\b|\bkillall\b"), "the process id"),
+    (
+        SOURCES,
+        re.compile(r"\bsparkContext\b|\.rdd\b|\.parallelize\("),
+        "Spark's DataFrame API (checkers/spark/tasks.py): Spark Connect has no RDDs",
+    ),
     (TESTS, re.compile(r"\btime\.sleep\("), "infra.machine.waiting.wait_until with a deadline"),
     (TESTS, re.compile(r"unittest\.mock|MagicMock|monkeypatch\.setattr"), "the real thing"),
 )

@@ -6,6 +6,7 @@ what a task writes is in the order of the items.
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.history.storage import each, located, size
@@ -23,14 +24,19 @@ processor's caches."""
 
 
 def grouped(
-    items: Sequence[WorkItem], groups: int, smallest: int = 0
+    items: Sequence[WorkItem], groups: int, smallest: int = 0, largest: float = inf
 ) -> list[list[Sequence[WorkItem]]]:
-    """The items in their order, in at most so many groups of about as many bytes each, a group in
-    handfuls; a partition of more is a group of its own, or the last of one. ``smallest``: the bytes
-    that it takes to be worth a group, what a partition costs whatever it holds counted too."""
+    """Divide items into groups of neighbours with about as many bytes each, and each group into
+    handfuls.
+
+    A group holds an equal share of all bytes, but at least ``smallest`` and at most ``largest``
+    bytes; in these counts what a partition costs whatever it holds. So there are at most as many
+    groups as asked for, or more if the largest bound needs them. A partition of more is a group of
+    its own, or the last of one.
+    """
     held = bytes_of(items)
     sizes = [ITEM_BYTES + own for own in held]
-    share = max(sum(sizes) / groups, smallest)
+    share = min(max(sum(sizes) / groups, smallest), largest)
     found: list[list[Sequence[WorkItem]]] = []
     begun, filled = 0, 0
     for place, own in enumerate(sizes, start=1):

@@ -1,13 +1,11 @@
 """Running the reconciliation on Spark and adding up what it finds, partition by partition."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TypeVar
 
 import pyarrow as pa
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ackproof.checkers.autopsy.rows import AUTOPSIES
@@ -15,23 +13,24 @@ from ackproof.checkers.reconciling.groups import grouped
 from ackproof.checkers.reconciling.results import FOUND, HISTORY, Doubt, PartitionTotals, Totals
 from ackproof.checkers.reconciling.task import Task, carry_out, rows_of
 from ackproof.checkers.reconciling.work_item import Key, WorkItem
+from ackproof.checkers.spark.tasks import cause, runner
 from ackproof.checkers.splitting.giants import Run, giants, reconcile_giant
 from ackproof.checkers.splitting.ranges import SLICE_ROWS
 from ackproof.checkers.splitting.slices import Split
 from ackproof.history.storage import AnyPath
 
-_Task = TypeVar("_Task")
-_Result = TypeVar("_Result")
-
-_TASKS_A_CORE = 4
-"""So many that one that takes longer than the others keeps the other cores waiting a quarter of the
-time at the most."""
+_TASKS = 8
+"""Tasks of a job, unless they would be too small or too large. The number of cores is unknown:
+Spark Connect does not tell it. On two cores a task that takes longer than the others keeps the
+other core waiting a quarter of the time at most."""
 
 _TASK_BYTES_MIN = 2_000_000
-"""Of files: a worker takes as long to start as to reconcile so many. A small check needs one."""
+"""Bytes of files in a task at least: a worker takes as long to start as to reconcile so many. A
+small check needs one task."""
 
-_REASON_MAX = 300
-"""Characters of an error of Spark's that are told."""
+_TASK_BYTES_MAX = 16_000_000
+"""Bytes of files in a task at most, so that large histories occupy many cores: half a second of
+work, beside some 30 ms that a task costs."""
 
 
 def reconcile_all(
@@ -45,8 +44,9 @@ def reconcile_all(
     items is a job of its own, and so on, until the item that is to blame is alone: it becomes a
     doubt, and all others count. Raises nothing for what happens in Spark.
     """
-    jobs = _Jobs(spark, rows)
-    split = _split(spark, items, slice_rows)
+    run = runner(spark)
+    jobs = _Jobs(run, rows)
+    split = _split(run, items, slice_rows)
     whole = [item for place, item in enumerate(items) if place not in split]
     whole += [one.item for place, one in split.items() if not jobs.in_slices(one, place)]
     if whole:
@@ -54,20 +54,11 @@ def reconcile_all(
     return Totals(partitions={**jobs.given_up, **jobs.told}, rows=tuple(jobs.directories))
 
 
-def _split(spark: SparkSession, items: Sequence[WorkItem], slice_rows: int) -> dict[int, Split]:
+def _split(run: Run, items: Sequence[WorkItem], slice_rows: int) -> dict[int, Split]:
     try:
-        return giants(_on(spark.sparkContext), items, slice_rows)
-    except Exception:  # noqa: BLE001 - who dies of it is named where it is reconciled
+        return giants(run, items, slice_rows)
+    except Exception:  # noqa: BLE001 - a partition whose task dies is named when it is reconciled
         return {}
-
-
-def _on(context: SparkContext) -> Run:
-    """On Spark, a task each. Raises what Spark raises when one dies."""
-
-    def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        return context.parallelize(tasks, len(tasks)).map(function).collect()
-
-    return run
 
 
 def anomalies(directory: AnyPath, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -91,7 +82,7 @@ class _Jobs:
     """The jobs that it took: the directories of rows, in the order of the items, what they told,
     and what stands for items that could not be reconciled."""
 
-    spark: SparkSession
+    run: Run
     rows: AnyPath
     directories: list[AnyPath] = field(default_factory=list)
     told: dict[Key, PartitionTotals] = field(default_factory=dict)
@@ -100,7 +91,7 @@ class _Jobs:
     def reconcile(self, items: Sequence[WorkItem], first: int = 0) -> None:
         directory = self.rows / f"{first}-{first + len(items)}"
         try:
-            found = _job(self.spark, items, directory)
+            found = _job(self.run, items, directory)
         except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
             if len(items) == 1:
                 self._give_up(items[0], error)
@@ -119,7 +110,7 @@ class _Jobs:
         directory = self.rows / f"giant-{place}"
         try:
             aside = self.rows / f"aside-{place}"
-            found = reconcile_giant(_on(self.spark.sparkContext), split, directory, aside)
+            found = reconcile_giant(self.run, split, directory, aside)
         except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
             self._give_up(item, error)
             return True
@@ -130,25 +121,20 @@ class _Jobs:
         return True
 
     def _give_up(self, item: WorkItem, error: Exception) -> None:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        why = f"{type(error).__name__}: {' '.join(lines)[:_REASON_MAX]}"
-        message = f"{item.topic}-{item.partition}: could not be reconciled: {why}"
+        message = f"{item.topic}-{item.partition}: could not be reconciled: {cause(error)}"
         self.given_up[item.key] = PartitionTotals(
             counts=Counter(), doubts=(Doubt(checker=HISTORY, message=message),)
         )
 
 
 def _job(
-    spark: SparkSession, items: Sequence[WorkItem], directory: AnyPath
+    run: Run, items: Sequence[WorkItem], directory: AnyPath
 ) -> list[tuple[Key, PartitionTotals]]:
-    """The totals of each item. Tasks of core Spark, not of its SQL: there is nothing to plan, and a
-    session starts in half the time when the SQL engine is never asked."""
+    """Reconcile items in one job, and return the totals of each."""
     directory.mkdir(parents=True)
-    context = spark.sparkContext
-    most = context.defaultParallelism * _TASKS_A_CORE
-    groups = grouped(items, most, _TASK_BYTES_MIN)
+    groups = grouped(items, _TASKS, _TASK_BYTES_MIN, _TASK_BYTES_MAX)
     tasks = [
         Task(handfuls=group, rows=str(directory / f"{number:09}.arrows"))
         for number, group in enumerate(groups)
     ]
-    return context.parallelize(tasks, len(tasks)).flatMap(carry_out).collect()
+    return [found for results in run(carry_out, tasks) for found in results]

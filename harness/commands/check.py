@@ -1,5 +1,8 @@
 """``ackproof check | report``: once more, from what a run left behind."""
 
+import re
+from urllib.parse import urlparse
+
 import click
 
 from ackproof.harness import directory as places
@@ -10,12 +13,50 @@ from ackproof.harness.running import execution
 
 _DIRECTORY = click.argument("directory", metavar="DIR")
 
+_MASTER = re.compile(r"local(\[[^\[\]]+\])?|local-cluster\[[^\[\]]+\]|yarn|[a-z0-9]+://\S+")
+"""Masters that Spark knows, and the URLs of others for which it may have been given a plug-in."""
+
+
+def _spark_master(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Refuse what is no master of Spark's, before a report is removed. The message does not repeat
+    the value: a URL of Spark Connect may hold a token."""
+    if value is None:
+        return None
+    if not _MASTER.fullmatch(value):
+        raise click.BadParameter(
+            "expected spark://HOST:PORT, yarn, k8s://URL or local[N], or sc://HOST:PORT for Spark "
+            "Connect"
+        )
+    if value.startswith("sc://") and not _is_connect(value):
+        raise click.BadParameter(
+            "expected sc://HOST:PORT for Spark Connect, with parameters as in "
+            "sc://HOST:PORT/;use_ssl=true;token=TOKEN"
+        )
+    return value
+
+
+def _is_connect(url: str) -> bool:
+    try:
+        # By the rules of http, as PySpark reads it.
+        parts = urlparse("http" + url.removeprefix("sc"))
+        parameters = parts.params.split(";") if parts.params else []
+        return (
+            bool(parts.hostname)
+            and parts.port != 0
+            and parts.path in ("", "/")
+            and not (parts.query or parts.fragment)
+            and all(parameter.count("=") == 1 for parameter in parameters)
+        )
+    except ValueError:  # no number, or too large a one, where the port should be
+        return False
+
 
 @click.command(
     epilog="""\b
 Examples:
   ackproof check results/latest
   ackproof check results/latest --spark-master spark://host:7077
+  ackproof check results/latest --spark-master sc://host:15002
   ackproof check s3a://bucket/run --spark-master spark://host:7077
 """,
 )
@@ -24,8 +65,10 @@ Examples:
     "--spark-master",
     metavar="URL",
     envvar="ACKPROOF_SPARK_MASTER",
-    help="The Spark cluster to check on, whose workers reach DIR by the same name. Without it, and "
-    "without the environment's ACKPROOF_SPARK_MASTER: this machine.",
+    callback=_spark_master,
+    help="Check on this Spark cluster (spark://HOST:PORT, yarn, k8s://URL) or Spark Connect server "
+    "(sc://HOST:PORT), whose workers reach DIR by the same name. Without it, and without the "
+    "environment's ACKPROOF_SPARK_MASTER: this machine.",
 )
 @click.pass_context
 def check(context: click.Context, directory: str, spark_master: str | None) -> None:

@@ -1,5 +1,5 @@
-"""A check on a cluster of Spark's own: a standalone master and two workers, on this machine; of
-results that are here, and of results in a store."""
+"""A check on Spark servers of this machine: a standalone master with two workers, and a Spark
+Connect server; of results that are here, and of results in a store."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -36,13 +37,17 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 HOME = Path(pyspark.__file__).parent
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
+CONNECT_PORT = re.compile(r"Spark Connect server started at: \S+:(\d+)")
+CONNECT_PACKAGES = Path(os.environ.get("ACKPROOF_CONNECT", Path(sys.prefix) / "connect"))
+"""The packages of Spark Connect's client, beside the environment: with pandas in it, each process
+that uses Arrow would import it."""
 WELL = kept(BEFORE, DURING, AFTER)
 
 CHECK = """
 import sys
 from ackproof.checkers.check import check
 from ackproof.history.storage import located
-result = check(located(sys.argv[1]), master=sys.argv[2])
+result = check(located(sys.argv[2]), master=sys.argv[1])
 print(result.verdict.value)
 """
 IN_SLICES = """
@@ -52,9 +57,9 @@ from ackproof.checkers.reconciling.items import work_items
 from ackproof.checkers.spark.session import session
 from ackproof.checkers.spark.jobs import reconcile_all
 from ackproof.history.storage import located
-directory = located(sys.argv[1])
+directory = located(sys.argv[2])
 (run,), _ = evidence(directory)
-with session(pathlib.Path(sys.argv[3]), master=sys.argv[2]) as spark:
+with session(pathlib.Path(sys.argv[3]), master=sys.argv[1]) as spark:
     totals = reconcile_all(spark, work_items(run), directory / "rows", slice_rows=1)
 print([path.name for path in totals.rows])
 print([found.counts["lost"] for _, found in sorted(totals.partitions.items())])
@@ -62,12 +67,45 @@ print([found.counts["lost"] for _, found in sorted(totals.partitions.items())])
 WHERE = """
 import pathlib, sys
 from ackproof.checkers.spark.session import session
+from ackproof.checkers.spark.tasks import runner
 def where(_):
     from ackproof import checkers
     return checkers.__file__
-with session(pathlib.Path(sys.argv[1]), master=sys.argv[2]) as spark:
-    print(spark.sparkContext.parallelize([0], 1).map(where).first())
+with session(pathlib.Path(sys.argv[2]), master=sys.argv[1]) as spark:
+    print(runner(spark)(where, [None]))
 """
+FAILURES = """
+import os, pathlib, signal, sys
+from pyspark import TaskContext
+from ackproof.checkers.spark.session import SparkUnavailable, require_workers, session
+from ackproof.checkers.spark.tasks import cause, runner
+def fail(task):
+    if task == "raise":
+        raise LookupError("no such record")
+    if task == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task, TaskContext.get().partitionId()
+with session(pathlib.Path(sys.argv[2]), master=sys.argv[1]) as spark:
+    run = runner(spark)
+    for task in ("raise", "die"):
+        try:
+            run(fail, ["well", task])
+        except Exception as error:
+            print(cause(error))
+    print(run(fail, ["a", "b", "c"]))
+    try:
+        require_workers(spark, pathlib.Path(sys.argv[2]) / "elsewhere")
+    except SparkUnavailable as error:
+        print(error)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Spark server: its URL, and the environment of programs that ask it and know the store."""
+
+    url: str
+    environment: Mapping[str, str]
 
 
 @contextmanager
@@ -96,10 +134,22 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory, there: Store) -> Iterator[str]:
-    """The URL of a cluster with two workers of one core each, which are told of the store."""
+@pytest.fixture(
+    scope="module", params=["standalone", pytest.param("connect", marks=pytest.mark.connect)]
+)
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, there: Store
+) -> Iterator[Cluster]:
+    """A cluster that is told of the store."""
     directory = tmp_path_factory.mktemp("cluster")
+    made = {"standalone": standalone, "connect": connect}[request.param]
+    with made(directory, there) as found:
+        yield found
+
+
+@contextmanager
+def standalone(directory: Path, there: Store) -> Iterator[Cluster]:
+    """A standalone master with two workers of one core each."""
     with ExitStack() as stack:
         free = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         log = stack.enter_context(server("master.Master", directory / "master.log", *free))
@@ -119,17 +169,42 @@ def master(tmp_path_factory: pytest.TempPathFactory, there: Store) -> Iterator[s
         wait_until(
             lambda: log.read_text().count("Registering worker") == 2, PATIENCE_S, "the workers"
         )
-        yield url
+        yield Cluster(url, there.environment)
 
 
-def by_itself(
-    program: str, *arguments: str | Path, told: Mapping[str, str] = MappingProxyType({})
-) -> str:
-    """What a program says, in a process of its own. ``told``: in its environment."""
+@contextmanager
+def connect(directory: Path, there: Store) -> Iterator[Cluster]:
+    """A Spark Connect server with workers on two cores, as sbin/start-connect-server.sh starts
+    it."""
+    assert CONNECT_PACKAGES.is_dir(), "make test-connect installs Spark Connect's packages"
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.ui.enabled": "false",
+        "spark.local.dir": str(directory),
+    }
+    arguments = [f"--conf={name}={value}" for name, value in settings.items()]
+    service = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    started = server(
+        "SparkSubmit",
+        directory / "connect.log",
+        *("--class", service, "--master", "local[2]", *arguments, "spark-internal"),
+        told={**there.environment, "PYSPARK_PYTHON": sys.executable},
+    )
+    with started as log:
+        wait_until(lambda: CONNECT_PORT.search(log.read_text()) is not None, PATIENCE_S, "Connect")
+        (port,) = CONNECT_PORT.findall(log.read_text())
+        path = os.pathsep.join([*sys.path, str(CONNECT_PACKAGES)])
+        yield Cluster(f"sc://127.0.0.1:{port}", {**there.environment, "PYTHONPATH": path})
+
+
+def by_itself(program: str, cluster: Cluster, *arguments: str | Path) -> str:
+    """Run a program in a process of its own, with the cluster's URL as its first argument, and
+    return what it prints."""
     spark = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     ended = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        env={**os.environ, **told, **spark},
+        [sys.executable, "-c", program, cluster.url, *arguments],
+        env={**os.environ, **cluster.environment, **spark},
         capture_output=True,
         text=True,
         check=False,
@@ -155,10 +230,10 @@ def campaign(directory: Path) -> Path:
 
 
 def test_it_finds_there_what_it_finds_here(
-    tmp_path: Path, master: str, spark: SparkSession
+    tmp_path: Path, cluster: Cluster, spark: SparkSession
 ) -> None:
     directory = campaign(tmp_path / "results")
-    verdict = by_itself(CHECK, directory, master)
+    verdict = by_itself(CHECK, cluster, directory)
     there = found(directory)
     assert check(directory, spark=spark).verdict.value == verdict == "fail"
     assert found(directory) == there
@@ -168,19 +243,19 @@ def test_it_finds_there_what_it_finds_here(
 SPLIT = ["['giant-0', 'giant-1', 'giant-2']", "[0, 1, 1]"]
 
 
-def test_partitions_are_split_there_too(tmp_path: Path, master: str) -> None:
+def test_partitions_are_split_there_too(tmp_path: Path, cluster: Cluster) -> None:
     results, scratch = campaign(tmp_path / "results"), tmp_path / "spark"
-    assert by_itself(IN_SLICES, results, master, scratch).splitlines() == SPLIT
+    assert by_itself(IN_SLICES, cluster, results, scratch).splitlines() == SPLIT
 
 
 def test_results_in_a_store_are_checked_there(
-    tmp_path: Path, master: str, there: Store, spark: SparkSession
+    tmp_path: Path, cluster: Cluster, there: Store, spark: SparkSession
 ) -> None:
     """Everything that is written is there, too, and nothing of what lets us in."""
     directory = campaign(tmp_path / "results")
     uri = there.copy(directory, "run")
     before = there.holds("run")
-    verdict = by_itself(CHECK, uri, master, told=there.environment)
+    verdict = by_itself(CHECK, cluster, uri)
     held = there.holds("run")
     assert held.keys() - before.keys() == {"anomalies.parquet", "autopsies.parquet"}
     assert not [name for name, content in held.items() if SECRET.encode() in content]
@@ -191,12 +266,23 @@ def test_results_in_a_store_are_checked_there(
     assert found(copied) == found(directory)
 
 
-def test_partitions_in_a_store_are_split_there(tmp_path: Path, master: str, there: Store) -> None:
+def test_partitions_in_a_store_are_split_there(
+    tmp_path: Path, cluster: Cluster, there: Store
+) -> None:
     uri = there.copy(campaign(tmp_path / "results"), "split")
     scratch = tmp_path / "spark"
-    assert by_itself(IN_SLICES, uri, master, scratch, told=there.environment).splitlines() == SPLIT
+    assert by_itself(IN_SLICES, cluster, uri, scratch).splitlines() == SPLIT
 
 
-def test_workers_run_what_was_shipped(tmp_path: Path, master: str) -> None:
+def test_workers_run_what_was_shipped(tmp_path: Path, cluster: Cluster) -> None:
     """And not what happens to be installed there."""
-    assert "ackproof.zip" in by_itself(WHERE, tmp_path, master)
+    assert "ackproof.zip" in by_itself(WHERE, cluster, tmp_path)
+
+
+def test_cluster_names_the_cause_of_a_failed_task(tmp_path: Path, cluster: Cluster) -> None:
+    """And carries out the next job, whose tasks are partitions of their own."""
+    raised, died, well, unreachable = by_itself(FAILURES, cluster, tmp_path).splitlines()
+    assert raised == "LookupError: no such record"
+    assert "Python worker exited unexpectedly" in died
+    assert well == "[('a', 0), ('b', 1), ('c', 2)]"
+    assert unreachable.startswith(f"Spark's workers do not find {tmp_path / 'elsewhere'}")

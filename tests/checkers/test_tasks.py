@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,16 +51,18 @@ def sized(tmp_path_factory: pytest.TempPathFactory, items: list[WorkItem]) -> di
     sizes=st.lists(st.sampled_from([0, 1, 3, 10]), min_size=1, max_size=30),
     most=st.integers(1, 9),
     smallest=st.integers(0, 40),
+    largest=st.integers(1, 100),
 )
 def test_groups_are_neighbours_of_about_as_many_bytes(
-    sized: dict[int, WorkItem], sizes: list[int], most: int, smallest: int
+    sized: dict[int, WorkItem], sizes: list[int], most: int, smallest: int, largest: int
 ) -> None:
     given_items = [sized[size] for size in sizes]
-    groups = grouped(given_items, most, smallest * ITEM_BYTES)
+    groups = grouped(given_items, most, smallest * ITEM_BYTES, largest * ITEM_BYTES)
     assert [item for group in groups for some in group for item in some] == given_items
-    assert 1 <= len(groups) <= most
+    total = sum(size + 1 for size in sizes)
+    assert 1 <= len(groups) <= max(most, ceil(total / largest))
     assert all(groups)
-    share = max(sum(size + 1 for size in sizes) / most, smallest)
+    share = min(max(total / most, smallest), largest)
     weights = [[size + 1 for some in group for size in sizes_of(some, sized)] for group in groups]
     # Without its last one, a group is no larger than what it was to hold.
     assert all(sum(weight[:-1]) <= share for weight in weights)

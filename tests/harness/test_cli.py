@@ -95,6 +95,51 @@ def test_bad_usage(arguments: tuple[str, ...]) -> None:
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(
+    "master",
+    [
+        "host:7077",
+        "localhost",
+        "local[",
+        "yarn-client",
+        "spark://",
+        "spark://two words",
+        "sc://",
+        "sc://:15002",
+        "sc://host:port",
+        "sc://host:99999",
+        "sc://host/path;token=secret",
+        "sc://host/;secret",
+        "SC://host",
+        "",
+    ],
+)
+def test_check_refuses_a_master_that_spark_cannot_have(master: str) -> None:
+    result = invoke("check", "results", "--spark-master", master)
+    assert result.exit_code == 2
+    assert "Invalid value for '--spark-master'" in result.stderr
+    assert "sc://HOST:PORT" in result.stderr
+    assert "secret" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[2]", "local[*]", "local[2,3]", "local-cluster[2,1,1024]", "yarn"),
+        *("spark://host:7077", "spark://a:7077,b:7077", "k8s://https://host:443", "mesos://host"),
+        *(
+            "sc://host",
+            "sc://host:15002",
+            "sc://host:15002/;use_ssl=true;token=a%3Db",
+            "sc://[::1]",
+        ),
+    ],
+)
+def test_check_accepts_masters_of_every_kind(master: str, tmp_path: Path) -> None:
+    result = invoke("check", str(tmp_path), "--spark-master", master)
+    assert "holds no results of a campaign" in result.stderr
+
+
 @pytest.mark.parametrize("command", ["check", "report"])
 def test_no_results_there(command: str, tmp_path: Path) -> None:
     result = invoke(command, str(tmp_path))
