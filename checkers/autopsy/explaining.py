@@ -10,7 +10,7 @@ from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.autopsy.attribution import UNTOLD, Group, Lost
 from ackproof.checkers.autopsy.kinds import Kind
 from ackproof.checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene
-from ackproof.checkers.timeline.cuts import Cut
+from ackproof.checkers.timeline.truncations import Truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,8 @@ class Story:
             ended.
         faults: Those that were on their leader, or on the whole, until then.
         disks: Those that took data from disks that count here.
-        cuts: Truncations by which they went.
-        cut_before: The truncation by which the next leader had given them up.
+        truncations: Truncations by which they went.
+        truncation_before: The truncation by which the next leader had given them up.
         let_in: How that one came into the ISR, where the leader that let it in had them.
         let_in_by: The reign in which it did.
         shown: Whether consumers were shown them, and the times are of that; else they were acked.
@@ -54,8 +54,8 @@ class Story:
     without_session: int | None = None
     faults: Sequence[FaultSeen] = ()
     disks: Sequence[FaultSeen] = ()
-    cuts: Sequence[Cut] = field(default_factory=tuple)
-    cut_before: Cut | None = None
+    truncations: Sequence[Truncation] = field(default_factory=tuple)
+    truncation_before: Truncation | None = None
     let_in: LetIn | None = None
     let_in_by: Reign | None = None
     shown: bool = False
@@ -113,8 +113,8 @@ def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
         without_session=_without_session(made, scene, around.bound),
         faults=_faults(made, scene),
         disks=list(_disks(made, scene, around.acks)),
-        cuts=list(_cuts(made, scene)),
-        cut_before=_cut_before(made, scene),
+        truncations=list(_truncations(made, scene)),
+        truncation_before=_truncation_before(made, scene),
     )
     made = _with_let_in(made, scene)
     return replace(made, kind=_kind(made, around.acks, watched=around.watched))
@@ -147,7 +147,7 @@ def _known_way(story: Story) -> Kind | None:
         return Kind.UNCLEAN_ELECTION
     if story.disks:
         return Kind.LOST_FROM_DISK
-    if story.cut_before is not None:
+    if story.truncation_before is not None:
         return Kind.CUT_BEFORE_LEADING
     return None if story.let_in is None else Kind.LET_IN_TOO_EARLY
 
@@ -202,38 +202,42 @@ def _disks(story: Story, scene: Scene, acks: str) -> Iterator[FaultSeen]:
             yield fault
 
 
-def _cuts(story: Story, scene: Scene) -> Iterator[Cut]:
+def _truncations(story: Story, scene: Scene) -> Iterator[Truncation]:
     """The first truncation of each broker that took one of them, in a later epoch than theirs."""
     if story.offsets is None or not story.epochs:
         return
     seen: set[int] = set()
     begun = story.next.epoch if story.next else story.epochs[0].epoch + 1
-    for cut in sorted(scene.cuts, key=lambda cut: cut.leader_epoch):
-        if cut.broker not in seen and cut.leader_epoch >= begun and _takes(cut, story):
-            seen.add(cut.broker)
-            yield cut
+    for truncation in sorted(scene.truncations, key=lambda truncation: truncation.leader_epoch):
+        if (
+            truncation.broker not in seen
+            and truncation.leader_epoch >= begun
+            and _takes(truncation, story)
+        ):
+            seen.add(truncation.broker)
+            yield truncation
 
 
-def _takes(cut: Cut, story: Story) -> bool:
+def _takes(truncation: Truncation, story: Story) -> bool:
     """A cut that does not tell where the log ended took them only where they certainly were."""
-    if story.offsets is None or cut.offset > story.offsets[1]:
+    if story.offsets is None or truncation.offset > story.offsets[1]:
         return False
-    if cut.log_end is None:
-        return cut.broker in story.leaders
-    return cut.log_end > story.offsets[0]
+    if truncation.log_end is None:
+        return truncation.broker in story.leaders
+    return truncation.log_end > story.offsets[0]
 
 
-def _cut_before(story: Story, scene: Scene) -> Cut | None:
+def _truncation_before(story: Story, scene: Scene) -> Truncation | None:
     if story.next is None or story.offsets is None or not story.epochs:
         return None
     begun = story.epochs[0].epoch
     found = [
-        cut
-        for cut in scene.cuts
-        if cut.broker == story.next.leader
-        and begun <= cut.leader_epoch < story.next.epoch
-        and cut.log_end is not None
-        and cut.log_end > story.offsets[0] >= cut.offset
+        truncation
+        for truncation in scene.truncations
+        if truncation.broker == story.next.leader
+        and begun <= truncation.leader_epoch < story.next.epoch
+        and truncation.log_end is not None
+        and truncation.log_end > story.offsets[0] >= truncation.offset
     ]
     return found[-1] if found else None
 

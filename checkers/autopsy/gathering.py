@@ -9,8 +9,8 @@ from ackproof.checkers.cluster.faults import FOREVER, FaultFacts, Partition
 from ackproof.checkers.cluster.observed import Absence, Observed, State
 from ackproof.checkers.promises.surroundings import Surroundings
 from ackproof.checkers.promises.terms import clean, strike
-from ackproof.checkers.timeline.cuts import Cut
 from ackproof.checkers.timeline.known import Timeline
+from ackproof.checkers.timeline.truncations import Truncation
 from ackproof.checkers.timeline.words import Word
 from ackproof.history.cell import LIBRARIES, Cell, as_text
 from ackproof.history.storage import AnyPath
@@ -24,17 +24,17 @@ longer."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a run tells of a partition. ``words``, ``cuts``: by its brokers; ``orders``: the leader
-    epochs of what the controller told each of them, in this order; ``absences``: of all brokers;
-    ``replicas``: the directory of the copies of their logs; ``readers_bound``: of the clocks of
-    those who read it, nanoseconds, None where that is not known."""
+    """What a run tells of a partition. ``words``, ``truncations``: by its brokers; ``orders``: the
+    leader epochs of what the controller told each of them, in this order; ``absences``: of all
+    brokers; ``replicas``: the directory of the copies of their logs; ``readers_bound``: of the
+    clocks of those who read it, nanoseconds, None where that is not known."""
 
     cell: Cell
     partition: Partition
     around: Surroundings
     timeline: Timeline
     words: Sequence[Word]
-    cuts: Sequence[Cut]
+    truncations: Sequence[Truncation]
     orders: Mapping[int, Sequence[int]]
     absences: Sequence[Absence]
     logs: Sequence[tuple[int, AnyPath]]
@@ -49,7 +49,7 @@ def scene(told: Told) -> Scene:
         reigns=list(_reigns(told, faults)),
         faults=[_seen(fault) for fault in faults if fault.begun],
         absences=list(told.absences),
-        cuts=list(told.cuts),
+        truncations=list(told.truncations),
         isr_times=[state.time for state in states],
         isrs=[list(state.isr) for state in states],
         let_in=list(_let_in(told.around.observed)),
@@ -58,7 +58,10 @@ def scene(told: Told) -> Scene:
         sender=_sender(told.cell),
         readers_bound=_UNKNOWN if told.readers_bound is None else told.readers_bound,
         contended=sorted(set(_contended(told.words))),
-        speak=sorted({word.broker for word in told.words} | {cut.broker for cut in told.cuts}),
+        speak=sorted(
+            {word.broker for word in told.words}
+            | {truncation.broker for truncation in told.truncations}
+        ),
     )
 
 

@@ -15,9 +15,9 @@ from ackproof.checkers.autopsy.kinds import Kind
 from ackproof.checkers.autopsy.performing import Autopsies
 from ackproof.checkers.autopsy.rows import of_rows
 from ackproof.checkers.autopsy.scene import FaultSeen, Scene
-from ackproof.checkers.autopsy.telling import cut_words, labels
+from ackproof.checkers.autopsy.telling import labels, truncation_words
 from ackproof.checkers.replicas.divergence import DIVERGENT, Parting
-from ackproof.checkers.timeline.cuts import Cut
+from ackproof.checkers.timeline.truncations import Truncation
 from ackproof.checkers.verdict import Cause
 
 _NO_EPOCH = -1
@@ -78,7 +78,7 @@ class Partings:
             self._stories[story] = _Range(number=len(self._stories) + 1)
         self._stories[story].add(parting)
         brokers, sides = [parting.one, parting.other], parting.difference.sides
-        cuts = _last_cuts(self.scene)
+        truncations = _last_truncations(self.scene)
         leaders = {reign.epoch: reign.leader for reign in self.scene.reigns}
         return {
             "cause": self._stories[story].number,
@@ -88,7 +88,7 @@ class Partings:
             "epochs": [side and side.leader_epoch for side in sides],
             "leaders": [side and leaders.get(side.leader_epoch) for side in sides],
             "crcs": [side and side.crc for side in sides],
-            "cut_to": [cuts[who].offset if who in cuts else None for who in brokers],
+            "cut_to": [truncations[who].offset if who in truncations else None for who in brokers],
         }
 
     def _cause(self, story: Story, found: _Range) -> Cause:
@@ -142,9 +142,9 @@ def _kind(parting: Parting, strange: int | None, scene: Scene) -> Kind:
         return Kind.UNKNOWN
     since = max(one.leader_epoch, other.leader_epoch)
     reached = (
-        cut.offset <= parting.difference.first
-        for cut in scene.cuts
-        if cut.broker == strange and cut.leader_epoch >= since
+        truncation.offset <= parting.difference.first
+        for truncation in scene.truncations
+        if truncation.broker == strange and truncation.leader_epoch >= since
     )
     return Kind.UNEXPLAINED if any(reached) else Kind.NOT_CUT
 
@@ -152,8 +152,8 @@ def _kind(parting: Parting, strange: int | None, scene: Scene) -> Kind:
 def _lacking(parting: Parting, strange: int | None, scene: Scene) -> Kind:
     if _disks(strange, scene):
         return Kind.LOST_FROM_DISK
-    cut = _last_cuts(scene).get(-1 if strange is None else strange)
-    if cut is not None and cut.offset <= parting.difference.first:
+    truncation = _last_truncations(scene).get(-1 if strange is None else strange)
+    if truncation is not None and truncation.offset <= parting.difference.first:
         return Kind.NOT_FETCHED
     return Kind.UNEXPLAINED if strange in scene.speak else Kind.UNKNOWN
 
@@ -179,9 +179,9 @@ def _disks(broker: int | None, scene: Scene) -> list[FaultSeen]:
     return [fault for fault in scene.faults if fault.took >= 0 and fault.befell(broker)]
 
 
-def _last_cuts(scene: Scene) -> dict[int, Cut]:
+def _last_truncations(scene: Scene) -> dict[int, Truncation]:
     """Of each broker its last truncation, as it tells them."""
-    return {cut.broker: cut for cut in scene.cuts}
+    return {truncation.broker: truncation for truncation in scene.truncations}
 
 
 # --- words --------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def _parts(story: Story, first: int, scene: Scene) -> Iterator[str]:
             yield f"broker-{story.strange} did not fetch again what it had cut"
         case _:
             pass
-    yield from _cut(story, scene)
+    yield from _truncation(story, scene)
     if story.kind is Kind.UNEXPLAINED:
         yield "nothing that was recorded explains it"
     elif story.kind is Kind.UNKNOWN:
@@ -240,13 +240,15 @@ def _held(story: Story, first: int) -> str:
     )
 
 
-def _cut(story: Story, scene: Scene) -> Iterator[str]:
+def _truncation(story: Story, scene: Scene) -> Iterator[str]:
     """The last truncation of each; that none is known of is told of whose log tells at all."""
-    cuts = _last_cuts(scene)
+    truncations = _last_truncations(scene)
     for broker in (story.one, story.other):
-        if broker in cuts:
-            yield f"broker-{broker} last {cut_words(cuts[broker])}"
-    silent = [who for who in (story.one, story.other) if who in scene.speak and who not in cuts]
+        if broker in truncations:
+            yield f"broker-{broker} last {truncation_words(truncations[broker])}"
+    silent = [
+        who for who in (story.one, story.other) if who in scene.speak and who not in truncations
+    ]
     if silent:
         names = " nor ".join(f"broker-{who}" for who in silent)
         neither = "neither " if len(silent) > 1 else ""

@@ -148,17 +148,21 @@ def _cut_by(stories: Sequence[Story], of_story: Array, offsets: Array) -> pa.Arr
     """Of each record, the brokers whose logs were cut below it and had reached beyond, or may
     have. There are as many truncations in a story as brokers at the most: each is a bit."""
     bits = np.zeros(len(offsets), np.int64)
-    if not any(story.cuts for story in stories):
+    if not any(story.truncations for story in stories):
         return pa.array([[]], _BROKERS).take(pa.array(bits))
     for story in stories:
         mine = story.records
-        for number, cut in enumerate(story.cuts):
-            within = offsets[mine] >= cut.offset
-            within &= (cut.log_end is None) | (offsets[mine] < (cut.log_end or 0))
+        for number, truncation in enumerate(story.truncations):
+            within = offsets[mine] >= truncation.offset
+            within &= (truncation.log_end is None) | (offsets[mine] < (truncation.log_end or 0))
             bits[mine] |= within.astype(np.int64) << number
     found, places = np.unique(np.stack([of_story, bits]), axis=1, return_inverse=True)
     lists = [
-        [cut.broker for number, cut in enumerate(stories[story].cuts) if one >> number & 1]
+        [
+            truncation.broker
+            for number, truncation in enumerate(stories[story].truncations)
+            if one >> number & 1
+        ]
         for story, one in found.T.tolist()
     ]
     return pa.array(lists, _BROKERS).take(pa.array(places.ravel()))

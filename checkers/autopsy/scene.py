@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ackproof.checkers.cluster.observed import Absence
-from ackproof.checkers.timeline.cuts import Cut
+from ackproof.checkers.timeline.truncations import Truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Scene:
     reigns: Sequence[Reign] = ()
     faults: Sequence[FaultSeen] = ()
     absences: Sequence[Absence] = ()
-    cuts: Sequence[Cut] = ()
+    truncations: Sequence[Truncation] = ()
     isr_times: Sequence[int] = ()
     isrs: Sequence[Sequence[int]] = ()
     let_in: Sequence[LetIn] = ()

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from ackproof.checkers.autopsy.explaining import Story
 from ackproof.checkers.autopsy.kinds import Kind
 from ackproof.checkers.autopsy.scene import FaultSeen
-from ackproof.checkers.timeline.cuts import Cut
+from ackproof.checkers.timeline.truncations import Truncation
 
 _NS_PER_S = 1_000_000_000
 _NAMED_MAX = 3
@@ -32,8 +32,9 @@ def _parts(story: Story) -> Iterator[str]:
         case Kind.LOST_FROM_DISK:
             whose = story.next.leader if story.next else story.leaders[0]
             yield f"{labels(story.disks)} took data from the disk of broker-{whose}"
-        case Kind.CUT_BEFORE_LEADING if story.next and story.cut_before:
-            yield f"broker-{story.next.leader} had {cut_words(story.cut_before)} before it led"
+        case Kind.CUT_BEFORE_LEADING if story.next and story.truncation_before:
+            had = truncation_words(story.truncation_before)
+            yield f"broker-{story.next.leader} had {had} before it led"
         case Kind.LET_IN_TOO_EARLY:
             yield from _let_in(story)
         case Kind.DEDUPLICATED if story.purged:
@@ -169,17 +170,20 @@ def _next(story: Story) -> Iterator[str]:
 
 
 def _removed(story: Story) -> Iterator[str]:
-    yield from (f"broker-{cut.broker} {cut_words(cut)}" for cut in story.cuts)
-    if not story.cuts and story.next is not None and story.kind is not Kind.UNANSWERED:
+    yield from (
+        f"broker-{truncation.broker} {truncation_words(truncation)}"
+        for truncation in story.truncations
+    )
+    if not story.truncations and story.next is not None and story.kind is not Kind.UNANSWERED:
         yield "no broker's log tells who cut them"
 
 
-def cut_words(cut: Cut) -> str:
+def truncation_words(truncation: Truncation) -> str:
     """What a broker did to its log, in its own words."""
-    whence = "" if cut.log_end is None else f"from {cut.log_end:,} "
-    whose = "" if cut.leader < 0 else f" as follower of broker-{cut.leader}"
-    when = "" if cut.leader_epoch < 0 else f" in epoch {cut.leader_epoch}"
-    return f"cut its log {whence}to {cut.offset:,}{whose}{when} ({cut.due_to})"
+    whence = "" if truncation.log_end is None else f"from {truncation.log_end:,} "
+    whose = "" if truncation.leader < 0 else f" as follower of broker-{truncation.leader}"
+    when = "" if truncation.leader_epoch < 0 else f" in epoch {truncation.leader_epoch}"
+    return f"cut its log {whence}to {truncation.offset:,}{whose}{when} ({truncation.due_to})"
 
 
 def _untold(story: Story) -> Iterator[str]:

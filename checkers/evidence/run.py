@@ -26,8 +26,8 @@ from ackproof.checkers.evidence.final_reads import ReadFacts, ends_not_met, read
 from ackproof.checkers.evidence.gaps import UNJUDGED, Gap, folded
 from ackproof.checkers.evidence.writers import Writers
 from ackproof.checkers.raw_logs.directories import Logs, logs_of
-from ackproof.checkers.timeline.cuts import Cut, cuts_of
 from ackproof.checkers.timeline.lines import nonsense
+from ackproof.checkers.timeline.truncations import Truncation, truncations_of
 from ackproof.checkers.timeline.words import Word, orders_of, words_of
 from ackproof.history import reader
 from ackproof.history.cell import Cell
@@ -66,8 +66,8 @@ class RunEvidence:
         faults: Those that the history tells of, planned or not.
         unrecorded: Planned faults that the history may have lost rows of, as what they may have
             done.
-        words, orders, cuts: What the brokers' own logs say of each partition; of the leader epochs
-            that each broker was told; of truncations.
+        words, orders, truncations: What the brokers' own logs say of each partition; of the leader
+            epochs that each broker was told; of truncations.
         absences: When brokers were seen to have no ZooKeeper session.
         recorded: The span in which rows of it may be (:mod:`checkers.evidence.times`).
         recovery, servers, zookeeper, failovers: Rows of these tables.
@@ -98,7 +98,7 @@ class RunEvidence:
     writers: Writers
     words: Mapping[Partition, Sequence[Word]]
     orders: Mapping[Partition, Mapping[int, Sequence[int]]]
-    cuts: Mapping[Partition, Sequence[Cut]]
+    truncations: Mapping[Partition, Sequence[Truncation]]
     absences: Sequence[Absence]
     recovery: Sequence[Row]
     servers: Sequence[Row]
@@ -209,7 +209,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         writers=writers,
         words=words_of(said, files.altered),
         orders=orders_of(said, files.altered),
-        cuts=cuts_of(said, files.altered),
+        truncations=truncations_of(said, files.altered),
         absences=absences(tables["cluster"]),
         recovery=tables["recovery"],
         servers=tables["servers"],

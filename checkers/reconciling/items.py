@@ -53,7 +53,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         timeline=known,
         words=words,
         orders=run.orders.get(partition, {}),
-        cuts=run.cuts.get(partition, ()),
+        truncations=run.truncations.get(partition, ()),
         absences=run.absences,
         # Every replica's, in sync or not: where a copy is left is another question than whose logs
         # have to agree.

@@ -22,7 +22,7 @@ from ackproof.broker.types import TopicPartition
 from ackproof.checkers.autopsy.causes import MORE, TOLD_MAX, told
 from ackproof.checkers.autopsy.kinds import Kind
 from ackproof.checkers.check import check
-from ackproof.checkers.timeline.cuts import Cut, cuts_of
+from ackproof.checkers.timeline.truncations import Truncation, truncations_of
 from ackproof.checkers.timeline.words import Word
 from ackproof.checkers.verdict import Cause
 
@@ -238,7 +238,7 @@ def test_a_record_that_no_later_leader_came_without_is_not_explained() -> None:
 def test_without_any_witness_it_is_unknown_and_not_unexplained() -> None:
     world = World(acks="all")
     lose(world, Kind.UNEXPLAINED, 1, 3)
-    world.rows[1:], world.words, world.cuts = [], [], []
+    world.rows[1:], world.words, world.truncations = [], [], []
     world.rows[0] = state(0, -1, -1, ())
     cause = only(world)
     assert cause.kind == Kind.UNKNOWN
@@ -357,10 +357,10 @@ def test_the_bundled_broker_s_line_is_understood(
     word = {"controller_epoch": 1, "isr": (2, 3), "replicas": (1, 2, 3), "zk_version": 1, "now": 0}
     replica.step(LeaderAndIsr(leader=2, leader_epoch=3, **word))
     answer = EpochEndOffset(current_leader_epoch=3, leader_epoch=2, end_offset=8)
-    cut = {"log_end_offset": 9, "offset": 8, "high_watermark": 7}
-    truncated(TopicPartition("a-topic", 3), replica, answer, **cut)
+    truncation = {"log_end_offset": 9, "offset": 8, "high_watermark": 7}
+    truncated(TopicPartition("a-topic", 3), replica, answer, **truncation)
     lines = [f"INFO {record.message} ({record.name})\n" for record in caplog.records]
-    expected = Cut(
+    expected = Truncation(
         broker=1,
         leader=2,
         leader_epoch=3,
@@ -368,7 +368,7 @@ def test_the_bundled_broker_s_line_is_understood(
         offset=8,
         due_to="leader epoch 2 and offset 8",
     )
-    assert cuts_of(log_of(tmp_path, *lines)) == {("a-topic", 3): (expected,)}
+    assert truncations_of(log_of(tmp_path, *lines)) == {("a-topic", 3): (expected,)}
 
 
 FOLLOWS = (
@@ -394,14 +394,14 @@ FOLLOWS = (
 def test_kafka_s_own_words(said: str, due_to: str, tmp_path: Path) -> None:
     whose = "INFO [ReplicaFetcher replicaId=1, leaderId=3, fetcherId=0] Truncating partition "
     line = f"{whose}a-topic-3 with TruncationState(offset=9, completed=true) {said}"
-    expected = Cut(broker=1, leader=3, leader_epoch=4, log_end=None, offset=9, due_to=due_to)
-    assert cuts_of(log_of(tmp_path, FOLLOWS, line)) == {("a-topic", 3): (expected,)}
+    expected = Truncation(broker=1, leader=3, leader_epoch=4, log_end=None, offset=9, due_to=due_to)
+    assert truncations_of(log_of(tmp_path, FOLLOWS, line)) == {("a-topic", 3): (expected,)}
 
 
 @pytest.mark.parametrize("said", ['{"change": "Truncate"}\n', '"Truncate"\n', "Truncating\n"])
 def test_what_cannot_be_understood_is_left_out(said: str, tmp_path: Path) -> None:
-    assert cuts_of(log_of(tmp_path, said)) == {}
-    assert cuts_of(tmp_path / "nowhere") == {}
+    assert truncations_of(log_of(tmp_path, said)) == {}
+    assert truncations_of(tmp_path / "nowhere") == {}
 
 
 def log_of(tmp_path: Path, *lines: str) -> Path:

@@ -162,7 +162,7 @@ def test_whoever_appended_what_was_shown_has_led() -> None:
 @pytest.mark.parametrize("anomaly", [VANISHED, INCONSISTENT])
 def test_without_any_witness_it_is_unknown(anomaly: str) -> None:
     world = made([(Kind.DEPOSED_LEADER, 1, 0 if anomaly == VANISHED else 3)], "all")
-    world.rows[1:], world.words, world.cuts = [], [], []
+    world.rows[1:], world.words, world.truncations = [], [], []
     world.rows[0] = state(0, -1, -1, ())
     cause = only(world, anomaly, epochs=False)
     assert cause.kind == Kind.UNKNOWN

@@ -15,7 +15,7 @@ from ackproof.checkers.autopsy.scene import FaultSeen, Reign, Scene
 from ackproof.checkers.replicas.comparison import Difference, Side
 from ackproof.checkers.replicas.comparison import Kind as How
 from ackproof.checkers.replicas.divergence import Parting
-from ackproof.checkers.timeline.cuts import Cut
+from ackproof.checkers.timeline.truncations import Truncation
 from ackproof.checkers.verdict import Cause
 
 ANY_MACHINE = settings(deadline=None, max_examples=60)
@@ -25,8 +25,8 @@ OTHER = Side(3, 0xEF, intact=True)
 DAMAGED = Side(3, 0xAB, intact=False)
 
 
-def cut(broker: int, offset: int, epoch: int) -> Cut:
-    return Cut(
+def truncation(broker: int, offset: int, epoch: int) -> Truncation:
+    return Truncation(
         broker=broker, leader=1, leader_epoch=epoch, log_end=90, offset=offset, due_to="a reason"
     )
 
@@ -45,12 +45,16 @@ SCENE = Scene(
 """Broker 1 led epoch 4, broker 2 epoch 3, and both tell of it."""
 
 PLANTED: dict[Kind, tuple[Side | None, Side | None, Scene]] = {
-    Kind.NOT_CUT: (LATER, OTHER, replace(SCENE, cuts=[cut(2, 9_000, 4), cut(2, 10, 3)])),
+    Kind.NOT_CUT: (
+        LATER,
+        OTHER,
+        replace(SCENE, truncations=[truncation(2, 9_000, 4), truncation(2, 10, 3)]),
+    ),
     Kind.REFILLED: (WHOLE, OTHER, replace(SCENE, faults=[fault(2)])),
     Kind.TWO_LEADERS: (WHOLE, OTHER, replace(SCENE, contended=[3], faults=[fault(2)])),
     Kind.DAMAGED: (WHOLE, DAMAGED, replace(SCENE, faults=[fault(2)])),
     Kind.LOST_FROM_DISK: (WHOLE, None, replace(SCENE, faults=[fault(2)])),
-    Kind.NOT_FETCHED: (WHOLE, None, replace(SCENE, cuts=[cut(2, 10, 4)])),
+    Kind.NOT_FETCHED: (WHOLE, None, replace(SCENE, truncations=[truncation(2, 10, 4)])),
 }
 """What each of brokers 1 and 2 holds from offset 40 or above on, and what is known around it."""
 
@@ -96,7 +100,7 @@ def test_what_was_planted_is_found(kind: Kind, counts: list[int], bare: bool) ->
     one, other, scene = PLANTED[kind]
     expected = BARE[kind] if bare else kind
     if bare:
-        scene = replace(scene, cuts=[], faults=[], contended=[], speak=[])
+        scene = replace(scene, truncations=[], faults=[], contended=[], speak=[])
     starts = [40 + 30 * number for number in range(len(counts))]
     partings = [
         parting(one, other, start, count) for start, count in zip(starts, counts, strict=True)
@@ -131,7 +135,7 @@ def test_a_follower_that_was_not_cut_in_one_sentence() -> None:
 
 @pytest.mark.parametrize("reached", [2_475, 10])
 def test_who_did_cut_its_log_there_is_not_explained(reached: int) -> None:
-    scene = replace(SCENE, cuts=[cut(2, reached, 4)])
+    scene = replace(SCENE, truncations=[truncation(2, reached, 4)])
     _, (cause,) = performed(scene, [parting(LATER, OTHER, 2_475, 3)])
     assert cause.kind == Kind.UNEXPLAINED
     assert cause.sentence.endswith("nothing that was recorded explains it.")

@@ -85,6 +85,6 @@ def test_who_never_heard_that_it_was_elected_hides_no_later_leader(
 ) -> None:
     world = World(acks="all")
     for kind, count, appended in planted:
-        cut = kind is Kind.CUT_BEFORE_LEADING
-        lose(world, kind, count, appended, way=cut_for_one_that_never_heard if cut else None)
+        truncation = kind is Kind.CUT_BEFORE_LEADING
+        lose(world, kind, count, appended, way=cut_for_one_that_never_heard if truncation else None)
     holds(world)

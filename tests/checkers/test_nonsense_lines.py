@@ -8,7 +8,7 @@ from checked_cells import PASS, run
 from checked_in_process import checked
 from made_histories import write_campaign
 
-from ackproof.checkers.timeline.cuts import cuts_of
+from ackproof.checkers.timeline.truncations import truncations_of
 from ackproof.checkers.timeline.words import orders_of, words_of
 
 SOUND = {
@@ -65,7 +65,7 @@ def test_line_that_makes_no_sense_is_passed_over(tmp_path: Path, line: str | byt
     logs = logs_with(tmp_path, line)
     epochs = [word.leader_epoch for word in words_of(logs)["t", 0]]
     assert epochs == [3, 3]
-    assert [cut.leader_epoch for cut in cuts_of(logs)["t", 0]] == [3, 3]
+    assert [truncation.leader_epoch for truncation in truncations_of(logs)["t", 0]] == [3, 3]
     assert orders_of(logs) == {}
 
 

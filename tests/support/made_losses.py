@@ -29,8 +29,8 @@ from ackproof.checkers.cluster.faults import faults_of
 from ackproof.checkers.cluster.observed import Observation, absences
 from ackproof.checkers.promises.surroundings import Surroundings
 from ackproof.checkers.promises.terms import ALL_PROMISED
-from ackproof.checkers.timeline.cuts import Cut
 from ackproof.checkers.timeline.derived import timeline
+from ackproof.checkers.timeline.truncations import Truncation
 from ackproof.checkers.timeline.words import Word
 from ackproof.history.schema import CLUSTER
 
@@ -69,7 +69,7 @@ class World:
     faults: list[dict[str, Any]] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
-    cuts: list[Cut] = field(default_factory=list)
+    truncations: list[Truncation] = field(default_factory=list)
     orders: dict[int, list[int]] = field(default_factory=lambda: {1: [], 2: [], 3: []})
     sends: list[Send] = field(default_factory=list)
     log: list[Entry] = field(default_factory=list)
@@ -160,7 +160,7 @@ class World:
             around=around,
             timeline=known,
             words=self.words,
-            cuts=self.cuts,
+            truncations=self.truncations,
             orders=self.orders,
             absences=absences(whole),
             logs=(),
@@ -189,7 +189,7 @@ def lose(
     sequences = range(world.sequence, world.sequence + count)
     fault = (way or _WAYS[kind])(world, other, count)
     assert world.leader == other
-    cut = Cut(
+    truncation = Truncation(
         broker=leader,
         leader=other,
         leader_epoch=world.epoch,
@@ -197,7 +197,7 @@ def lose(
         offset=begins,
         due_to=f"leader epoch {epoch} and offset {begins}",
     )
-    world.cuts += [cut] if world.speaks else []
+    world.truncations += [truncation] if world.speaks else []
     world.write(given_up)
     world.append(appended)
     world.see(world.now + 90, other, (1, 2, 3))
@@ -270,9 +270,9 @@ def _from_disk(world: World, other: int, count: int) -> str:
     return fault
 
 
-def _cut_before(world: World, other: int, count: int) -> str:
+def _truncation_before(world: World, other: int, count: int) -> str:
     """KIP-101: a follower that has them restarts, cuts at its high watermark, and is elected."""
-    cut = Cut(
+    truncation = Truncation(
         broker=other,
         leader=world.leader,
         leader_epoch=world.epoch,
@@ -280,7 +280,7 @@ def _cut_before(world: World, other: int, count: int) -> str:
         offset=world.end,
         due_to="local high watermark",
     )
-    world.cuts.append(cut)
+    world.truncations.append(truncation)
     return _not_fetched(world, other, count)
 
 
@@ -291,7 +291,7 @@ def cut_for_one_that_never_heard(world: World, other: int, count: int) -> str:
     fault = world.strike("kill", leader, until=world.now + 20)
     _lost(world, count, -0.5)
     world.elect((third, other), hears=False)
-    cut = Cut(
+    truncation = Truncation(
         broker=other,
         leader=third,
         leader_epoch=world.epoch,
@@ -299,7 +299,7 @@ def cut_for_one_that_never_heard(world: World, other: int, count: int) -> str:
         offset=world.end,
         due_to="local high watermark",
     )
-    world.cuts.append(cut)
+    world.truncations.append(truncation)
     world.now += 5
     world.elect((other,))
     return fault
@@ -326,7 +326,7 @@ _WAYS: dict[Kind, _Way] = {
     Kind.NOT_REPLICATED: _not_fetched,
     Kind.UNCLEAN_ELECTION: _unclean,
     Kind.LOST_FROM_DISK: _from_disk,
-    Kind.CUT_BEFORE_LEADING: _cut_before,
+    Kind.CUT_BEFORE_LEADING: _truncation_before,
     Kind.LET_IN_TOO_EARLY: _let_in,
     Kind.UNEXPLAINED: _not_fetched,
 }

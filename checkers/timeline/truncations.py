@@ -33,7 +33,7 @@ _EPOCH_END = re.compile(r"leaderEpoch=(?P<epoch>-?\d+), endOffset=(?P<end>-?\d+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class Truncation:
     """A broker cut its log of a partition to ``offset``.
 
     Attributes:
@@ -51,25 +51,27 @@ class Cut:
     due_to: str
 
 
-def cuts_of(logs: AnyPath, without: Container[AnyPath] = ()) -> dict[Partition, tuple[Cut, ...]]:
+def truncations_of(
+    logs: AnyPath, without: Container[AnyPath] = ()
+) -> dict[Partition, tuple[Truncation, ...]]:
     """The truncations that brokers tell of, by partition, each broker's in their order.
 
     Args:
         logs: The directory of the nodes' logs; it need not be there.
         without: Files that are passed over.
     """
-    found: dict[Partition, list[Cut]] = {}
-    for partition, cut in said(logs, _cuts, without):
-        found.setdefault(partition, []).append(cut)
+    found: dict[Partition, list[Truncation]] = {}
+    for partition, truncation in said(logs, _truncations, without):
+        found.setdefault(partition, []).append(truncation)
     return {partition: tuple(told) for partition, told in found.items()}
 
 
-def _cuts(lines: Iterable[str]) -> Iterator[tuple[Partition, Cut]]:
+def _truncations(lines: Iterable[str]) -> Iterator[tuple[Partition, Truncation]]:
     following: dict[str, int] = {}
     for line in lines:
         if '"Truncate"' in line:
             try:
-                yield _cut(object_in(line))
+                yield _truncation(object_in(line))
             except STRANGE:
                 continue
         elif "Follower" in line and (follows := _FOLLOWS.search(line)):
@@ -77,11 +79,11 @@ def _cuts(lines: Iterable[str]) -> Iterator[tuple[Partition, Cut]]:
                 following[follows["partition"]] = number(follows["epoch"])
         elif "Truncating partition" in line and (truncates := _TRUNCATES.search(line)):
             with suppress(*STRANGE):
-                yield from _kafka_cut(truncates, following.get(truncates["partition"], -1))
+                yield from _kafka_truncation(truncates, following.get(truncates["partition"], -1))
 
 
-def _cut(told: Mapping[str, Any]) -> tuple[Partition, Cut]:
-    cut = Cut(
+def _truncation(told: Mapping[str, Any]) -> tuple[Partition, Truncation]:
+    truncation = Truncation(
         broker=number(told["broker"]),
         leader=number(told["leader"]),
         leader_epoch=number(told["leader_epoch"]),
@@ -89,13 +91,15 @@ def _cut(told: Mapping[str, Any]) -> tuple[Partition, Cut]:
         offset=number(told["offset"]),
         due_to=str(told["due_to"]),
     )
-    return partition_in(told), cut
+    return partition_in(told), truncation
 
 
-def _kafka_cut(truncates: re.Match[str], epoch: int) -> Iterator[tuple[Partition, Cut]]:
+def _kafka_truncation(
+    truncates: re.Match[str], epoch: int
+) -> Iterator[tuple[Partition, Truncation]]:
     topic, _, partition = truncates["partition"].rpartition("-")
     if partition.isdecimal():
-        cut = Cut(
+        truncation = Truncation(
             broker=number(truncates["broker"]),
             leader=number(truncates["leader"]),
             leader_epoch=epoch,
@@ -103,7 +107,7 @@ def _kafka_cut(truncates: re.Match[str], epoch: int) -> Iterator[tuple[Partition
             offset=number(truncates["offset"]),
             due_to=_grounds(truncates["grounds"]),
         )
-        yield (topic, number(partition)), cut
+        yield (topic, number(partition)), truncation
 
 
 def _grounds(words: str) -> str:
