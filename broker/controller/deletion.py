@@ -14,9 +14,8 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.controller.context import Context, TopicDeletion
 from ackproof.broker.controller.events import DropDeletion
 from ackproof.broker.controller.pending import PendingDeletion, Pendings
-from ackproof.broker.controller.phases.replica_state import ReplicaPhase
-from ackproof.broker.controller.requests.outbox import Outbox
-from ackproof.broker.controller.requests.request_batch import EPOCH_DURING_DELETE
+from ackproof.broker.controller.requests import EPOCH_DURING_DELETE, Outbox
+from ackproof.broker.controller.state_machines import ReplicaPhase
 from ackproof.broker.types import BrokerId, TopicPartition
 
 

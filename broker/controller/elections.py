@@ -1,10 +1,10 @@
 """Elections that somebody asks for: administrators, the leader rebalance, a changed setting.
 
-The rules by which leaders are chosen are :mod:`broker.controller.rules.election`'s; here is
+The rules by which leaders are chosen are :mod:`broker.controller.plan`'s; here is
 decided for which partitions they are applied anew, and what those who asked are told (KIP-183,
-KIP-460).
-"""
+KIP-460)."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -19,8 +19,7 @@ from ackproof.broker.controller.events import (
 )
 from ackproof.broker.controller.partitions import Partitions
 from ackproof.broker.controller.pending import PendingElection, PendingOrder, Pendings
-from ackproof.broker.controller.requests.outbox import Outbox
-from ackproof.broker.controller.rules.rebalance import imbalanced
+from ackproof.broker.controller.requests import Outbox
 from ackproof.broker.types import BrokerId, TopicPartition
 
 
@@ -134,3 +133,30 @@ class Elections:
     def _leader(self, tp: TopicPartition) -> BrokerId | None:
         state = self._context.states.get(tp)
         return None if state is None else state.leader
+
+
+# --- leader rebalance -----------------------------------------------------------------------------
+#
+# Which partitions ``auto.leader.rebalance.enable`` gives back to their preferred leaders.
+
+
+def imbalanced(context: Context, percentage: int) -> list[TopicPartition]:
+    """The partitions to move: those not led by their preferred replica although it is online and
+    in the ISR, on brokers where that is so for more than ``percentage`` of the partitions that
+    they should lead (``leader.imbalance.per.broker.percentage``)."""
+    should_lead: dict[BrokerId, list[TopicPartition]] = defaultdict(list)
+    for tp in context.partitions():
+        assignment = context.assignment(tp)
+        if assignment and assignment.replicas and not context.deletes(tp.topic):
+            should_lead[assignment.replicas[0]].append(tp)
+    chosen: list[TopicPartition] = []
+    for broker in sorted(should_lead.keys() & context.online):
+        mine = should_lead[broker]
+        elsewhere = [tp for tp in mine if tp in context.states and not _leads(context, broker, tp)]
+        if len(elsewhere) * 100 > percentage * len(mine):
+            chosen += [tp for tp in elsewhere if broker in context.states[tp].isr]
+    return chosen
+
+
+def _leads(context: Context, broker: BrokerId, tp: TopicPartition) -> bool:
+    return context.states[tp].leader == broker

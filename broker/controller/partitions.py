@@ -11,11 +11,9 @@ from dataclasses import replace
 from ackproof.broker.controller.cluster import PartitionState
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.events import StateWrite
-from ackproof.broker.controller.phases.partition_state import PartitionPhase
-from ackproof.broker.controller.phases.replica_state import ReplicaPhase
-from ackproof.broker.controller.requests.outbox import Outbox
-from ackproof.broker.controller.rules.plan import plan
-from ackproof.broker.controller.rules.suspicion import bounced, left_by, without_who_joined
+from ackproof.broker.controller.plan import bounced, left_by, plan, without_who_joined
+from ackproof.broker.controller.requests import Outbox
+from ackproof.broker.controller.state_machines import PartitionPhase, ReplicaPhase
 from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 
 SERVING = (ReplicaPhase.NEW, ReplicaPhase.ONLINE, ReplicaPhase.OFFLINE)

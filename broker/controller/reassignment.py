@@ -33,9 +33,9 @@ from ackproof.broker.controller.events import (
     WriteAssignment,
 )
 from ackproof.broker.controller.partitions import Partitions
-from ackproof.broker.controller.phases.replica_state import ReplicaPhase
-from ackproof.broker.controller.requests.outbox import Outbox
-from ackproof.broker.controller.rules.plan import is_reassigned
+from ackproof.broker.controller.plan import is_reassigned
+from ackproof.broker.controller.requests import Outbox
+from ackproof.broker.controller.state_machines import ReplicaPhase
 from ackproof.broker.types import BrokerId, TopicPartition
 
 

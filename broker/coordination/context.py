@@ -1,13 +1,134 @@
-"""What the parts of one broker's coordination share."""
+"""What the parts of one broker's coordination share: settings, effects in the making, the clock."""
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ackproof.broker.coordination.events import Op, ReadBrokers, WatchReassignments
-from ackproof.broker.coordination.nodes import Assigned
-from ackproof.broker.coordination.outbox import Outbox, Then
-from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.coordination.events import (
+    Effect,
+    Op,
+    PartitionRead,
+    QueueRead,
+    ReadBrokers,
+    ReadPartition,
+    ReadQueue,
+    WatchReassignments,
+    Write,
+    Written,
+)
+from ackproof.broker.coordination.nodes import Assigned, PartitionView, QueuedRequest
 from ackproof.broker.coordination.variants import Variant
 from ackproof.broker.types import BrokerId, Millis, TopicPartition
+
+# --- settings -------------------------------------------------------------------------------------
+#
+# What one broker's coordination is told once.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The document's configuration parameters, by the properties of ``server.properties``."""
+
+    broker: BrokerId
+    preferred_replica_wait_ms: int = 200
+    """``ackproof.preferred.replica.wait.ms``, PreferredReplicaTime: how long a replica that is not
+    the preferred one waits before it claims the leadership."""
+    keep_in_sync_ms: int = 10_000
+    """``ackproof.keep.in.sync.ms``, KeepInSyncTime: how long a new leader waits at most for live
+    replicas to catch up before it serves."""
+    state_change_queue_max: int = 1_000
+    """``ackproof.state.change.queue.max``: entries from which on a queue is full."""
+    load_balancing: bool = True
+    """``auto.leader.rebalance.enable``: whether ``checkLoadBalancing`` is done."""
+    unclean_start: bool = False
+    """The broker was not shut down in an orderly way before this start: the ends of its logs may
+    be gone."""
+
+    def __post_init__(self) -> None:
+        for name in ("preferred_replica_wait_ms", "keep_in_sync_ms"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is negative: {getattr(self, name)}")
+        if self.state_change_queue_max < 1:
+            raise ValueError("a state change queue must have room for one request")
+
+
+# --- effects --------------------------------------------------------------------------------------
+#
+# Collects the effects of a step, and knows who waits for which write or read.
+
+
+Then = Callable[[Written], None]
+Seen = Callable[[PartitionView], None]
+Listed = Callable[[tuple[QueuedRequest, ...]], None]
+
+
+class Outbox:
+    """``forget`` when the session is over: what was begun in it concerns nobody any more."""
+
+    def __init__(self) -> None:
+        self._effects: list[Effect] = []
+        self._tokens = itertools.count()
+        self._waiting: dict[int, Then] = {}
+        self._reading: dict[int, Seen] = {}
+        self._listing: dict[int, Listed] = {}
+
+    def put(self, *effects: Effect) -> None:
+        """Have these carried out."""
+        self._effects += effects
+
+    def write(self, ops: tuple[Op, ...], session: int | None, then: Then | None = None) -> None:
+        """Have ``ops`` written, and ``then`` called with what became of it."""
+        token = next(self._tokens)
+        if then is not None:
+            self._waiting[token] = then
+        self.put(Write(token=token, ops=ops, session=session))
+
+    def written(self, event: Written) -> None:
+        """The answer to a write; nobody may wait for it."""
+        then = self._waiting.pop(event.token, None)
+        if then is not None:
+            then(event)
+
+    def read(self, tp: TopicPartition, then: Seen) -> None:
+        """Have the partition read, and ``then`` called with what there is."""
+        token = next(self._tokens)
+        self._reading[token] = then
+        self.put(ReadPartition(token=token, partition=tp))
+
+    def partition_read(self, event: PartitionRead) -> None:
+        """The answer to a read."""
+        then = self._reading.pop(event.token, None)
+        if then is not None:
+            then(event.view)
+
+    def read_queue(self, broker: BrokerId, then: Listed) -> None:
+        """Have a broker's queue read, and ``then`` called with its entries."""
+        token = next(self._tokens)
+        self._listing[token] = then
+        self.put(ReadQueue(token=token, broker=broker))
+
+    def queue_read(self, event: QueueRead) -> None:
+        """The answer to such a read."""
+        then = self._listing.pop(event.token, None)
+        if then is not None:
+            then(event.entries)
+
+    def forget(self) -> None:
+        """Nobody waits for what was begun so far."""
+        self._waiting.clear()
+        self._reading.clear()
+        self._listing.clear()
+
+    def drain(self) -> tuple[Effect, ...]:
+        """The effects since the last time."""
+        effects, self._effects = tuple(self._effects), []
+        return effects
+
+
+# --- context --------------------------------------------------------------------------------------
+#
+# What the parts of one broker's coordination share.
+
 
 NO_SESSION = 0
 NEVER = Millis(0)

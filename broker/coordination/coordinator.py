@@ -1,15 +1,15 @@
 """Leader coordination on one broker: events in, effects out (seed 001).
 
-Every broker runs one. It hosts partitions (:mod:`~broker.coordination.hosting.partition`), leads
-some (:mod:`~broker.coordination.hosting.leading`), takes requests out of its own queue
-(:mod:`~broker.coordination.queues.requests`) and puts others into those of its followers
-(:mod:`~broker.coordination.queues.sending`). Here: ``brokerStartup``, and who is told what.
+Every broker runs one. It hosts partitions (:mod:`~broker.coordination.partition`), leads
+some (:mod:`~broker.coordination.leadership`), takes requests out of its own queue
+(:mod:`~broker.coordination.queues`) and puts others into those of its followers
+(:mod:`~broker.coordination.queues`). Here: ``brokerStartup``, and who is told what.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ackproof.broker.coordination.context import Context
+from ackproof.broker.coordination.context import Context, Settings
 from ackproof.broker.coordination.events import (
     AssignmentsRead,
     BrokersRead,
@@ -37,11 +37,9 @@ from ackproof.broker.coordination.events import (
     Tick,
     Written,
 )
-from ackproof.broker.coordination.hosting.partition import HostedPartition
 from ackproof.broker.coordination.nodes import ANY_VERSION, Kind, Node, PartitionView
-from ackproof.broker.coordination.queues.requests import OwnQueue
-from ackproof.broker.coordination.queues.sending import Sender
-from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.coordination.partition import HostedPartition
+from ackproof.broker.coordination.queues import OwnQueue, Sender
 from ackproof.broker.coordination.variants import VARIANTS, Variant
 from ackproof.broker.replication.events import IsrWriteFailed
 from ackproof.broker.types import BrokerId, Millis, TopicPartition

@@ -1,7 +1,7 @@
 """The two ways to take the document at its word: as printed, and fenced.
 
 Each method is a place where the document loses data or leaves open who wins; the variants differ
-here, and in how a reassignment ends (:mod:`broker.coordination.hosting.reassignment`), and nowhere
+here, and in how a reassignment ends (:mod:`broker.coordination.leadership`), and nowhere
 else. ``docs/coordination.md`` has the table: line, what it loses, the fence.
 """
 

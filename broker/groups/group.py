@@ -6,7 +6,7 @@ Follows ``GroupCoordinator`` of Kafka 3.x (KIP-62, KIP-134, KIP-345, KIP-394). A
     advance_join          all have joined, or time is over: the next generation
     (Sync of the leader)  assignments are stored, then given out: Stable
 
-Here is what changes a group; :mod:`broker.groups.table` says which request does what in which
+Here is what changes a group; :mod:`broker.groups.groups` says which request does what in which
 state. Everything that is decided goes to an outbox. Not handled: the consumer protocol of KIP-848,
 offsets committed in transactions.
 """

@@ -1,17 +1,17 @@
 """All groups of one partition of ``__consumer_offsets``: events in, effects out.
 
 A group is here from its first JoinGroup or commit on until nothing is left of it. Which requests
-make a group is decided here, everything else by the group.
-"""
+make a group is decided here, everything else by the group."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.groups import offsets
+from ackproof.broker.groups import commits, membership, offsets
 from ackproof.broker.groups.config import GroupConfig
 from ackproof.broker.groups.events import (
     NO_GENERATION,
@@ -21,20 +21,32 @@ from ackproof.broker.groups.events import (
     DeleteOffsets,
     Effect,
     Event,
+    Expire,
+    Heartbeat,
     Join,
     Leave,
     LeaveAnswer,
     Moment,
+    PartitionsDeleted,
     Request,
     Respond,
     Store,
     Stored,
+    Sync,
+    Tick,
     refusal,
 )
 from ackproof.broker.groups.group import Group
 from ackproof.broker.groups.loading import Loading
+from ackproof.broker.groups.pending import (
+    Pending,
+    PendingAssignments,
+    PendingCommit,
+    PendingEmptiness,
+    PendingRemoval,
+    PendingReturn,
+)
 from ackproof.broker.groups.state import GroupState
-from ackproof.broker.groups.table import step
 from ackproof.broker.wire.group_records import GroupMetadataKey, Key, Value
 
 Records: TypeAlias = tuple[tuple[Key, Value | None], ...]
@@ -158,3 +170,112 @@ def _offset_records(group: Group) -> Records:
         )
         for tp, committed in group.offsets.committed.items()
     )
+
+
+# --- what handles which event ---------------------------------------------------------------------
+#
+# What happens, by state and kind of event.
+
+
+Step: TypeAlias = Callable[[Group, Any], None]
+
+
+def _stored(group: Group, event: Stored) -> None:
+    pending = group.stored(event.token)
+    AFTER[type(pending)](group, event, pending)
+
+
+def _tick(group: Group, event: Tick) -> None:
+    group.tick(event.at)
+
+
+def _too_late(group: Group, event: Request) -> None:
+    group.respond(event.request, refusal(event, ErrorCode.coordinator_not_available))
+
+
+def _ignore(_group: Group, _event: Event) -> None:
+    pass
+
+
+def _join(rejoin: membership.Rejoin) -> Step:
+    return partial(membership.join, rejoin=rejoin)
+
+
+def _sync(step: membership.SyncStep) -> Step:
+    return partial(membership.sync, step=step)
+
+
+def _heartbeat(answer: ErrorCode) -> Step:
+    return partial(membership.heartbeat, answer=answer)
+
+
+def _commit(step: commits.CommitStep) -> Step:
+    return partial(commits.commit, step=step)
+
+
+_OF_EVERY_LIVING_STATE: Final[Mapping[type[Event], Step]] = {
+    Leave: membership.leave,
+    Commit: _commit(commits.store_commit),
+    DeleteOffsets: commits.delete_offsets,
+    DeleteGroup: commits.refuse_to_delete,
+    PartitionsDeleted: commits.drop_partitions,
+    Expire: commits.expire,
+    Tick: _tick,
+    Stored: _stored,
+}
+
+STEPS: Final[Mapping[GroupState, Mapping[type[Event], Step]]] = {
+    GroupState.EMPTY: {
+        **_OF_EVERY_LIVING_STATE,
+        Join: _join(membership.rejoin_empty),
+        Sync: _sync(membership.sync_preparing),
+        Heartbeat: _heartbeat(ErrorCode.unknown_member_id),
+        DeleteGroup: commits.delete_group,
+    },
+    GroupState.PREPARING_REBALANCE: {
+        **_OF_EVERY_LIVING_STATE,
+        Join: _join(membership.rejoin_preparing),
+        Sync: _sync(membership.sync_preparing),
+        Heartbeat: _heartbeat(ErrorCode.rebalance_in_progress),
+    },
+    GroupState.COMPLETING_REBALANCE: {
+        **_OF_EVERY_LIVING_STATE,
+        Join: _join(membership.rejoin_completing),
+        Sync: _sync(membership.sync_completing),
+        Heartbeat: _heartbeat(ErrorCode.none),
+        Commit: _commit(commits.refuse_commit),
+    },
+    GroupState.STABLE: {
+        **_OF_EVERY_LIVING_STATE,
+        Join: _join(membership.rejoin_stable),
+        Sync: _sync(membership.sync_stable),
+        Heartbeat: _heartbeat(ErrorCode.none),
+    },
+    GroupState.DEAD: {
+        Join: _too_late,
+        Sync: _too_late,
+        Heartbeat: _too_late,
+        Leave: _too_late,
+        Commit: _too_late,
+        DeleteOffsets: _too_late,
+        DeleteGroup: _too_late,
+        PartitionsDeleted: _ignore,
+        Expire: _ignore,
+        Tick: _ignore,
+        Stored: _stored,
+    },
+}
+
+AFTER: Final[Mapping[type[Pending], Callable[[Group, Stored, Any], None]]] = {
+    PendingEmptiness: lambda _group, _stored, _pending: None,
+    PendingAssignments: membership.give_out,
+    PendingReturn: membership.settle_return,
+    PendingCommit: commits.settle_commit,
+    PendingRemoval: commits.settle_removal,
+}
+"""With what a group goes on when something is stored."""
+
+
+def step(group: Group, event: Event) -> None:
+    """Takes in one event; what follows from it is in the group's outbox."""
+    STEPS[group.state][type(event)](group, event)

@@ -1,11 +1,11 @@
-"""What a group goes on with when something is stored, or cannot be: data, a class for each case.
-
-Which is followed by what stands in :mod:`broker.groups.table`. A group changes meanwhile: whoever
-goes on looks whether it was overtaken.
-"""
+"""What a group goes on with when something is stored, or cannot be: data, a class for each case,
+and what a failed append to ``__consumer_offsets`` means to a client (as in Kafka 3.x)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+from kio.schema.errors import ErrorCode
 
 from ackproof.broker.groups.events import (
     Commit,
@@ -75,3 +75,37 @@ class PendingRemoval:
 
 
 Pending = PendingEmptiness | PendingAssignments | PendingReturn | PendingCommit | PendingRemoval
+
+
+# --- failed appends -------------------------------------------------------------------------------
+
+
+_TOO_LARGE: Final = frozenset(
+    {ErrorCode.message_too_large, ErrorCode.record_list_too_large, ErrorCode.invalid_fetch_size}
+)
+_COMMON: Final[Mapping[ErrorCode, ErrorCode]] = {
+    ErrorCode.none: ErrorCode.none,
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+}
+
+
+def offsets_error(error: ErrorCode) -> ErrorCode:
+    """When it was offsets that should be stored, or their deletion."""
+    if error in _TOO_LARGE:
+        return ErrorCode.invalid_commit_offset_size
+    if error is ErrorCode.request_timed_out:
+        return ErrorCode.coordinator_not_available
+    return _COMMON.get(error, error)
+
+
+def group_error(error: ErrorCode) -> ErrorCode:
+    """When it was a generation that should be stored."""
+    if error in _TOO_LARGE:
+        return ErrorCode.unknown_server_error
+    if error is ErrorCode.request_timed_out:
+        return ErrorCode.rebalance_in_progress
+    return _COMMON.get(error, error)

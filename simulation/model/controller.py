@@ -39,8 +39,8 @@ from ackproof.broker.controller.events import (
     StateWrite,
     WriteStates,
 )
-from ackproof.broker.controller.phases.replica_state import ReplicaPhase
-from ackproof.broker.controller.rules.suspicion import bounced, suspects
+from ackproof.broker.controller.plan import bounced, suspects
+from ackproof.broker.controller.state_machines import ReplicaPhase
 from ackproof.broker.types import NO_LEADER, BrokerId, TopicPartition
 from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest

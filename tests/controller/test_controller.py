@@ -6,8 +6,8 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller import events
 from ackproof.broker.controller.cluster import ReplicaAssignment
+from ackproof.broker.controller.requests import LEADER_AND_ISR_FULL
 from ackproof.broker.types import TopicPartition
-from ackproof.broker.wire.interbroker import LEADER_AND_ISR_FULL
 from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
 from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest

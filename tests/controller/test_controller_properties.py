@@ -12,7 +12,7 @@ from hypothesis.stateful import (
 )
 
 from ackproof.broker.controller import events
-from ackproof.broker.controller.rules.plan import plan
+from ackproof.broker.controller.plan import plan
 from ackproof.broker.types import NO_LEADER, TopicPartition
 from examples import examples
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.broker.controller.cluster import PartitionState
-from ackproof.broker.controller.rules.assignment import (
+from ackproof.broker.controller.assignment import (
     InvalidReplicationFactor,
     alternating,
     assign_more,
     assign_replicas,
 )
-from ackproof.broker.controller.rules.election import Choice, choose, first_leader
+from ackproof.broker.controller.cluster import PartitionState
+from ackproof.broker.controller.plan import Choice, choose, first_leader
 from ackproof.broker.server.admin.topics import java_hash
 from ackproof.broker.types import NO_LEADER, ControllerEpoch, LeaderEpoch, ZkVersion
 

@@ -9,7 +9,7 @@ from controller_cluster import cluster, run, until
 from controller_world import World
 
 from ackproof.broker.controller import events
-from ackproof.broker.controller.phases.partition_state import IllegalTransition
+from ackproof.broker.controller.state_machines import IllegalTransition
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 

@@ -2,8 +2,8 @@
 
 import uuid
 
+from ackproof.broker.controller.requests import LEADER_AND_ISR_FULL
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-from ackproof.broker.wire.interbroker import LEADER_AND_ISR_FULL
 from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,

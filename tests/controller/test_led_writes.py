@@ -9,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.config import BrokerConfig
-from ackproof.broker.coordination.administration.admin import Admin
+from ackproof.broker.coordination.admin import Admin
 from ackproof.broker.coordination.nodes import (
     ABSENT,
     ANY_VERSION,

@@ -4,13 +4,14 @@ import itertools
 
 import pytest
 
-from ackproof.broker.controller.phases import partition_state, replica_state
-from ackproof.broker.controller.phases.partition_state import (
+from ackproof.broker.controller import state_machines
+from ackproof.broker.controller.state_machines import (
     IllegalTransition,
     PartitionPhase,
     PartitionPhases,
+    ReplicaPhase,
+    ReplicaPhases,
 )
-from ackproof.broker.controller.phases.replica_state import ReplicaPhase, ReplicaPhases
 from ackproof.broker.types import BrokerId, TopicPartition
 
 TP = TopicPartition("orders", 0)
@@ -41,7 +42,7 @@ def test_every_partition_transition(now, to):
     for step in PARTITION_WAYS[now]:
         phases.move(TP, step)
     assert phases[TP] is now
-    if now in partition_state.FROM[to]:
+    if now in state_machines.PARTITION_PREVIOUS[to]:
         phases.move(TP, to)
         assert phases[TP] is to
     else:
@@ -56,7 +57,7 @@ def test_every_replica_transition(now, to):
     for step in REPLICA_WAYS[now]:
         phases.move(TP, BROKER, step)
     assert phases[TP, BROKER] is now
-    if now in replica_state.FROM[to]:
+    if now in state_machines.REPLICA_PREVIOUS[to]:
         phases.move(TP, BROKER, to)
         assert phases[TP, BROKER] is to
     else:
@@ -66,5 +67,5 @@ def test_every_replica_transition(now, to):
 
 
 def test_tables_name_every_state():
-    assert partition_state.FROM.keys() == set(PartitionPhase)
-    assert replica_state.FROM.keys() == set(ReplicaPhase)
+    assert state_machines.PARTITION_PREVIOUS.keys() == set(PartitionPhase)
+    assert state_machines.REPLICA_PREVIOUS.keys() == set(ReplicaPhase)

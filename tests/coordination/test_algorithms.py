@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 from coordination_world import KEEP_IN_SYNC, ONE, PREFERRED_WAIT, THREE, TWO, T
 
+from ackproof.broker.coordination.context import Settings
 from ackproof.broker.coordination.coordinator import STEPS, Coordinator
 from ackproof.broker.coordination.events import (
     AssignmentsRead,
@@ -55,8 +56,7 @@ from ackproof.broker.coordination.nodes import (
     QueuedRequest,
     StateChangeRequest,
 )
-from ackproof.broker.coordination.queues.queue import superfluous
-from ackproof.broker.coordination.settings import Settings
+from ackproof.broker.coordination.queues import superfluous
 from ackproof.broker.replication.events import Resigned
 from ackproof.broker.types import BrokerId
 

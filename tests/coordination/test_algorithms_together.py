@@ -15,7 +15,7 @@ from coordination_world import (
     World,
 )
 
-from ackproof.broker.coordination.administration.admin import Outcome
+from ackproof.broker.coordination.admin import Outcome
 from ackproof.broker.coordination.events import (
     Delete,
     Effect,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ackproof.broker.coordination.administration.admin import Admin, Outcome
-from ackproof.broker.coordination.administration.admin_steps import (
+from ackproof.broker.coordination.admin import Admin, Outcome
+from ackproof.broker.coordination.admin_steps import (
     AdminWrite,
     AdminWritten,
     AwaitChange,

@@ -8,8 +8,8 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.groups.events import Event, Leaving, Moment, Request, refusal
 from ackproof.broker.groups.group import Group
+from ackproof.broker.groups.groups import STEPS, step
 from ackproof.broker.groups.state import BEFORE, GroupState
-from ackproof.broker.groups.table import STEPS, step
 from ackproof.broker.types import Millis
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = (

@@ -20,8 +20,8 @@ from ackproof.broker.controller.events import (
     StateWrite,
     WriteStates,
 )
-from ackproof.broker.controller.phases.replica_state import ReplicaPhase
-from ackproof.broker.controller.requests.request_batch import RequestBatch
+from ackproof.broker.controller.requests import RequestBatch
+from ackproof.broker.controller.state_machines import ReplicaPhase
 from ackproof.broker.coordination.events import Result, Written
 from ackproof.broker.types import (
     NO_LEADER,

@@ -15,7 +15,7 @@ from hash_seeds import printed
 from kio.schema.errors import ErrorCode
 from swap import Mutation, Swap
 
-from ackproof.broker.coordination.hosting.reassignment import FencedReassignment
+from ackproof.broker.coordination.leadership import FencedReassignment
 from ackproof.broker.replication.pending import PendingProduces
 from simulation.__main__ import main
 from simulation.plans.actions import (

@@ -11,8 +11,9 @@ from typing import Any
 from memory_log import MemoryBatch, MemoryLog
 from tiny_zookeeper import REASSIGNED, Key, TinyZooKeeper, node_key, queue_key
 
-from ackproof.broker.coordination.administration import admin_steps
-from ackproof.broker.coordination.administration.admin import Admin, Command, Outcome
+from ackproof.broker.coordination import admin_steps
+from ackproof.broker.coordination.admin import Admin, Command, Outcome
+from ackproof.broker.coordination.context import Settings
 from ackproof.broker.coordination.coordinator import Coordinator
 from ackproof.broker.coordination.events import (
     AssignmentsRead,
@@ -50,7 +51,6 @@ from ackproof.broker.coordination.events import (
     Written,
 )
 from ackproof.broker.coordination.nodes import ABSENT, Kind, Node, PartitionView
-from ackproof.broker.coordination.settings import Settings
 from ackproof.broker.coordination.variants import Variant
 from ackproof.broker.replication import events as replication
 from ackproof.broker.replication.config import ReplicaConfig, Truncation

@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 from kio_peer import ours
 
 from ackproof.broker.config import BrokerConfig, Listener, TopicConfig
+from ackproof.broker.controller.requests import LEADER_AND_ISR_INCREMENTAL
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.events import WriteIsr
 from ackproof.broker.server.admin.configs import TopicConfigs
@@ -37,7 +38,6 @@ from ackproof.broker.server.requests.dispatch import SERVED, Dispatcher
 from ackproof.broker.server.schedule import Clock
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.types import BrokerId, TopicPartition
-from ackproof.broker.wire.interbroker import LEADER_AND_ISR_INCREMENTAL
 from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,

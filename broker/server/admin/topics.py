@@ -8,12 +8,12 @@ from typing import Protocol
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.config import BrokerConfig, ConfigError
-from ackproof.broker.controller.cluster import TopicAssignment
-from ackproof.broker.controller.rules.assignment import (
+from ackproof.broker.controller.assignment import (
     InvalidReplicationFactor,
     assign_more,
     assign_replicas,
 )
+from ackproof.broker.controller.cluster import TopicAssignment
 from ackproof.broker.server.metadata_cache import MetadataCache
 from ackproof.broker.server.topic_names import is_legal
 from ackproof.broker.server.zk.kafka_zk import TopicExists, UnknownTopic

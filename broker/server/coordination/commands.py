@@ -1,6 +1,6 @@
 """Runs the document's admin commands for whoever asks.
 
-Any broker runs any command (:mod:`broker.coordination.administration.admin`). One that was begun is
+Any broker runs any command (:mod:`broker.coordination.admin`). One that was begun is
 carried on when its client has gone away: left in the middle, it is for the next one to clean up.
 """
 
@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ackproof.broker.coordination.administration import admin_steps as steps
+from ackproof.broker.coordination import admin_steps as steps
 from ackproof.broker.coordination.events import Lifecycle, Refused
 from ackproof.broker.coordination.nodes import Kind, Node
 from ackproof.broker.server.coordination import nodes

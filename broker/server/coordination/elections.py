@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller.events import Outcome
-from ackproof.broker.coordination.administration.admin import Admin, Command
-from ackproof.broker.coordination.administration.admin import Outcome as CommandOutcome
+from ackproof.broker.coordination.admin import Admin, Command
+from ackproof.broker.coordination.admin import Outcome as CommandOutcome
 from ackproof.broker.coordination.nodes import (
     ADMIN,
     Change,

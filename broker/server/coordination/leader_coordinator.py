@@ -11,10 +11,10 @@ from ackproof.broker.config import BrokerConfig
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.events import Outcome
-from ackproof.broker.coordination.administration.admin import Admin
+from ackproof.broker.coordination.admin import Admin
+from ackproof.broker.coordination.context import Settings
 from ackproof.broker.coordination.coordinator import Coordinator
 from ackproof.broker.coordination.events import BrokersRead, IsrAsked, ShutdownAsked
-from ackproof.broker.coordination.settings import Settings
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.events import WriteIsr
 from ackproof.broker.server.coordination.commands import Commands

@@ -7,7 +7,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from ackproof.broker.coordination.administration.admin import Admin, Outcome
+from ackproof.broker.coordination.admin import Admin, Outcome
 from ackproof.broker.coordination.nodes import PartitionView
 from ackproof.broker.server.admin.topics import Refused
 from ackproof.broker.server.coordination.commands import Commands

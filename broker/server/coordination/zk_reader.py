@@ -10,7 +10,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from ackproof.broker.coordination.administration.admin_steps import TopicNodes
+from ackproof.broker.coordination.admin_steps import TopicNodes
 from ackproof.broker.coordination.nodes import (
     ABSENT,
     Assigned,

@@ -119,7 +119,7 @@ def _member(member: Member, group: Group, stable: bool) -> DescribedGroupMember:
 #
 # DeleteGroups (api 42), versions 0 to 2.
 #
-# Behaviour: :mod:`broker.groups.requests.commits`; only empty groups go, and with them all they
+# Behaviour: :mod:`broker.groups.commits`; only empty groups go, and with them all they
 # committed.
 #
 # v2 flexible.

@@ -111,7 +111,7 @@ def _nobody(key: str, error: ErrorCode, why: str) -> Coordinator:
 #
 # JoinGroup (api 11), versions 0 to 9.
 #
-# Behaviour: :mod:`broker.groups.requests.joining`. The answer waits until all members have joined
+# Behaviour: :mod:`broker.groups.membership`. The answer waits until all members have joined
 # or the rebalance timeout is over. Before v1 the session timeout serves as the rebalance timeout.
 # Not modelled: the reason (v8) is not logged.
 #
@@ -179,7 +179,7 @@ def _respond(request: JoinGroupRequest, joined: JoinAnswer) -> JoinGroupResponse
 #
 # SyncGroup (api 14), versions 0 to 5.
 #
-# Behaviour: :mod:`broker.groups.requests.membership`. Members get what the leader assigns them,
+# Behaviour: :mod:`broker.groups.membership`. Members get what the leader assigns them,
 # once that is stored.
 #
 # v3 group_instance_id, v4 flexible, v5 protocol_type and protocol_name.
@@ -210,7 +210,7 @@ async def handle_sync_group(request: SyncGroupRequest, context: Context) -> Sync
 #
 # Heartbeat (api 12), versions 0 to 4.
 #
-# Behaviour: :mod:`broker.groups.requests.membership`. While groups are loaded, every member is
+# Behaviour: :mod:`broker.groups.membership`. While groups are loaded, every member is
 # believed.
 #
 # v3 group_instance_id, v4 flexible.
@@ -233,7 +233,7 @@ async def handle_heartbeat(request: HeartbeatRequest, context: Context) -> Heart
 #
 # LeaveGroup (api 13), versions 0 to 5.
 #
-# Behaviour: :mod:`broker.groups.requests.membership`. Since v3 several members leave at once, each
+# Behaviour: :mod:`broker.groups.membership`. Since v3 several members leave at once, each
 # with an error of its own; an administrator names static members by their instance ids alone
 # (KIP-345).
 # Not modelled: the reason (v5) is not logged.

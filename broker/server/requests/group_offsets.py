@@ -38,7 +38,7 @@ from ackproof.broker.wire.messages.offset_fetch import (
 #
 # OffsetCommit (api 8), versions 2 to 8.
 #
-# Behaviour: :mod:`broker.groups.requests.commits`; answered when the commit is in the log of every
+# Behaviour: :mod:`broker.groups.commits`; answered when the commit is in the log of every
 # in-sync replica. Partitions that this broker has never heard of are refused. A retention time sent
 # by the client (v2 to v4) is ignored: ``offsets.retention.minutes`` counts for all (KIP-211).
 # Not modelled: offsets committed in transactions.
@@ -217,7 +217,7 @@ def _value(
 #
 # OffsetDelete (api 47), version 0.
 #
-# Behaviour: :mod:`broker.groups.requests.commits`; offsets of topics that a member is subscribed to
+# Behaviour: :mod:`broker.groups.commits`; offsets of topics that a member is subscribed to
 # stay (KIP-496).
 
 

@@ -3,8 +3,7 @@
 
 Everything is decided on a view just read: a watch fires, a write was refused, nobody knows what
 became of it: look again, and go on from what is there. There is at most one read or write of a
-partition under way; what happens meanwhile is looked at after it.
-"""
+partition under way; what happens meanwhile is looked at after it."""
 
 import uuid
 from collections.abc import Callable
@@ -13,7 +12,9 @@ from dataclasses import dataclass
 from ackproof.broker.coordination.context import NEVER, NO_SESSION, Context
 from ackproof.broker.coordination.events import (
     Assume,
+    Check,
     Delete,
+    Enqueue,
     Op,
     PutIsr,
     Result,
@@ -22,11 +23,18 @@ from ackproof.broker.coordination.events import (
     WatchProgress,
     Written,
 )
-from ackproof.broker.coordination.hosting.leading import Leading
-from ackproof.broker.coordination.hosting.reassignment import RETRY_MS
-from ackproof.broker.coordination.hosting.unclean import leaving
-from ackproof.broker.coordination.nodes import ANY_VERSION, Kind, LeaderNode, Node, PartitionView
-from ackproof.broker.coordination.queues.sending import Requests, Sender
+from ackproof.broker.coordination.leadership import RETRY_MS, Leading
+from ackproof.broker.coordination.nodes import (
+    ANY_VERSION,
+    Change,
+    Kind,
+    LeaderNode,
+    Node,
+    PartitionView,
+)
+from ackproof.broker.coordination.nodes import StateChangeRequest as Request
+from ackproof.broker.coordination.queues import Requests, Sender
+from ackproof.broker.coordination.variants import hosting
 from ackproof.broker.replication.events import LeaderAndIsr, Resigned
 from ackproof.broker.types import (
     NO_CONTROLLER_EPOCH,
@@ -396,3 +404,33 @@ class HostedPartition:
 
         self.write(ops, left)
         return True
+
+
+# --- after an unclean stop ------------------------------------------------------------------------
+#
+# After an unclean stop: a replica that may have lost its log's end leaves the ISR (fenced).
+
+
+def leaving(me: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...] | None:
+    """The write by which ``me`` leaves the ISR; None: there is none to leave, or nobody would be
+    left who may lead.
+
+    1 is in the ISR, loses power and with it what it had acknowledged, and is back before its
+    session is over: it would lead, being the preferred replica, or be elected later, without what
+    the others have. Where it is not in the ISR it writes the same once more: a leader that saw it
+    catch up before may be about to let it in, and is to be refused.
+    """
+    isr = view.isr
+    left = tuple(broker for broker in isr.isr if broker != me) if isr else ()
+    heir = next((broker for broker in left if view.hosts(broker)), None)
+    if isr is None or heir is None:
+        return None
+    ops: list[Op] = [
+        *hosting(heir, tp, view),
+        PutIsr(partition=tp, isr=left, epoch=isr.epoch, expected=isr.version),
+    ]
+    if view.leader is not None and view.leader.broker != me:
+        request = Request(change=Change.ISR_CHANGED, partition=tp, leader=me, epoch=isr.epoch)
+        ops.append(Check(node=Node(Kind.LEADER, tp), expected=ANY_VERSION))
+        ops.append(Enqueue(broker=view.leader.broker, request=request))
+    return tuple(ops)

@@ -1,11 +1,9 @@
-"""Collects what brokers are to be told, and makes one request of each kind per broker.
-
-Within a batch a broker first hears of leaders (LeaderAndIsr), then of metadata (UpdateMetadata),
-then of replicas to stop (StopReplica), as with Kafka's ``ControllerBrokerRequestBatch``.
-"""
+"""The requests that brokers are sent, and the other effects of one step, in their order."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
 
 from ackproof.broker.controller.cluster import (
     SECURITY_PROTOCOLS,
@@ -14,10 +12,9 @@ from ackproof.broker.controller.cluster import (
     PartitionState,
 )
 from ackproof.broker.controller.context import Context
-from ackproof.broker.controller.events import Send
-from ackproof.broker.controller.phases.replica_state import ReplicaPhase
+from ackproof.broker.controller.events import Effect, Failed, Send, StateWrite, WriteStates
+from ackproof.broker.controller.state_machines import ReplicaPhase
 from ackproof.broker.types import LEADER_DURING_DELETE, BrokerId, LeaderEpoch, TopicPartition
-from ackproof.broker.wire.interbroker import LEADER_AND_ISR_FULL, LEADER_AND_ISR_INCREMENTAL
 from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -36,6 +33,22 @@ from ackproof.broker.wire.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+
+LEADER_AND_ISR_INCREMENTAL: Final = 1
+"""``LeaderAndIsrRequest.type_``: the request names some partitions; others stay as they are."""
+
+LEADER_AND_ISR_FULL: Final = 2
+"""``LeaderAndIsrRequest.type_``: the request names every partition the broker has (KIP-516);
+sent as the first one to a broker that has just come up."""
+
+
+# --- requests -------------------------------------------------------------------------------------
+#
+# Collects what brokers are to be told, and makes one request of each kind per broker.
+#
+# Within a batch a broker first hears of leaders (LeaderAndIsr), then of metadata (UpdateMetadata),
+# then of replicas to stop (StopReplica), as with Kafka's ``ControllerBrokerRequestBatch``.
+
 
 EPOCH_DURING_DELETE = LeaderEpoch(-2)
 
@@ -211,3 +224,54 @@ def _by_topic(tps: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartit
     for tp in sorted(tps):
         grouped.setdefault(tp.topic, []).append(tp)
     return list(grouped.items())
+
+
+# --- effects --------------------------------------------------------------------------------------
+#
+# Effects of one step, in their order.
+
+
+class Outbox:
+    """Collects effects; requests to brokers are batched until :meth:`flush`."""
+
+    def __init__(self, controller_id: BrokerId, inter_broker_listener: str) -> None:
+        self.batch = RequestBatch(controller_id, inter_broker_listener)
+        self._effects: list[Effect] = []
+        self._writes: list[StateWrite] = []
+
+    def put(self, effect: Effect) -> None:
+        """Add an effect."""
+        self._effects.append(effect)
+
+    def each(self, tps: Iterable[TopicPartition], action: Callable[[TopicPartition], None]) -> None:
+        """``action`` for each of ``tps``, whatever becomes of the others.
+
+        A person writes ``{"0": [1, 1]}`` into a topic's node. If that ended the election in the
+        middle, the partitions behind it would get no leader, from this controller and the next.
+        """
+        for tp in tuple(tps):
+            self.attempt(str(tp), partial(action, tp))
+
+    def attempt(self, what: str, action: Callable[[], None]) -> None:
+        """``action``, or that it failed."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001  reported, with what it was about
+            self.put(Failed(what=what, error=error))
+
+    def write(self, write: StateWrite) -> None:
+        """Add a state write to the step's :class:`WriteStates`, which comes last."""
+        self._writes.append(write)
+
+    def flush(self, context: Context) -> None:
+        """Turn what the batch holds into effects: what is put later comes after them."""
+        self._effects.extend(self.batch.drain(context))
+
+    def take(self, context: Context) -> tuple[Effect, ...]:
+        """All effects of the step; the outbox is empty afterwards."""
+        self.flush(context)
+        if self._writes:
+            self._effects.append(WriteStates(writes=tuple(self._writes)))
+        effects = tuple(self._effects)
+        self._effects, self._writes = [], []
+        return effects

@@ -19,8 +19,13 @@ from ackproof.broker.groups.events import (
 )
 from ackproof.broker.groups.group import Group
 from ackproof.broker.groups.offsets import CommittedOffset, key, value
-from ackproof.broker.groups.pending import Burial, OffsetsDeletion, PendingCommit, PendingRemoval
-from ackproof.broker.groups.requests.failures import of_offsets
+from ackproof.broker.groups.pending import (
+    Burial,
+    OffsetsDeletion,
+    PendingCommit,
+    PendingRemoval,
+    offsets_error,
+)
 from ackproof.broker.groups.state import GroupState
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.group_records import GroupMetadataKey, Key, Value
@@ -87,7 +92,7 @@ def settle_commit(group: Group, stored: Stored, pending: PendingCommit) -> None:
                 stored_at=stored.offset + number,
             )
             group.offsets.set(tp, committed)
-    _answer(group, event, of_offsets(stored.error))
+    _answer(group, event, offsets_error(stored.error))
 
 
 def _answer(group: Group, event: Commit, error: ErrorCode) -> None:
@@ -202,7 +207,7 @@ def settle_removal(group: Group, stored: Stored, pending: PendingRemoval) -> Non
     if stored.error is ErrorCode.none:
         for number, tp in enumerate(pending.partitions):
             group.offsets.remove(tp, stored.offset + number)
-    _conclude(group, pending.purpose, of_offsets(stored.error))
+    _conclude(group, pending.purpose, offsets_error(stored.error))
 
 
 def _conclude(group: Group, purpose: Purpose, error: ErrorCode) -> None:

@@ -1,6 +1,6 @@
 """What the admin commands ask for (seed 001, "Admin commands").
 
-A command (:mod:`broker.coordination.administration.admin`) is a generator: it yields a step, is
+A command (:mod:`broker.coordination.admin`) is a generator: it yields a step, is
 sent the answer, and returns its outcome. It has no clock and no ZooKeeper of its own; any broker
 can run any command, several at once, and one that is left in the middle can be run again.
 
@@ -18,8 +18,7 @@ step                answer sent back
 ==================  ===========================================================================
 
 Reads are tried again while there is a connection to be had; who runs the command gives up on it
-when its client's time is up.
-"""
+when its client's time is up."""
 
 import enum
 import uuid

@@ -6,8 +6,7 @@ leaderships of a broker that fails go to its neighbour, although the document wa
 over all others. So the followers lie as in Kafka (``AdminUtils.assignReplicasToBrokers``): they are
 shifted by one more broker after each round over the brokers. Without a shift a round is the
 document's. With racks the brokers are first put into an order that alternates between racks, and
-replicas avoid racks and brokers already used (KIP-36). Without racks each broker counts as one.
-"""
+replicas avoid racks and brokers already used (KIP-36). Without racks each broker counts as one."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

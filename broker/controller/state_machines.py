@@ -1,0 +1,133 @@
+"""The states of partitions and replicas, as the controller sees them, and which state may follow
+which."""
+
+import enum
+from collections.abc import Iterator, Mapping
+
+from ackproof.broker.types import BrokerId, TopicPartition
+
+# --- partitions -----------------------------------------------------------------------------------
+#
+# The states of a partition, as the controller sees it.
+#
+# A partition is New from its discovery to its first written state, Online while it has a live
+# leader, Offline while it has none. The table is Kafka's (``PartitionStateMachine.scala``).
+
+
+class PartitionPhase(enum.Enum):
+    """Where a partition is in its life."""
+
+    NON_EXISTENT = "NonExistentPartition"
+    NEW = "NewPartition"
+    ONLINE = "OnlinePartition"
+    OFFLINE = "OfflinePartition"
+
+
+_P = PartitionPhase
+
+PARTITION_PREVIOUS: Mapping[PartitionPhase, frozenset[PartitionPhase]] = {
+    _P.NON_EXISTENT: frozenset({_P.OFFLINE}),
+    _P.NEW: frozenset({_P.NON_EXISTENT}),
+    _P.ONLINE: frozenset({_P.NEW, _P.ONLINE, _P.OFFLINE}),
+    _P.OFFLINE: frozenset({_P.NEW, _P.ONLINE, _P.OFFLINE}),
+}
+"""For each state, the states from which it may be entered."""
+
+
+class IllegalTransition(Exception):
+    """A state machine was asked for a step its table does not have; nothing was changed."""
+
+
+class PartitionPhases:
+    """The state of every partition; those not known are NON_EXISTENT."""
+
+    def __init__(self) -> None:
+        self._phases: dict[TopicPartition, PartitionPhase] = {}
+
+    def __getitem__(self, tp: TopicPartition) -> PartitionPhase:
+        return self._phases.get(tp, PartitionPhase.NON_EXISTENT)
+
+    def move(self, tp: TopicPartition, to: PartitionPhase) -> None:
+        """Enter a state; raises IllegalTransition and changes nothing when the table says no."""
+        now = self[tp]
+        if now not in PARTITION_PREVIOUS[to]:
+            raise IllegalTransition(f"partition {tp} is {now.value}, cannot become {to.value}")
+        if to is PartitionPhase.NON_EXISTENT:
+            del self._phases[tp]
+        else:
+            self._phases[tp] = to
+
+    def forget(self, tp: TopicPartition) -> None:
+        """The partition is gone from ZooKeeper, whatever state it was in."""
+        self._phases.pop(tp, None)
+
+
+# --- replicas -------------------------------------------------------------------------------------
+#
+# The states of a replica, as the controller sees it.
+#
+# A replica is New until its broker has first been told of it (that request carries ``is_new``),
+# Online or Offline with its broker, and passes through the deletion states on its way out. The
+# table is Kafka's (``ReplicaStateMachine.scala``).
+
+
+class ReplicaPhase(enum.Enum):
+    """Where a replica is in its life."""
+
+    NON_EXISTENT = "NonExistentReplica"
+    NEW = "NewReplica"
+    ONLINE = "OnlineReplica"
+    OFFLINE = "OfflineReplica"
+    DELETION_STARTED = "ReplicaDeletionStarted"
+    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
+    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
+
+
+_R = ReplicaPhase
+_SERVING = frozenset({_R.NEW, _R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE})
+
+REPLICA_PREVIOUS: Mapping[ReplicaPhase, frozenset[ReplicaPhase]] = {
+    _R.NON_EXISTENT: frozenset({_R.DELETION_SUCCESSFUL}),
+    _R.NEW: frozenset({_R.NON_EXISTENT}),
+    _R.ONLINE: _SERVING,
+    _R.OFFLINE: _SERVING,
+    _R.DELETION_STARTED: frozenset({_R.OFFLINE}),
+    _R.DELETION_SUCCESSFUL: frozenset({_R.DELETION_STARTED}),
+    _R.DELETION_INELIGIBLE: frozenset({_R.OFFLINE, _R.DELETION_STARTED}),
+}
+"""For each state, the states from which it may be entered."""
+
+
+class ReplicaPhases:
+    """The state of every replica; those not known are NON_EXISTENT."""
+
+    def __init__(self) -> None:
+        self._phases: dict[TopicPartition, dict[BrokerId, ReplicaPhase]] = {}
+
+    def __getitem__(self, replica: tuple[TopicPartition, BrokerId]) -> ReplicaPhase:
+        tp, broker = replica
+        return self._phases.get(tp, {}).get(broker, ReplicaPhase.NON_EXISTENT)
+
+    def of(self, tp: TopicPartition) -> Iterator[tuple[BrokerId, ReplicaPhase]]:
+        """The partition's replicas with their states."""
+        return iter(tuple(self._phases.get(tp, {}).items()))
+
+    def move(self, tp: TopicPartition, broker: BrokerId, to: ReplicaPhase) -> None:
+        """Enter a state; raises IllegalTransition and changes nothing when the table says no."""
+        now = self[tp, broker]
+        if now not in REPLICA_PREVIOUS[to]:
+            raise IllegalTransition(
+                f"replica {broker} of {tp} is {now.value}, cannot become {to.value}"
+            )
+        if to is ReplicaPhase.NON_EXISTENT:
+            del self._phases[tp][broker]
+        else:
+            self._phases.setdefault(tp, {})[broker] = to
+
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Partitions with replicas in any state."""
+        return tuple(self._phases)
+
+    def forget(self, tp: TopicPartition) -> None:
+        """The partition is gone from ZooKeeper, whatever states its replicas were in."""
+        self._phases.pop(tp, None)

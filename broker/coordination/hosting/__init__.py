@@ -1,1 +1,0 @@
-"""A partition on a broker that hosts it: who leads, and what its leader does beside serving."""

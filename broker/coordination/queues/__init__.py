@@ -1,1 +1,0 @@
-"""State change queues (seed 001, "State change communication"): our own, and those of others."""
