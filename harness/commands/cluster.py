@@ -24,6 +24,7 @@ _UP_WITHIN_S = 120.0
 
 
 @click.group(
+    short_help="Start a standing cluster, to try by hand.",
     epilog="""\b
 Examples:
   ackproof cluster up --brokers 5
@@ -36,7 +37,7 @@ def cluster() -> None:
     """A standing cluster, to try by hand."""
 
 
-@cluster.command()
+@cluster.command(short_help="Start a cluster, and print its addresses.")
 @click.option("--brokers", type=click.IntRange(1, 99), default=3, show_default=True)
 @click.option(
     "--zookeepers",
@@ -55,8 +56,8 @@ def up(
     metadata_quorum: str | None,
     properties: tuple[str, ...],
 ) -> None:
-    """Start one in the background; print bootstrap.servers and zookeeper.connect,
-    or with KRaft controller.quorum.bootstrap.servers."""
+    """Start a cluster in the background, and print its addresses: bootstrap.servers and
+    zookeeper.connect, or with KRaft controller.quorum.bootstrap.servers."""
     written: dict[str, object] = {
         "system": system or product.BUNDLED,
         "brokers": brokers,
@@ -85,7 +86,10 @@ def up(
 @cluster.command()
 @click.pass_context
 def status(context: click.Context) -> None:
-    """Say whether there is one, and where. Exits with 0 when it serves, else with 5."""
+    """Say whether there is a standing cluster, and where.
+
+    Exits with 0 when it serves, else with 5.
+    """
     with told():
         entry = standing_cluster.entry()
         if entry is None:
@@ -100,7 +104,7 @@ def status(context: click.Context) -> None:
 
 @cluster.command()
 def down() -> None:
-    """End it, and remove everything that it made."""
+    """End the cluster, and remove everything that it made."""
     with told():
         click.echo("down" if standing_cluster.stop() else "no standing cluster")
 

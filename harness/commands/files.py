@@ -20,6 +20,7 @@ _FILE = click.Path(path_type=Path)
 
 
 @click.command(
+    short_help="Write a campaign to start from, with comments.",
     epilog="""\b
 Examples:
   ackproof init mine.yaml && ackproof run mine.yaml
@@ -43,13 +44,14 @@ def init(file: Path) -> None:
 
 
 @click.command(
+    short_help="Say everything that is wrong with campaign files.",
     epilog="""\b
 Examples:
   ackproof validate campaigns/*.yaml
 """,
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_FILE)
-@click.option("--yes", "meant", is_flag=True, help="However large they are: that is meant.")
+@click.option("--yes", "meant", is_flag=True, help="Allow very large campaigns.")
 @click.pass_context
 def validate(context: click.Context, files: tuple[Path, ...], meant: bool) -> None:
     """Say everything that is wrong with campaign files, with line and column; start nothing.
@@ -87,6 +89,7 @@ def require_placeable(file: CampaignFile) -> None:
 
 
 @click.command(
+    short_help="Print the JSON Schema of campaign files, for editors.",
     epilog="""\b
 Examples:
   ackproof schema > campaign.schema.json

@@ -31,7 +31,7 @@ def metadata_quorum(command: F) -> F:
     return click.option(
         "--metadata-quorum",
         type=click.Choice([one.value for one in MetadataQuorum]),
-        help="Who keeps its metadata; KRaft is for Apache Kafka from 3.3 on.",
+        help="Where its metadata are kept. KRaft needs Apache Kafka 3.3 or newer.",
     )(command)
 
 

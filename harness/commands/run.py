@@ -48,6 +48,7 @@ _SEED_BITS = 32
 
 
 @click.command(
+    short_help="Run a campaign, check what was recorded, and report.",
     epilog="""\b
 Examples:
   ackproof run quick                                  a campaign that is installed
@@ -69,14 +70,16 @@ Examples:
     "accepted",
     multiple=True,
     metavar="FINGERPRINT",
-    help="Of a host that is met for the first time: SHA256:... . May be given several times.",
+    help="Accept this key of a host that is met for the first time, such as SHA256:... . May be "
+    "given several times.",
 )
 @click.option(
     "--program",
     "programs",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A program that the campaign names as a client and may start. May be given several times.",
+    help="Allow the campaign to start this program, which it names as a client. May be given "
+    "several times.",
 )
 @click.option(
     "--allow-commands",
@@ -91,7 +94,7 @@ Examples:
     "--yes",
     "meant",
     is_flag=True,
-    help="However large it is, and on your cluster for the first time: that is meant.",
+    help="Allow a very large campaign, and the first run on your cluster.",
 )
 @click.option(
     "--skip-refused",

@@ -24,6 +24,7 @@ from ackproof.harness.shrinking.ways import WAYS, Candidate
 
 
 @click.command(
+    short_help="Find the smallest campaign that still fails.",
     epilog="""\b
 Examples:
   ackproof shrink results/latest                 the smallest campaign that still fails
@@ -32,14 +33,17 @@ Examples:
 )
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
-    "--run", "number", type=click.IntRange(min=1), help="Which run; the first that failed."
+    "--run",
+    "number",
+    type=click.IntRange(min=1),
+    help="The number of the run. Without it, the first that failed.",
 )
 @click.option(
     "--doubt",
     type=click.FloatRange(0, 0.5, min_open=True),
     default=0.05,
     show_default=True,
-    help="How likely something may be kept that could go: less takes more runs.",
+    help="The accepted probability of keeping something that could go. Less takes more runs.",
 )
 @click.option(
     "--repeats-max",
@@ -55,7 +59,13 @@ Examples:
     show_default=True,
     help="Runs of the smallest at the end, to say how often it fails.",
 )
-@click.option("--runs-max", type=click.IntRange(min=1), default=200, show_default=True)
+@click.option(
+    "--runs-max",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Runs in all, at most. Call it again to go on.",
+)
 @click.pass_context
 def shrink(
     context: click.Context,

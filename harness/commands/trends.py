@@ -17,6 +17,7 @@ _PATH = click.Path(path_type=Path)
 
 
 @click.group(
+    short_help="Keep the figures of results from night to night.",
     epilog="""\b
 Examples:
   ackproof history add results/latest --to history.jsonl
@@ -32,6 +33,7 @@ def history() -> None:
 
 
 @history.command(
+    short_help="Add the figures of results to a history file.",
     epilog="""\b
 Examples:
   ackproof history add results/latest --to history.jsonl
@@ -92,6 +94,7 @@ def add(context: click.Context, results: tuple[Path, ...], file: Path, keep: int
 
 
 @history.command(
+    short_help="Print the nights of a history file, the newest last.",
     epilog="""\b
 Examples:
   ackproof history trend history.jsonl

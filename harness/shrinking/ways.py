@@ -45,10 +45,13 @@ class Candidate:
 
     def __str__(self) -> str:
         cluster = self.campaign.cluster.largest
-        return (
-            f"{len(self.campaign.faults)} faults, {self.campaign.cells.size} cells, "
-            f"{cluster.brokers} brokers, {_rate(self.campaign.workload)}"
-        )
+        counts = {
+            "fault": len(self.campaign.faults),
+            "cell": self.campaign.cells.size,
+            "broker": cluster.brokers,
+        }
+        told = [f"{number} {one}{'' if number == 1 else 's'}" for one, number in counts.items()]
+        return ", ".join([*told, _rate(self.campaign.workload)])
 
 
 def _rate(workload: WorkloadSpec) -> str:

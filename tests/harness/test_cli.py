@@ -42,6 +42,16 @@ def test_every_command_has_help(command: str) -> None:
     assert result.output.startswith("Usage:")
 
 
+@pytest.mark.parametrize("group", [(), ("cluster",), ("history",)])
+def test_summaries_of_commands_are_not_cut_on_a_terminal_of_80_columns(
+    group: tuple[str, ...],
+) -> None:
+    told = CliRunner().invoke(cli, [*group, "--help"], terminal_width=80).output
+    summaries = told.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert summaries
+    assert [line for line in summaries if line.endswith("...")] == []
+
+
 def test_commands_are_called_what_they_are_found_by() -> None:
     with click.Context(cli) as context:
         for name in cli.list_commands(context):

@@ -356,7 +356,7 @@ def test_a_whole_search_over_campaigns(campaign: Campaign) -> None:
     assert (fault.at, fault.hold) == ((3_000, 3_000), (3_200, 3_200))
     assert [one.cell.topic for one in runs_of(found)[0].cells] == ["acks-all-minisr-2"]
     assert (found.workload.rate, found.cluster.largest.brokers) == (50, 3)
-    assert told[-1] == ("1 faults, 1 cells, 3 brokers, 50 records/s", False)
+    assert told[-1] == ("1 fault, 1 cell, 3 brokers, 50 records/s", False)
 
 
 # --- the judge ---------------------------------------------------------------------------------
