@@ -8,8 +8,6 @@ cannot show this, since it has only some of the numbers.
 
 - The sessions of a producer (:mod:`history.sessions`) go on counting. A transactional session
   counts for itself.
-- A number that two partitions have a send of is the record of one of them. What the other one
-  recorded is not true, and its outcome may be no loss.
 - A producer whose client was crashed has recorded the beginning of what it sent to each partition.
   It wrote the partitions one after the other, so that these beginnings may differ in length. Up to
   the shortest of them there is no hole.
@@ -93,8 +91,7 @@ def all_together(some: Sequence[ByProducer]) -> ByProducer:
 
 
 def missing(partitions: Mapping[str, ByProducer], width: int, *, in_turn: bool) -> Iterator[str]:
-    """Yield which sends are missing from the history of a cell, or are there twice, a sentence
-    each.
+    """Yield which sends are missing from the history of a cell, a sentence each.
 
     Args:
         partitions: What each partition of the cell has, by its name.
@@ -103,28 +100,12 @@ def missing(partitions: Mapping[str, ByProducer], width: int, *, in_turn: bool) 
     """
     for number, whole in sorted(all_together(list(partitions.values())).items()):
         have = {name: one[number] for name, one in partitions.items() if number in one}
-        if (twice := _surplus(whole, width)) is not None:
-            yield f"sends are recorded twice: producer {number} {twice}"
         if (hole := _hole(whole, list(have.values()), len(partitions), width)) is not None:
             yield f"sends are missing: producer {number} {hole}"
         elif in_turn and not whole.crashed and whole.last + 1 >= len(partitions):
             for name in (name for name in partitions if name not in have):
                 sent = f"{whole.last + 1} records to all partitions in turn"
                 yield f"{name}: no send by producer {number} is recorded, which sent {sent}"
-
-
-def _surplus(whole: Numbers, width: int) -> str | None:
-    """Return which numbers are recorded more than once, of sends to different partitions; None
-    where that does not show. One partition has one send of a number."""
-    end = whole.last + 1
-    for place, many in sorted(whole.counts.items()):
-        first, last = place * width, min((place + 1) * width, end) - 1
-        if many > last - first + 1:
-            return (
-                f"numbers its records one by one, and {many} sends are recorded of the numbers "
-                f"from {first} to {last}"
-            )
-    return None
 
 
 def _hole(whole: Numbers, have: Sequence[Numbers], partitions: int, width: int) -> str | None:

@@ -77,22 +77,6 @@ def test_one_missing_send_makes_its_cell_inconclusive(tmp_path: Path, hole: int)
     assert "no send is recorded for 1" in told(result)
 
 
-@pytest.mark.parametrize("number", [0, 100, RECORDS - 1])
-def test_record_sent_to_two_partitions_makes_its_cell_inconclusive(
-    tmp_path: Path, number: int
-) -> None:
-    partitions = dealt()
-    other = (number + 1) % PARTITIONS
-    of_both = [row for row in partitions[number % PARTITIONS].sends if row.sequence == number]
-    elsewhere = partitions[other]
-    partitions[other] = elsewhere.but(
-        sends=[*elsewhere.sends, *(row for row in of_both if row.type == "invoke")]
-    )
-    result = check(tmp_path, partitions)
-    assert result.verdict is INCONCLUSIVE
-    assert "sends are recorded twice: producer 1 numbers its records one by one" in told(result)
-
-
 def test_rows_that_are_gone_with_their_closing_are_noticed(tmp_path: Path) -> None:
     """All sends to a partition from 21 s to 41 s."""
     gone = dealt(left_out=lambda _, number: number % 3 == 1 and 200 <= number < 400)
