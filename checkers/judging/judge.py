@@ -15,6 +15,7 @@ from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.checkers.cluster import coverage
 from ackproof.checkers.cluster.faults import Partition
 from ackproof.checkers.evidence import costs, gaps
+from ackproof.checkers.evidence.gaps import folded
 from ackproof.checkers.evidence.promised import (
     agreement_of,
     committed_terms_of,
@@ -131,7 +132,7 @@ def _findings(runs: Sequence[RunEvidence], totals: Totals) -> Iterator[str]:
         told = list(run.findings)
         for (number, _), found in sorted(totals.partitions.items(), key=lambda item: item[0]):
             told += [doubt.message for doubt in found.doubts if number == run.number]
-        yield from (f"run {run.number}: {finding}" for finding in dict.fromkeys(told))
+        yield from (f"run {run.number}: {finding}" for finding in folded(told))
 
 
 def _cell(

@@ -4,6 +4,7 @@ A number that the evidence does not tell is None, and is shown as unknown: nough
 nothing was lost.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -177,12 +178,22 @@ CELLS_NAMED = 3
 """How many cells that share a reason are named; of more, how many there are."""
 
 
+_STEP_FAILED = re.compile(r"the step \S+ failed: ")
+_FOLLOWS = "what else it lacks follows from that, and is in the report"
+
+
 def why(cells: Sequence[CellRow]) -> list[tuple[CellRow, str, str]]:
     """Why each verdict, the worst first: one cell of each kind, the names of those that share the
-    reason, and the reason. What all cells share is told in full."""
+    reason, and the reason. What all cells share is told in full, unless a step of the run failed:
+    that is the cause, and the rest follows from it."""
     shared = set.intersection(*(set(cell.reasons) for cell in cells)) if cells else set[str]()
     groups: dict[tuple[str, str], list[CellRow]] = {}
     for cell in sorted(cells, key=lambda cell: WORST_FIRST.index(cell.kind)):
+        failed = [reason for reason in cell.reasons if _STEP_FAILED.match(reason)]
+        if failed and len(cell.reasons) > len(failed):
+            for reason in (*failed, _FOLLOWS):
+                groups.setdefault((cell.words, reason), []).append(cell)
+            continue
         own = [reason for reason in cell.reasons if reason not in shared]
         shown, rest = own[:REASONS_OF_A_CELL], len(own) - REASONS_OF_A_CELL
         more = [f"and for {rest} more reasons, which the report lists"] if rest > 0 else []

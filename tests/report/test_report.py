@@ -423,6 +423,25 @@ def test_reasons_that_cells_share_are_told_once(directory: Path) -> None:
     assert "inconclusive  acks-1.minisr-1, acks-1.minisr-2: only 1\n" in told
 
 
+def test_failed_step_is_the_one_reason_that_is_told(directory: Path) -> None:
+    """A run that is interrupted while it is ready lacks thirty things more."""
+    failed = "the step ready failed: interrupted"
+    lacking = tuple(
+        replace(
+            cell("all", isr, Verdict.INCONCLUSIVE),
+            reasons=(failed, "the step workload did not end", f"t-{isr}: no final read"),
+        )
+        for isr in (1, 2)
+    )
+    result = replace(RESULT, verdict=Verdict.INCONCLUSIVE, cells=lacking)
+    told = [line for line in printed(directory, result).splitlines() if "every cell: " in line]
+    assert told == [
+        f"inconclusive  every cell: {failed}",
+        "inconclusive  every cell: what else it lacks follows from that, and is in the report",
+    ]
+    assert page_of(directory, result).count("t-2: no final read") == 1
+
+
 def test_many_reasons_are_told_briefly_at_first_and_whole_cell_by_cell(directory: Path) -> None:
     """A producer that is stuck gives its cell a reason for each of a night's eighty faults."""
     lacking = tuple(
