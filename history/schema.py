@@ -322,7 +322,7 @@ COMMITS = pa.schema(
 )
 """Offsets that the members of groups asked the coordinator to keep, one row an event and partition:
 ``invoke``, then at most one of ``ok``, ``fail`` (never sent,
-``workloads.consuming.commit_outcomes``) and ``info`` (an error does not tell that it was not kept).
+``workloads.outcomes``) and ``info`` (an error does not tell that it was not kept).
 What the client library commits by itself (``enable.auto.commit``) has no ``invoke``. ``commit``
 counts the client's commits from 1. ``fetched`` rows are no commits, but what the coordinator
 answered when the client asked what is committed after an assignment, -1 for nothing; ``looked``

@@ -1,9 +1,8 @@
 """The clients that record: what is sent, what is acknowledged, what can be read back."""
 
 from ackproof.plugins import Table
-from ackproof.workloads.interface import Workload
+from ackproof.workloads.interface import Workload, as_workload
 from ackproof.workloads.produce import Produce
-from ackproof.workloads.registration import as_workload
 from ackproof.workloads.transactions.workload import Transactions
 
 _BUILT_IN: tuple[Workload, ...] = (Produce(), Transactions())

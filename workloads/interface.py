@@ -6,15 +6,18 @@ a client then stops sending, waits for what is under way (at most ``message.time
 its history and exits with 0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, cast
 
 from pydantic import BaseModel, ConfigDict
 
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedWriter
+from ackproof.plugins.registration import common_problems, parameter_problems
+
+# --- the interface --------------------------------------------------------------------------------
 
 
 class Delivery(StrEnum):
@@ -215,3 +218,33 @@ class Workload(Protocol):
         place: Place,
         deadline_s: float,
     ) -> Client: ...
+
+
+# --- conditions that a plug-in's workload must meet -----------------------------------------------
+
+_VALUES = ("name", "summary", "transactional", "parameters")
+_METHODS = ("writers", "clients", "final_read")
+
+
+def as_workload(found: object, name: str) -> Workload:
+    """Return a registered object as the workload called ``name``. Raises ValueError that says what
+    is wrong with it."""
+    for problem in _problems(found, name):
+        raise ValueError(problem)
+    return cast(Workload, found)
+
+
+def _problems(found: object, name: str) -> Iterator[str]:
+    if isinstance(found, type):
+        yield f"{found.__name__} is a class; register an instance of it"
+    missing = [one for one in (*_VALUES, *_METHODS) if not hasattr(found, one)]
+    if missing:
+        yield f"it has no {', '.join(missing)}; see ackproof.workloads.interface.Workload"
+    workload = cast(Workload, found)
+    uncallable = [one for one in _METHODS if not callable(getattr(workload, one))]
+    if uncallable:
+        yield f"{', '.join(uncallable)}: must be a method"
+    yield from common_problems(workload, name)
+    if not isinstance(workload.transactional, bool):
+        yield "its transactional must be True or False"
+    yield from parameter_problems(workload.parameters, Parameters)

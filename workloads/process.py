@@ -6,17 +6,27 @@ wrong; that of a program under test which has ended. The reason goes to standard
 
 import ctypes
 import gc
+import json
 import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 from types import FrameType
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from ackproof.history.aside import write_text
 from ackproof.history.errors import HistoryError
 from ackproof.workloads.spec import SpecificationError
+
+# --- stop, failure, entry point -------------------------------------------------------------------
+#
+# Exit status: 0 the history is written; 1 the client or its history failed; 2 the specification is
+# wrong; that of a program under test which has ended. The reason goes to standard error.
 
 _log = logging.getLogger(__name__)
 
@@ -96,3 +106,55 @@ def main(run: Callable[[Path, Callable[[], bool]], None], arguments: Sequence[st
         _log.error("%s", error)
         return 1
     return 0
+
+
+# --- the progress file ----------------------------------------------------------------------------
+#
+# Replaced as a whole, so that a reader never sees half of it. It is a display, not a record: the
+# history alone counts.
+
+SECONDS = 1.0
+
+
+class Progress:
+    """Rewrites one file, at most once a second."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._written_at: float | None = None
+
+    def due(self, now: float) -> bool:
+        """Whether a second has passed since the last rewriting, and if so counts it as done.
+        ``now`` in seconds of a clock that only goes forward."""
+        if self._written_at is not None and now - self._written_at < SECONDS:
+            return False
+        self._written_at = now
+        return True
+
+    def write(self, figures: Mapping[str, int | str]) -> None:
+        """Rewrite the file now."""
+        write_text(self._path, json.dumps(figures))
+
+
+# --- calls that may not return --------------------------------------------------------------------
+
+R = TypeVar("R")
+
+
+def within(seconds: float, call: Callable[[], R]) -> R:
+    """Call, and wait no longer than ``seconds``; what it returns, or raises.
+
+    Raises TimeoutError when it has not come back: its thread is left behind, which may have the
+    process end, and nothing more.
+    """
+    ended: Future[R] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(call())
+        except Exception as error:  # noqa: BLE001  raised where it is waited for
+            ended.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return ended.result(seconds)

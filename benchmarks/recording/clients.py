@@ -21,9 +21,9 @@ from ackproof.workloads.configuration import producer_properties, reader_propert
 from ackproof.workloads.consuming import polling
 from ackproof.workloads.consuming.tail_reader import TailReader
 from ackproof.workloads.process import ready_for_full_speed
-from ackproof.workloads.producing import sending
+from ackproof.workloads.producing.pacing import FLAT_OUT_RECORDS, TURNS_MAX
 from ackproof.workloads.producing.producer import CellProducer
-from ackproof.workloads.producing.turns import FLAT_OUT_RECORDS, TURNS_MAX
+from ackproof.workloads.producing.recorder import recording
 from ackproof.workloads.spec import ConsumerSpec, ProducerSpec, load
 
 DEADLINE_S = 120.0
@@ -55,7 +55,7 @@ def producer(specification: Path, records: int) -> Mapping[str, float]:
     """As a campaign's."""
     ready_for_full_speed()
     spec = load(ProducerSpec, specification)
-    with sending.recording(spec) as (recorder, keep):
+    with recording(spec) as (recorder, keep):
         client = CellProducer(spec, recorder)
         watch = Stopwatch(records)
         client.run(lambda: watch.done(recorder.figures()["acked"]), keep)

@@ -12,8 +12,7 @@ from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.workloads import WORKLOADS
-from ackproof.workloads.interface import Parameters, Place
-from ackproof.workloads.registration import as_workload
+from ackproof.workloads.interface import Parameters, Place, as_workload
 
 GROUP = "ackproof.workloads"
 PLACE = Place(node="client-1", history="history", progress="progress")

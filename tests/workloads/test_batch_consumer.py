@@ -17,10 +17,10 @@ from patience import PATIENCE_S
 
 from ackproof.history.payload import Encoder
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.workloads.consuming.polled import Polled, polled
 from ackproof.workloads.librdkafka import consumer as batch_consumer
 from ackproof.workloads.librdkafka.consumer import BatchConsumer
 from ackproof.workloads.librdkafka.library import library
+from ackproof.workloads.polled import Polled, polled
 from ackproof.workloads.process import ClientFailed
 from ackproof.workloads.spec import SpecificationError
 

@@ -4,7 +4,7 @@ from threading import Event
 
 import pytest
 
-from ackproof.workloads.bounded import within
+from ackproof.workloads.process import within
 
 
 def test_a_call_that_comes_back_is_as_if_it_were_made_here() -> None:

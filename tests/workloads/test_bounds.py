@@ -7,7 +7,7 @@ import pytest
 from kafka_clients import create_topic, produce
 from kafka_cluster import running_cluster, until
 
-from ackproof.workloads.reading_back.bounds import Bounds
+from ackproof.workloads.reading_back.final_read import Bounds
 
 pytestmark = pytest.mark.integration
 

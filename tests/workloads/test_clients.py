@@ -17,7 +17,7 @@ from ackproof.history.payload import Identity
 from ackproof.history.reader import files, read
 from ackproof.history.sessions import SESSIONS_MAX, session_number
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.workloads.producing.keys import Keys
+from ackproof.workloads.librdkafka.keys import Keys
 
 pytestmark = pytest.mark.integration
 

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ackproof.history.schema import SendType
-from ackproof.workloads.consuming.commit_outcomes import DEFINITE, of_commit
+from ackproof.workloads.outcomes import DEFINITE_COMMITS, of_commit
 
 CODES = sorted(
     code
@@ -15,7 +15,7 @@ CODES = sorted(
 
 def test_failures_are_exactly_those_of_the_table() -> None:
     failures = {code for code in CODES if of_commit(KafkaError(code)) is SendType.FAIL}
-    assert {KafkaError(code).name() for code in failures} == DEFINITE.keys()
+    assert {KafkaError(code).name() for code in failures} == DEFINITE_COMMITS.keys()
     assert failures == {
         KafkaError._NO_OFFSET,
         KafkaError._ASSIGNMENT_LOST,

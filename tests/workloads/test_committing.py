@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from ackproof.history.reader import read
 from ackproof.workloads.configuration import member_properties
-from ackproof.workloads.consuming.committing import Committer, NoAnswer
+from ackproof.workloads.consuming.commits import Committer, NoAnswer
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
-from ackproof.workloads.consuming.positions import Positions
+from ackproof.workloads.consuming.polling import Positions
 from ackproof.workloads.interface import Delivery
 from ackproof.workloads.spec import GroupMemberSpec
 

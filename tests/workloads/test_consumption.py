@@ -12,8 +12,8 @@ from ackproof.history.payload import Encoder
 from ackproof.history.reader import partitions, read, read_files
 from ackproof.history.schema import SendType
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
-from ackproof.workloads.consuming.polled import Records, polled
 from ackproof.workloads.interface import Delivery
+from ackproof.workloads.polled import Records, polled
 from ackproof.workloads.spec import ConsumerSpec, GroupMemberSpec
 
 VALUE = Encoder("c", 4, 100).encode(7)

@@ -5,8 +5,7 @@ import signal
 import pytest
 
 from ackproof.workloads.interface import Client, Role
-from ackproof.workloads.reading_back.apart import Reading
-from ackproof.workloads.reading_back.crash import apart, crashed
+from ackproof.workloads.reading_back.processes import Reading, apart, crashed
 from ackproof.workloads.spec import TopicSpec
 
 

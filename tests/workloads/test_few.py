@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from ackproof.history.reader import read
 from ackproof.history.writer import PartitionedWriter
+from ackproof.workloads import unresolved
 from ackproof.workloads.librdkafka.messages import Reports
-from ackproof.workloads.producing import recorder, reports, turns, unresolved
+from ackproof.workloads.producing import pacing, producer, recorder
 from ackproof.workloads.producing.recorder import SendRecorder
 from ackproof.workloads.spec import ProducerSpec
 
@@ -34,7 +35,7 @@ def test_what_is_sent_and_reported_is_the_same_rows_whichever_way(
     for few in (-1, 100):
         directory = tmp_path_factory.mktemp("sends")
         with pytest.MonkeyPatch.context() as patched:
-            for module in (recorder, reports, turns, unresolved):
+            for module in (recorder, producer, pacing, unresolved):
                 patched.setattr(module, "FEW", few)
             ways.append(recorded(directory, acknowledged, steps))
     assert ways[0] == ways[1]
@@ -62,7 +63,7 @@ def recorded(directory: Path, acknowledged: bool, steps: list[tuple]) -> tuple:
         fields = [np.array([one[place] for one in told], np.int64) for place in range(3)]
         places = np.array([one[0] % PARTITIONS for one in told], np.int32)
         several = Reports(fields[0], fields[1], fields[2].astype(np.int32), places)
-        reports.record(several, made, acknowledged, number)
+        producer.record_reports(several, made, acknowledged, number)
     left = made.waiting.tolist(), made.unresolved, dict(made.figures())
     writer.close()
     return [*read(directory, "sends").to_pylist()], left

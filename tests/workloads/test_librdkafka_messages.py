@@ -14,10 +14,15 @@ from patience import PATIENCE_S
 
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.librdkafka.consumer import BatchConsumer
-from ackproof.workloads.librdkafka.destroying import at_once, one_by_one
-from ackproof.workloads.librdkafka.epochs import epochs_of, with_epoch
 from ackproof.workloads.librdkafka.library import MESSAGE, Message, library
-from ackproof.workloads.librdkafka.memory import Pointers, gathered
+from ackproof.workloads.librdkafka.messages import (
+    Pointers,
+    destroy_at_once,
+    destroy_one_by_one,
+    epochs_of,
+    gathered,
+    with_epoch,
+)
 
 integration = pytest.mark.integration
 RECORDS = 60
@@ -77,7 +82,7 @@ def test_epochs_are_those_that_the_library_tells(taker: Taker) -> None:
     for known in (kind, MESSAGE):
         assert epochs_of(gathered(records, known), records).tolist() == asked
         assert epochs_of(gathered(records, known)[:0], records[:0]).tolist() == []
-    at_once(taker.handle, records)
+    destroy_at_once(taker.handle, records)
 
 
 @integration
@@ -87,7 +92,7 @@ def test_what_is_read_elsewhere_than_the_library_does_is_not_believed(taker: Tak
     told["epoch"] += 1
     asked = [*map(library().rd_kafka_message_leader_epoch, records.tolist())]
     assert epochs_of(told, records).tolist() == asked
-    one_by_one(records)
+    destroy_one_by_one(records)
 
 
 @integration
@@ -96,9 +101,9 @@ def test_what_is_read_elsewhere_than_the_library_does_is_not_believed(taker: Tak
 def test_what_is_let_go_is_not_waited_for(taker: Taker, way: str, many: int) -> None:
     messages = taker.take(many)
     if way == "at once":
-        at_once(taker.handle, messages)
+        destroy_at_once(taker.handle, messages)
     else:
-        one_by_one(messages)
+        destroy_one_by_one(messages)
 
 
 def test_of_a_message_without_a_topic_no_epoch_is_read() -> None:

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ackproof.history.schema import SendType
-from ackproof.workloads.producing.outcomes import DEFINITE, of_refusal, of_report
+from ackproof.workloads.outcomes import DEFINITE_SENDS, of_refusal, of_report
 
 CODES = sorted(
     code
@@ -29,7 +29,7 @@ def test_a_report_without_an_error_is_an_acknowledgement() -> None:
 
 def test_refusals_are_failures_exactly_where_the_table_says_so() -> None:
     definite = {code for code in CODES if of_refusal(KafkaError(code)) is SendType.FAIL}
-    assert {KafkaError(code).name() for code in definite} == DEFINITE.keys()
+    assert {KafkaError(code).name() for code in definite} == DEFINITE_SENDS.keys()
     assert definite == {
         KafkaError._QUEUE_FULL,
         KafkaError.MSG_SIZE_TOO_LARGE,

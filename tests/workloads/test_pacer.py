@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 
 from ackproof.history.schema import SendType
 from ackproof.history.writer import PartitionedWriter
-from ackproof.workloads.producing.pacer import Pacer
+from ackproof.workloads.producing.pacing import (
+    FLAT_OUT_BYTES,
+    FLAT_OUT_RECORDS,
+    TURNS_MAX,
+    Pacer,
+    Turns,
+)
 from ackproof.workloads.producing.recorder import SendRecorder
-from ackproof.workloads.producing.turns import FLAT_OUT_BYTES, FLAT_OUT_RECORDS, TURNS_MAX, Turns
 from ackproof.workloads.spec import ProducerSpec
 
 

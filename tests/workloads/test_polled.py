@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.workloads.consuming.polled import Records
+from ackproof.workloads.polled import Records
 
 PLACES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**62)), max_size=12)
 

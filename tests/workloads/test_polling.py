@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from ackproof.history.reader import read
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
-from ackproof.workloads.consuming.polled import polled
-from ackproof.workloads.consuming.polling import Poller
-from ackproof.workloads.consuming.positions import Positions
+from ackproof.workloads.consuming.polling import Poller, Positions
+from ackproof.workloads.polled import polled
 from ackproof.workloads.process import ClientFailed
 from ackproof.workloads.spec import ConsumerSpec
 

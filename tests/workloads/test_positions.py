@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.workloads.consuming.positions import Positions
+from ackproof.workloads.consuming.polling import Positions
 
 OFFSETS = st.integers(0, 20)
 PARTITIONS = st.integers(0, 2)

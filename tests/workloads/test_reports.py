@@ -9,10 +9,10 @@ from confluent_kafka import KafkaError
 from ackproof.history.reader import read
 from ackproof.history.writer import PartitionedWriter
 from ackproof.workloads.librdkafka.messages import Reports
+from ackproof.workloads.producing.producer import record_reports
 from ackproof.workloads.producing.recorder import SendRecorder
-from ackproof.workloads.producing.reports import record
-from ackproof.workloads.producing.unresolved import FEW
 from ackproof.workloads.spec import ProducerSpec
+from ackproof.workloads.unresolved import FEW
 
 TIMED_OUT = KafkaError._MSG_TIMED_OUT
 NOWHERE = -1001
@@ -49,9 +49,9 @@ def test_reports_are_recorded_in_the_order_in_which_they_came(
     recorder, writer = recording(tmp_path, acks)
     recorder.invoke([0] * 5)
     acked = acks != "0"
-    record(reports((2, 7, 0), (0, NOWHERE, 0)), recorder, acked, 100)
-    record(reports((3, 9, TIMED_OUT), (2, 8, 0), (4, 7, 0)), recorder, acked, 102)
-    record(reports((3, 9, 0)), recorder, acked, 103)
+    record_reports(reports((2, 7, 0), (0, NOWHERE, 0)), recorder, acked, 100)
+    record_reports(reports((3, 9, TIMED_OUT), (2, 8, 0), (4, 7, 0)), recorder, acked, 102)
+    record_reports(reports((3, 9, 0)), recorder, acked, 103)
     assert list(recorder.waiting) == [1, 0]
     writer.close()
     columns = ["sequence", "type", "time", "offset", "error"]
@@ -69,10 +69,10 @@ def test_record_acknowledged_in_another_partition_has_no_offset_there(
 ) -> None:
     recorder, writer = recording(tmp_path)
     recorder.invoke([0] * many)
-    record(reports(*((number, number, 0) for number in range(many - 1))), recorder, True, 7)
+    record_reports(reports(*((number, number, 0) for number in range(many - 1))), recorder, True, 7)
     assert not caplog.records
     last = reports((many - 1, 40, 0), *((number, 0, 0) for number in range(many - 1)), partition=1)
-    record(last, recorder, True, 8)
+    record_reports(last, recorder, True, 8)
     where = "was sent to partition 0, and acknowledged in partition 1 at offset 40"
     assert f"the first, record {many - 1}, {where}" in caplog.text
     writer.close()

@@ -22,9 +22,8 @@ from ackproof.workloads.configuration import (
     reader_properties,
 )
 from ackproof.workloads.interface import Client, Delivery, Group, Load, Place, Role
+from ackproof.workloads.librdkafka.keys import Keys, keys_of, partitions_of
 from ackproof.workloads.librdkafka.library import UNASSIGNED
-from ackproof.workloads.librdkafka.partitioners import partitions_of
-from ackproof.workloads.producing.keys import Keys, keys_of
 from ackproof.workloads.spec import (
     FINAL_READ,
     ConsumerSpec,

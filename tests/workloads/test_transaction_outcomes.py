@@ -8,8 +8,8 @@ from confluent_kafka import KafkaError
 
 from ackproof.history.cell import LIBRARIES
 from ackproof.history.schema import SendType
-from ackproof.workloads.transactions.lives import Draws, End
-from ackproof.workloads.transactions.outcomes import DEFINITE, OFFSETS, of_answer
+from ackproof.workloads.outcomes import DEFINITE_CALLS, OFFSETS, of_answer
+from ackproof.workloads.transactions.session import Draws, End
 from ackproof.workloads.transactions.spec import TransactionalSpec
 
 CODES = sorted(
@@ -30,7 +30,9 @@ def test_failures_are_exactly_those_of_the_table(operation: str) -> None:
         for name in NAMES
         if of_answer("librdkafka", operation, name, asked_before=False) is SendType.FAIL
     }
-    assert failures == DEFINITE["librdkafka"][operation].keys() == {"_STATE", "_NOT_CONFIGURED"}
+    assert (
+        failures == DEFINITE_CALLS["librdkafka"][operation].keys() == {"_STATE", "_NOT_CONFIGURED"}
+    )
 
 
 def test_no_answer_of_a_broker_is_a_failure() -> None:

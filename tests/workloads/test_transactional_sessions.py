@@ -13,8 +13,8 @@ from ackproof.checkers.transactions.outcomes import Outcome, transactions_of
 from ackproof.history.reader import read
 from ackproof.history.schema import SendType
 from ackproof.workloads.foreign.protocol import Remedy
-from ackproof.workloads.transactions.client import CallFailed, Report
-from ackproof.workloads.transactions.recording import TransactionRecorder
+from ackproof.workloads.transactions.clients import CallFailed, Report
+from ackproof.workloads.transactions.recorder import TransactionRecorder
 from ackproof.workloads.transactions.session import Session
 from ackproof.workloads.transactions.spec import TransactionalSpec
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackproof.workloads.producing.unresolved import _ROOM_MIN, Unresolved
+from ackproof.workloads.unresolved import _ROOM_MIN, Unresolved
 
 PARTITIONS = 3
 MANY = st.integers(0, 3 * _ROOM_MIN)

@@ -14,7 +14,7 @@ import numpy as np
 from ackproof.history.schema import SendType
 from ackproof.history.values import Decoder
 from ackproof.history.writer import PartitionedWriter, Row, TableWriter
-from ackproof.workloads.consuming.polled import Records
+from ackproof.workloads.polled import Records
 from ackproof.workloads.spec import ConsumerSpec, GroupMemberSpec
 
 FETCHED = "fetched"

@@ -44,23 +44,22 @@ from confluent_kafka import (
 )
 
 from ackproof.history.sessions import NO_ANSWER, NO_BROKERS
-from ackproof.workloads.bounded import within
 from ackproof.workloads.configuration import commit_s, is_cooperative, member_properties
-from ackproof.workloads.consuming.committing import Committer, NoAnswer
+from ackproof.workloads.consuming.commits import Committer, NoAnswer
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder
 from ackproof.workloads.consuming.polling import (
     CatchUp,
     Keep,
     Poller,
+    Positions,
     consume,
     consumer_of,
     recording,
     watermarks,
 )
-from ackproof.workloads.consuming.positions import Positions
 from ackproof.workloads.interface import Delivery
 from ackproof.workloads.known_brokers import KnownBrokers
-from ackproof.workloads.process import main
+from ackproof.workloads.process import main, within
 from ackproof.workloads.spec import GroupMemberSpec, load
 
 FETCH_S = 10.0

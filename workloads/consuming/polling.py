@@ -1,18 +1,84 @@
 """What consumers have in common: polling, and reading to the end when they are asked to stop."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
-from ackproof.workloads.consuming.polled import NOTHING, Polled, polled
-from ackproof.workloads.consuming.positions import Positions
 from ackproof.workloads.interface import CATCH_UP_S
-from ackproof.workloads.process import ClientFailed, note_error
-from ackproof.workloads.progress import Progress
+from ackproof.workloads.polled import NOTHING, Polled, polled
+from ackproof.workloads.process import ClientFailed, Progress, note_error
 from ackproof.workloads.spec import Config, ConsumerSpec, SpecificationError
+
+# --- positions ------------------------------------------------------------------------------------
+
+
+class Positions:
+    """Offsets by partition, of those that the consumer has. Offsets are the next ones: the last
+    record's plus one."""
+
+    def __init__(self) -> None:
+        self._reached: dict[int, int] = {}
+        self._shown: dict[int, int] = {}
+        self._committed: dict[int, int] = {}
+        self._has: set[int] = set()
+
+    @property
+    def partitions(self) -> frozenset[int]:
+        """Those that the consumer has."""
+        return frozenset(self._has)
+
+    def begin(self, partition: int, offset: int | None) -> None:
+        """A partition is read from here on; None: nobody knows where."""
+        self.forget([partition])
+        self._has.add(partition)
+        if offset is not None:
+            self._reached[partition] = offset
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Partitions were taken away."""
+        for partition in partitions:
+            self._has.discard(partition)
+            for offsets in (self._reached, self._shown, self._committed):
+                offsets.pop(partition, None)
+
+    def shown(self, last: Mapping[int, int]) -> None:
+        """Records were shown, up to the one at this offset of each partition.
+
+        One of a partition that was taken away during the same poll says nothing of where this
+        consumer is. Committing it would set back whoever has the partition now.
+        """
+        for partition in last.keys() & self._has:
+            self._shown[partition] = self._reached[partition] = last[partition] + 1
+
+    def ended(self, partition: int, offset: int) -> None:
+        """There is nothing at ``offset`` and behind it."""
+        if partition in self._has:
+            self._reached[partition] = offset
+
+    def reached(self, partition: int) -> int | None:
+        """What is due next; None: nobody knows."""
+        return self._reached.get(partition)
+
+    def have_reached(self, ends: Mapping[int, int]) -> bool:
+        """Whether each partition is read to its end, of which all must be known."""
+        return all(
+            p in ends and p in self._reached and self._reached[p] >= ends[p] for p in self._has
+        )
+
+    def uncommitted(self) -> Mapping[int, int]:
+        """What was shown and is not known to be committed."""
+        return {p: o for p, o in self._shown.items() if self._committed.get(p) != o}
+
+    def committed(self, partition: int, offset: int) -> None:
+        """It is committed."""
+        if partition in self._has:
+            self._committed[partition] = offset
+
+
+# --- polling --------------------------------------------------------------------------------------
 
 BATCH = 500
 BATCH_OF_ARRAYS = 8_000
@@ -85,7 +151,7 @@ def consume(consumer: Consumer) -> Polled:
 
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int] | None:
     """Log start and high watermark; None where nobody tells within :data:`ASK_S`. For the thread
-    that polls (see :mod:`workloads.consuming.committing`)."""
+    that polls (see :mod:`workloads.consuming.commits`)."""
     try:
         told: tuple[int, int] | None = consumer.get_watermark_offsets(
             TopicPartition(topic, partition), timeout=ASK_S, cached=False

@@ -26,9 +26,9 @@ from ackproof.workloads.consuming.polling import (
     CatchUp,
     Keep,
     Poller,
+    Positions,
     recording,
 )
-from ackproof.workloads.consuming.positions import Positions
 from ackproof.workloads.librdkafka.consumer import BatchConsumer
 from ackproof.workloads.process import main
 from ackproof.workloads.spec import ConsumerSpec, load

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ackproof.history.schema import SendType
-from ackproof.workloads.foreign.outcomes import of_refusal
 from ackproof.workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
 from ackproof.workloads.foreign.properties import delivery_timeout_ms, producer_properties
 from ackproof.workloads.foreign.protocol import (
@@ -42,11 +41,10 @@ from ackproof.workloads.foreign.protocol import (
     encode_command,
     send_line,
 )
+from ackproof.workloads.outcomes import TIMED_OUT, of_program_refusal
 from ackproof.workloads.process import main
-from ackproof.workloads.producing.outcomes import TIMED_OUT
-from ackproof.workloads.producing.recorder import SendRecorder
-from ackproof.workloads.producing.sending import Keep, encoder, recording
-from ackproof.workloads.producing.turns import Turns
+from ackproof.workloads.producing.pacing import Turns
+from ackproof.workloads.producing.recorder import Keep, SendRecorder, encoder, recording
 from ackproof.workloads.spec import ForeignProducerSpec, load
 
 WAITING_MAX = 100_000
@@ -130,7 +128,7 @@ class ForeignProducer:
             case Acked(number, offset):
                 self._resolve(number, SendType.OK, offset if self._acknowledged else None, None)
             case Refused(number, error):
-                self._resolve(number, of_refusal(self._library, error), None, error)
+                self._resolve(number, of_program_refusal(self._library, error), None, error)
             case Failed(number, error):
                 self._resolve(number, SendType.INFO, None, error)
             case Ready():

@@ -10,13 +10,11 @@ import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
-from ackproof.workloads.consuming.polled import NOTHING, Polled
 from ackproof.workloads.librdkafka import library as lib
 from ackproof.workloads.librdkafka.client import Client
-from ackproof.workloads.librdkafka.destroying import destroy
 from ackproof.workloads.librdkafka.library import library
-from ackproof.workloads.librdkafka.memory import Pointers
-from ackproof.workloads.librdkafka.messages import polled_of
+from ackproof.workloads.librdkafka.messages import Pointers, destroy, polled_of
+from ackproof.workloads.polled import NOTHING, Polled
 from ackproof.workloads.process import ClientFailed, note_error
 from ackproof.workloads.spec import Config, SpecificationError
 

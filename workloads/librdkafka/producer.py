@@ -11,11 +11,11 @@ from ackproof.history.payload import Encoder
 from ackproof.history.values import Values
 from ackproof.workloads.librdkafka import library as lib
 from ackproof.workloads.librdkafka.client import Client
+from ackproof.workloads.librdkafka.keys import Keys
 from ackproof.workloads.librdkafka.library import MESSAGE, Message, library
 from ackproof.workloads.librdkafka.messages import Reports, reports_of
-from ackproof.workloads.producing.keys import Keys
-from ackproof.workloads.producing.unresolved import FEW
 from ackproof.workloads.spec import Config, SpecificationError
+from ackproof.workloads.unresolved import FEW
 
 ROWS_MAX = 1_000
 BLOCK_BYTES = 4 << 20

@@ -5,19 +5,25 @@ is in the writer's memory before the client library sees the record, so that no 
 the log without one, short of the process being killed within a second of sending it.
 """
 
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ackproof.history.columns import Many
+from ackproof.history.payload import Encoder
 from ackproof.history.schema import SendType
 from ackproof.history.sessions import LIBRARY
 from ackproof.history.writer import PartitionedWriter
-from ackproof.workloads.producing.unresolved import FEW, Unresolved
-from ackproof.workloads.spec import ProducerSpec
+from ackproof.workloads.process import Progress
+from ackproof.workloads.spec import ProducerSpec, SpecificationError
+from ackproof.workloads.unresolved import FEW, Unresolved
+
+# --- rows of sends --------------------------------------------------------------------------------
 
 _NS_PER_S = 1_000_000_000
 _INVOKE = SendType.INVOKE
@@ -181,3 +187,42 @@ def _those(which: NDArray[np.int64], values: object) -> Any:
     if isinstance(values, list | tuple):
         return [values[place] for place in which.tolist()]
     return values
+
+
+# --- values and files of a producer ---------------------------------------------------------------
+
+Keep = Callable[[float], None]
+"""To be called several times a second, with the time of a clock that only goes forward, in seconds:
+flushes the history and tells how far it is."""
+
+
+def encoder(spec: ProducerSpec, number: int | None = None) -> Encoder:
+    """Makes the values of its records. ``number``: of its session, where that is not its first.
+    Raises SpecificationError when these are too small."""
+    producer = spec.producer if number is None else number
+    try:
+        return Encoder(spec.cell, producer, spec.record_bytes, spec.record_bytes_max)
+    except ValueError as error:
+        raise SpecificationError(str(error)) from None
+
+
+@contextmanager
+def recording(spec: ProducerSpec) -> Iterator[tuple[SendRecorder, Keep]]:
+    """The recorder of its sends, whose history is closed in the end."""
+    history = PartitionedWriter(spec.history, "sends", spec.client)
+    recorder = SendRecorder(spec, history, time.time_ns)
+    progress = Progress(spec.progress)
+
+    def tell() -> None:
+        progress.write({**recorder.figures(), "fatal": recorder.fatal})
+
+    def keep(now: float) -> None:
+        history.flush_due(now)
+        if progress.due(now):
+            tell()
+
+    try:
+        yield recorder, keep
+    finally:
+        history.close()
+        tell()

@@ -17,9 +17,8 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from ackproof.history.transactional import FETCHED, NOTHING_COMMITTED
 from ackproof.history.writer import PartitionedWriter, TableWriter
-from ackproof.workloads.process import main, note_error
-from ackproof.workloads.progress import Progress
-from ackproof.workloads.reading_back import apart, final_read
+from ackproof.workloads.process import Progress, main, note_error
+from ackproof.workloads.reading_back import final_read, processes
 from ackproof.workloads.reading_back.final_read import (
     FinalReader,
     connection_of,
@@ -41,7 +40,7 @@ class CommittedReader(FinalReader):
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Read as the specification file says."""
-    apart.run(load(TransactionalReadSpec, specification), READ_TABLES, _read, stopping)
+    processes.run(load(TransactionalReadSpec, specification), READ_TABLES, _read, stopping)
 
 
 def _read(spec: TransactionalReadSpec, deadline: float, stopping: Callable[[], bool]) -> None:

@@ -1,9 +1,10 @@
 """A producer of one cell that writes in transactions:
 ``python -m ackproof.workloads.transactions.producer SPEC.json``.
 
-Sends at a steady rate (``workloads.producing.pacer``), each record to a partition that is drawn. A
+Sends at a steady rate (``workloads.producing.pacing``), each record to a partition that is drawn. A
 transaction that has the records that were drawn for it is ended as was drawn: committed, aborted,
-or left to a zombie (``workloads.transactions.lives``). While its end is asked for nothing is sent.
+or left to a zombie (``workloads.transactions.session``). While its end is asked for,
+nothing is sent.
 
 Stopped by SIGTERM: the open transaction is committed, then it ends.
 """
@@ -14,11 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ackproof.workloads.process import main
-from ackproof.workloads.producing.pacer import Pacer
+from ackproof.workloads.producing.pacing import Pacer
 from ackproof.workloads.spec import load
-from ackproof.workloads.transactions.lives import Draws, End, Lives
-from ackproof.workloads.transactions.recording import recording
-from ackproof.workloads.transactions.session import Session
+from ackproof.workloads.transactions.recorder import recording
+from ackproof.workloads.transactions.session import Draws, End, Lives, Session
 from ackproof.workloads.transactions.spec import TransactionalSpec
 
 POLL_SECONDS_MIN = 0.002

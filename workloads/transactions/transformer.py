@@ -32,11 +32,10 @@ from ackproof.history.transactional import FETCHED, NOTHING_COMMITTED, TRANSFORM
 from ackproof.workloads.configuration import consumer_properties
 from ackproof.workloads.consuming.polling import consumer_of
 from ackproof.workloads.process import main, note_error
-from ackproof.workloads.producing.sending import Keep
+from ackproof.workloads.producing.recorder import Keep
 from ackproof.workloads.spec import Config, load
-from ackproof.workloads.transactions.lives import Draws, End, Lives
-from ackproof.workloads.transactions.recording import Read, TransactionRecorder, recording
-from ackproof.workloads.transactions.session import Session
+from ackproof.workloads.transactions.recorder import Read, TransactionRecorder, recording
+from ackproof.workloads.transactions.session import Draws, End, Lives, Session
 from ackproof.workloads.transactions.spec import TransformerSpec
 
 WAIT_S = 0.1

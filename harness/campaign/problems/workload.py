@@ -28,7 +28,7 @@ from ackproof.nemesis.targets import expressions
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import PARTITIONER, producer_config
 from ackproof.workloads.interface import Group, Place
-from ackproof.workloads.producing.keys import keys_of
+from ackproof.workloads.librdkafka.keys import keys_of
 from ackproof.workloads.spec import SpecificationError
 
 # --- producers and nodes --------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ackproof.harness.running.steps.setup import CLIENTS, SILENCE, compare_clock
 from ackproof.history import storage
 from ackproof.infra.api.interface import InfraError, Node, Server, System
 from ackproof.workloads.interface import CATCH_UP_S, Client, Role
-from ackproof.workloads.reading_back.crash import apart, crashed
+from ackproof.workloads.reading_back.processes import apart, crashed
 
 # --- flush ----------------------------------------------------------------------------------------
 #

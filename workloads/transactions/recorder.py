@@ -13,9 +13,8 @@ from ackproof.history.payload import Identity
 from ackproof.history.schema import SendType
 from ackproof.history.transactional import TransactionEvent
 from ackproof.history.writer import PartitionedWriter, TableWriter
-from ackproof.workloads.producing.recorder import SendRecorder
-from ackproof.workloads.producing.sending import Keep
-from ackproof.workloads.progress import Progress
+from ackproof.workloads.process import Progress
+from ackproof.workloads.producing.recorder import Keep, SendRecorder
 from ackproof.workloads.transactions.spec import TransactionalSpec, TransformerSpec
 
 
@@ -110,7 +109,7 @@ class TransactionRecorder:
             self._offsets.append((*who, kind, self._spec.topic, partition, offset, error))
 
     def keep(self, now: float) -> None:
-        """As :data:`workloads.producing.sending.Keep`, but for the progress file."""
+        """As :data:`workloads.producing.recorder.Keep`, but for the progress file."""
         self._sends.flush_due(now)
 
     def close(self) -> None:

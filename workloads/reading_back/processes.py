@@ -1,16 +1,4 @@
-"""The final read once librdkafka has ended the process that read all: each topic by a process of
-its own, and of a topic that ends that one, too, each partition.
-
-A broker that serves what is no batch (half a page of it was written: its header is right, its
-records are zeros) ends librdkafka 2.16, which loses its place behind a wrong CRC (``check.crcs``)
-and asserts (``rd_slice_narrow_copy``). At whose batch is not told, and no partition is known to be
-read to its end by then. What is left of that reading is removed, and all read once more: the rows
-of a partition are of one reading. Only the partition that no process survives is incomplete.
-
-The processes write under the one name that the manifest has for the final read: ``log`` is in files
-of a partition each. What is in one file of all of them (``reads``, ``closings``) is gathered here,
-and written when all is read.
-"""
+"""That librdkafka has ended the process of a final read, and who reads then."""
 
 import signal
 import subprocess
@@ -19,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,10 +15,43 @@ from ackproof.history import reader
 from ackproof.history.names import PARTITIONED, Stem, parse
 from ackproof.history.schema import READS, TABLES
 from ackproof.history.writer import TableWriter
+from ackproof.workloads.interface import Client
 from ackproof.workloads.process import ClientFailed
-from ackproof.workloads.reading_back.crash import crashed
 from ackproof.workloads.reading_back.partition_read import PartitionRead
 from ackproof.workloads.spec import FINAL_READ, FinalReadSpec, TopicSpec
+
+# --- crashes of the reader ------------------------------------------------------------------------
+
+_SIGNALS = frozenset({signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV})
+"""By which a process ends that nobody has killed."""
+
+
+def crashed(status: int | None) -> str | None:
+    """Why nothing more comes of a process that ended with this status, negative for a signal; None
+    where librdkafka has not ended it."""
+    if status is None or -status not in _SIGNALS:
+        return None
+    return f"librdkafka ended its process: {signal.Signals(-status).name}"
+
+
+def apart(reader: Client, left_s: float) -> Client:
+    """Who reads the same in so many seconds, a process a topic. It has a log of its own: in the
+    other one stands what librdkafka said last."""
+    specification = {**reader.specification, "deadline_s": left_s, "apart": True}
+    return replace(reader, name=f"{reader.name}-apart", specification=specification)
+
+
+# --- one process for each topic or partition ------------------------------------------------------
+#
+# A broker that serves what is no batch (half a page of it was written: its header is right, its
+# records are zeros) ends librdkafka 2.16, which loses its place behind a wrong CRC (``check.crcs``)
+# and asserts (``rd_slice_narrow_copy``). At whose batch is not told, and no partition is known to
+# be read to its end by then. What is left of that reading is removed, and all read once more: the
+# rows of a partition are of one reading. Only the partition that no process survives is incomplete.
+#
+# The processes write under the one name that the manifest has for the final read: ``log`` is in
+# files of a partition each. What is in one file of all of them (``reads``, ``closings``) is
+# gathered here, and written when all is read.
 
 _LEAST_S = 0.1
 _LOOK_S = 0.1

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from ackproof.workloads.bounded import within
-from ackproof.workloads.consuming.commit_outcomes import of_commit
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder
-from ackproof.workloads.consuming.positions import Positions
+from ackproof.workloads.consuming.polling import Positions
+from ackproof.workloads.outcomes import of_commit
+from ackproof.workloads.process import within
 
 
 class NoAnswer(Exception):

@@ -1,5 +1,6 @@
 """What a poll returned, whichever client polled: its records as arrays, and what else came, each in
-its place among them."""
+its place among them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
 """Which records of a producer have no outcome yet, by arrays: what is told of thousands at once
-costs a few calls."""
+costs a few calls.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
