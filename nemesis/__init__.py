@@ -6,21 +6,18 @@ share is what a fault is (``interface``), and how it is aimed (``targets``), car
 (``execution``) and proven (``proofs``).
 """
 
-from ackproof.nemesis.admin.added import ADD_BROKER
-from ackproof.nemesis.admin.churn import CHURN
-from ackproof.nemesis.admin.live_topics import LIVE_TOPICS
-from ackproof.nemesis.admin.orders import ADMIN
-from ackproof.nemesis.clock.faults import CLOCKS
-from ackproof.nemesis.interface import Fault
+from ackproof.nemesis.admin.orders import ADD_BROKER, ADMIN
+from ackproof.nemesis.admin.topics import CHURN, LIVE_TOPICS
+from ackproof.nemesis.clock import CLOCKS
+from ackproof.nemesis.interface import Fault, as_fault
 from ackproof.nemesis.network.cuts import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING, MINORITY
 from ackproof.nemesis.network.links import FLAP, LOSSY, NARROW, RESET, SLOW
 from ackproof.nemesis.process.clients import CRASH_CLIENT, PAUSE_CLIENT
 from ackproof.nemesis.process.commands import OWN_COMMANDS
 from ackproof.nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 from ackproof.nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
-from ackproof.nemesis.registration import as_fault
 from ackproof.nemesis.storage.faults import STORAGE
-from ackproof.nemesis.zookeeper.sessions import SESSIONS
+from ackproof.nemesis.zookeeper import SESSIONS
 from ackproof.plugins import Table
 
 _FAMILIES: tuple[Fault, ...] = (

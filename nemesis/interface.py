@@ -2,24 +2,102 @@
 
 A fault is pure: from its resolved target it makes a :class:`Plan`, a tuple of effects. One executor
 (``nemesis.execution``) applies the effects of any plan and undoes them. The fault itself touches
-nothing. It names the looks that prove that it bit, or is healed (``nemesis.proofs.observations``).
-They are taken until they show it or the time is up (``nemesis.proofs.proving``).
+nothing. It names the looks that prove that it bit, or is healed (``nemesis.proofs``).
+They are taken until they show it or the time is up (``nemesis.proofs``).
 """
 
 import random
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from ackproof.infra.api.interface import Backend, Capability, Node, Server, System, Timings
+from ackproof.infra.api.interface import Backend, Capability, Node, Process, Server, System, Timings
 from ackproof.infra.api.metadata import CONTROLLER_IDS
 from ackproof.infra.machine.own_commands import OwnCommands
-from ackproof.nemesis.attendant import Attendant, Attendants
-from ackproof.nemesis.rhythm import Rhythm
-from ackproof.nemesis.workload import WorkloadClient, nobody_comes_back
+from ackproof.plugins.registration import common_problems, parameter_problems
+
+# --- rhythms --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm:
+    """Now on, now off. How long each time is drawn from ``seed``, in milliseconds: shortest and
+    longest."""
+
+    seed: int
+    on_ms: tuple[int, int]
+    off_ms: tuple[int, int]
+
+    def beats(self) -> Iterator[tuple[int, int]]:
+        """How long it is on, and then off; without end, the same each time."""
+        rng = random.Random(self.seed)
+        while True:
+            yield rng.randint(*self.on_ms), rng.randint(*self.off_ms)
+
+
+# --- servers that join and leave ------------------------------------------------------------------
+
+
+class Attendant(Protocol):
+    """Told once of each, or again where the same was tried again."""
+
+    def joins(self, server: Server) -> None:
+        """It is about to be started for the first time."""
+
+    def leaves(self, server: Server) -> None:
+        """It is about to be asked to end, and does not come back: its end is no failure."""
+
+    def left(self, server: Server) -> None:
+        """It has ended, and its node is about to be removed: what is to be kept of it is fetched.
+        Raises InfraError when it cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attendants:
+    """Implements :class:`Attendant`: several, or nobody."""
+
+    present: list[Attendant] = field(default_factory=list)
+
+    def joins(self, server: Server) -> None:
+        for one in self.present:
+            one.joins(server)
+
+    def leaves(self, server: Server) -> None:
+        for one in self.present:
+            one.leaves(server)
+
+    def left(self, server: Server) -> None:
+        for one in self.present:
+            one.left(server)
+
+
+# --- clients of the workload ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadClient:
+    """A client of the workload that was started. ``node``: the name of the node that it runs on;
+    ``role``: ``producer`` or ``consumer``; ``runs``: whether it is not known to have ended;
+    ``instead_of``: the client in whose place it has come; ``begun``: whether it does its work."""
+
+    name: str
+    node: str
+    process: Process
+    role: str = "producer"
+    runs: bool = True
+    instead_of: str | None = None
+    begun: bool = True
+
+
+def nobody_comes_back(client: str) -> None:
+    """Where nobody was planned to. Raises LookupError."""
+    raise LookupError(f"nobody comes in the place of {client} here")
+
+
+# --- faults ---------------------------------------------------------------------------------------
 
 OWN_TOPICS = "ackproof-"
 """What the names of topics of the faults' own begin with, where nobody says otherwise."""
@@ -398,3 +476,41 @@ class Fault(Protocol):
     def hold_ms_min(self, timings: Timings) -> int:
         """The shortest hold with the full effect, derived from the cluster's settings (session
         timeout, replica lag). A shorter hold is no mistake: it proves less."""
+
+
+# --- conditions that a plug-in's fault must meet --------------------------------------------------
+
+_VALUES = ("name", "summary", "aim", "parameters", "needs", "destroys")
+_METHODS = ("plan", "bitten", "healed", "hold_ms_min")
+_DESTROYS = (None, "unsynced", "all", "bits", "unclean")
+_MEANT = {"min_insync_replicas": "alter-min-isr", "before_offset": "delete-records"}
+"""Parameters by which the checkers judge a fault, whatever its name, and whose they are."""
+
+
+def as_fault(found: object, name: str) -> Fault:
+    """Return a registered object as the fault called ``name``. Raises ValueError that says what is
+    wrong with it."""
+    for problem in _problems(found, name):
+        raise ValueError(problem)
+    return cast(Fault, found)
+
+
+def _problems(found: object, name: str) -> Iterator[str]:
+    if isinstance(found, type):
+        yield f"{found.__name__} is a class; register an instance of it"
+    missing = [one for one in (*_VALUES, *_METHODS) if not hasattr(found, one)]
+    if missing:
+        yield f"it has no {', '.join(missing)}; see ackproof.nemesis.interface.Fault"
+    fault = cast(Fault, found)
+    uncallable = [one for one in _METHODS if not callable(getattr(fault, one))]
+    if uncallable:
+        yield f"{', '.join(uncallable)}: must be a method"
+    yield from common_problems(fault, name)
+    if not isinstance(fault.aim, Aim):
+        yield f"its aim must be one of {', '.join(f'Aim.{one.name}' for one in Aim)}"
+    if fault.destroys not in _DESTROYS:
+        words = ", ".join(map(repr, _DESTROYS))
+        yield f"it destroys {fault.destroys!r}, which is not one of {words}"
+    if not isinstance(fault.needs, frozenset) or fault.needs - set(Capability):
+        yield "its needs must be a frozenset of Capability"
+    yield from parameter_problems(fault.parameters, Parameters, _MEANT)

@@ -13,8 +13,7 @@ from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.infra.clients.programs import CLIENTS, command, missing
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems import make_system
-from ackproof.testing.nonconformity import NotConforming
-from ackproof.testing.trials import tried
+from ackproof.testing.trials import NotConforming, tried
 from ackproof.workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
 from ackproof.workloads.foreign.properties import producer_properties
 from ackproof.workloads.foreign.protocol import (

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ackproof.nemesis.execution.ledger import OpenFault
-from ackproof.nemesis.interface import Fault, Plan, Proof
-from ackproof.nemesis.registration import as_fault
+from ackproof.nemesis.interface import Fault, Plan, Proof, as_fault
 from ackproof.testing.memory.cluster import Memory, memory_cluster
 from ackproof.testing.nemesis import Nemesis
-from ackproof.testing.nonconformity import NotConforming as NotConforming
+from ackproof.testing.trials import NotConforming
 
 _PLANS = 3
 """How many plans of one seed are compared: two may be equal by chance."""

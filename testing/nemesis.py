@@ -8,7 +8,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import Executor
 from ackproof.nemesis.execution.ledger import Ledger, OpenFault
 from ackproof.nemesis.interface import Fault, Proof
-from ackproof.nemesis.proofs.proving import expiry_ms, prove
+from ackproof.nemesis.proofs import expiry_ms, prove
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import resolve
 from ackproof.testing.memory.cluster import Memory, Once

@@ -22,8 +22,7 @@ from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems import make_system, parse, prepare
-from ackproof.testing.nonconformity import NotConforming
-from ackproof.testing.trials import tried
+from ackproof.testing.trials import NotConforming, tried
 from ackproof.workloads.topics import TopicsRefused, create_topics
 
 _BROKERS, _KEEPERS, _RECORDS = 3, 1, 100

@@ -9,7 +9,15 @@ from importlib import import_module
 from pathlib import Path
 
 from ackproof.infra.backends.local.enter import enter, inside
-from ackproof.testing.nonconformity import NotConforming
+
+# --- the error of all conformance checks ----------------------------------------------------------
+
+
+class NotConforming(AssertionError):
+    """A plug-in's object that does not keep its contract; the message says in what."""
+
+
+# --- trials ---------------------------------------------------------------------------------------
 
 Trial = Callable[[str, Path], None]
 """Tries a plug-in's object, given its name and a directory for nodes. Raises NotConforming."""

@@ -18,12 +18,10 @@ from ackproof.infra.api.interface import Backend, Node, System, ViewUnavailable
 from ackproof.infra.api.metadata import Observer
 from ackproof.infra.machine.own_commands import OwnCommands
 from ackproof.infra.machine.secrets import Handed
-from ackproof.nemesis.attendant import Attendants
 from ackproof.nemesis.execution.executor import Executor
 from ackproof.nemesis.execution.ledger import Ledger
-from ackproof.nemesis.interface import OWN_TOPICS, Cluster
+from ackproof.nemesis.interface import OWN_TOPICS, Attendants, Cluster, WorkloadClient
 from ackproof.nemesis.targets.bounds import UNLIMITED, Count
-from ackproof.nemesis.workload import WorkloadClient
 from ackproof.workloads.interface import Place, Workload
 
 

@@ -144,7 +144,7 @@ def attend_joining(run: Run) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Joining:
-    """Implements ``nemesis.attendant.Attendant``."""
+    """Implements ``nemesis.interface.Attendant``."""
 
     run: Run
 

@@ -5,17 +5,27 @@ in ZooKeeper; an undo looks there itself, and raises where it cannot see it, so 
 again.
 """
 
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ackproof.infra.api.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
-from ackproof.infra.api.interface import ClusterView, ViewUnavailable
-from ackproof.nemesis.effects import NotBegun, Terminate
+from ackproof.infra.api.interface import (
+    ClusterView,
+    PartitionView,
+    Process,
+    ProcessState,
+    Server,
+    ViewUnavailable,
+)
+from ackproof.nemesis.effects import NotBegun, Terminate, kill
 from ackproof.nemesis.interface import Cluster, Placed, Resource
-from ackproof.nemesis.proofs.proving import expiry_ms, shrink_ms
+from ackproof.nemesis.proofs import expiry_ms, shrink_ms
+
+# --- orders on partitions, brokers and settings ---------------------------------------------------
 
 PARTITION = "partition"
 TOPIC = "topic"
@@ -257,3 +267,251 @@ def _await(cluster: Cluster, condition: Callable[[], bool], at_least_s: float = 
 def moved(one: Placed, to: Sequence[str]) -> Move:
     """The move of a partition from where it was found."""
     return Move(topic=one.topic, number=one.number, to=tuple(to), before=one.replicas)
+
+
+# --- brokers that join and leave ------------------------------------------------------------------
+
+BROKER = "broker"
+_UP_S = 60.0
+"""As long as brokers may take when they are deployed."""
+_ENDS_WITHIN_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A further broker, started on a node of its own and registered when this returns. Undone when
+    it has no replica any more: it is terminated, and its node removed with all that is on it.
+
+    What was moved to it by another effect is that one's to move back, and is undone before. What it
+    was given by others meanwhile, as the controller does with new partitions, is moved away.
+
+    Its process ends by nothing of this: one that does has ended by itself.
+
+    Attributes:
+        number: Its ``broker.id``, which none had before.
+        given: The partitions that other effects of the plan move to it, by name.
+    """
+
+    number: int
+    given: tuple[str, ...]
+    ends: ClassVar[None] = None
+
+    @property
+    def name(self) -> str:
+        return f"broker-{self.number}"
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(BROKER, (self.name,))
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Raises InfraError where there is no node for it, TimeoutError when it does not register
+        in time, and RuntimeError when it ends before."""
+        broker = cluster.system.added.add(self.number)
+        cluster.attendant.joins(broker)
+        process = broker.start()
+
+        def ended() -> bool:
+            return process.state() is ProcessState.EXITED
+
+        if not await_view(cluster, lambda view: self.number in view.brokers or ended(), _UP_S):
+            raise TimeoutError(f"{self.name} did not register")
+        if ended():
+            raise RuntimeError(f"{self.name} ended with status {process.exit_code()}")
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        """Raises TimeoutError, and leaves it as it is, when it is not seen to have no replica: of a
+        broker that is removed with one, records may be gone that were acknowledged."""
+        broker = self._found(cluster)
+        if broker is None:
+            return
+        self._give_away(cluster)
+        if not await_view(cluster, lambda view: not holds(view, self.number)):
+            raise TimeoutError(f"{self.name} is not seen to have no replica")
+        cluster.attendant.leaves(broker)
+        with suppress(LookupError):  # it was never started
+            _end(broker.process)
+        cluster.attendant.left(broker)
+        cluster.system.added.remove(self.number)
+
+    def _found(self, cluster: Cluster) -> Server | None:
+        there = cluster.system.added.there
+        return next((broker for broker in there if broker.id == self.number), None)
+
+    def _give_away(self, cluster: Cluster) -> None:
+        """Move what it was not given by this plan to brokers that stay."""
+        strays: list[tuple[PartitionView, int]] = []
+
+        def look(view: ClusterView) -> bool:
+            strays[:] = self._strays(cluster, view)
+            return True
+
+        await_view(cluster, look)
+        for one, to in strays:
+            replicas = [to if broker == self.number else broker for broker in one.replicas]
+            admin = cluster.system.admin
+            admin.reassign(one.topic, one.partition, replicas, patience_s(cluster))
+
+    def _strays(self, cluster: Cluster, view: ClusterView) -> Iterator[tuple[PartitionView, int]]:
+        """Each, and who is to have it instead."""
+        stay = [broker.id for broker in cluster.system.brokers if broker.id in view.brokers]
+        for (topic, number), one in sorted(view.partitions.items()):
+            if self.number in one.replicas and f"{topic}-{number}" not in self.given:
+                free = [broker for broker in stay if broker not in one.replicas]
+                yield from ((one, to) for to in free[:1])
+
+    def __str__(self) -> str:
+        return f"add {self.name}"
+
+
+def _end(process: Process) -> None:
+    with suppress(ProcessLookupError):
+        process.signal(signal.SIGTERM)
+        process.signal(signal.SIGCONT)
+    try:
+        process.wait(_ENDS_WITHIN_S)
+    except TimeoutError:
+        kill(process)
+
+
+# --- orders on topics -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnTopic:
+    """An effect on a topic. What is done to one of ours goes with it, by the undoing of the effect
+    by which it was made; what is done to one of the workload stays."""
+
+    topic: str
+    ends: ClassVar[None] = None
+    part: ClassVar[str]
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(TOPIC, (self.topic,), self.part)
+
+    def apply(self, cluster: Cluster) -> bool:
+        raise NotImplementedError
+
+    def undo(self, cluster: Cluster) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic(OnTopic):
+    """A topic is made; undone by deleting it. ``assignment``: of each partition the brokers, by
+    name, the preferred one first."""
+
+    assignment: tuple[tuple[str, ...], ...]
+
+    part: ClassVar[str] = "existence"
+
+    def apply(self, cluster: Cluster) -> bool:
+        ids = [[cluster.server(name).id for name in brokers] for brokers in self.assignment]
+        with suppress(NoAnswer):
+            cluster.system.admin.create_topic(self.topic, ids, patience_s(cluster))
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        admin = cluster.system.admin
+        order = lambda: admin.delete_topic(self.topic, patience_s(cluster))  # noqa: E731
+        take_back(cluster, order, lambda: not _there(cluster, self.topic))
+
+    def __str__(self) -> str:
+        return f"create {self.topic} with {len(self.assignment)} partitions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowTopic(OnTopic):
+    """It gets more partitions, ``partitions`` in all."""
+
+    partitions: int
+
+    part: ClassVar[str] = "partitions"
+
+    def apply(self, cluster: Cluster) -> bool:
+        with suppress(NoAnswer):
+            cluster.system.admin.grow_topic(self.topic, self.partitions, patience_s(cluster))
+        return True
+
+    def __str__(self) -> str:
+        return f"grow {self.topic} to {self.partitions} partitions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopic(OnTopic):
+    """It is deleted. ``partitions``: that it has."""
+
+    partitions: int
+
+    part: ClassVar[str] = "deletion"
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Raises TimeoutError when it was never seen whole: that it is gone afterwards would be the
+        proof of nothing."""
+        _await_led(cluster, self.topic, self.partitions)
+        with suppress(NoAnswer):
+            cluster.system.admin.delete_topic(self.topic, patience_s(cluster))
+        return True
+
+    def __str__(self) -> str:
+        return f"delete {self.topic}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecords(OnTopic):
+    """So many records are written to each of its partitions, and those below an offset deleted."""
+
+    partitions: int
+    records: int
+    before: int
+
+    part: ClassVar[str] = "records"
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Raises TimeoutError where nobody led it in time, NoAnswer when the records were not
+        acknowledged."""
+        _await_led(cluster, self.topic, self.partitions)
+        admin = cluster.system.admin
+        for number in range(self.partitions):
+            admin.append(self.topic, number, self.records, patience_s(cluster))
+        for number in range(self.partitions):
+            with suppress(NoAnswer):
+                admin.delete_records(self.topic, number, self.before, patience_s(cluster))
+        return True
+
+    def __str__(self) -> str:
+        return f"delete the records of {self.topic} below {self.before}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteBelow(OnPartition):
+    """The records of a partition of the workload below an offset are deleted."""
+
+    before: int
+
+    part: ClassVar[str] = "log start"
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Raises OrderRefused where it has not so many in time."""
+        admin = cluster.system.admin
+        with suppress(NoAnswer):
+            admin.delete_records(self.topic, self.number, self.before, patience_s(cluster))
+        return True
+
+    def __str__(self) -> str:
+        return f"delete the records of {self.name} below {self.before}"
+
+
+def led(view: ClusterView, topic: str) -> int:
+    """How many of a topic's partitions have a leader."""
+    return sum(one.topic == topic and one.leader >= 0 for one in view.partitions.values())
+
+
+def _there(cluster: Cluster, topic: str) -> bool:
+    return any(name == topic for name, _ in cluster.system.view().partitions)
+
+
+def _await_led(cluster: Cluster, topic: str, partitions: int) -> None:
+    if not await_view(cluster, lambda view: led(view, topic) >= partitions):
+        raise TimeoutError(f"{topic} is not led on all of its {partitions} partitions")

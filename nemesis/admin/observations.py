@@ -5,26 +5,22 @@ from typing import TypeVar
 
 from ackproof.infra.api.admin import NoAnswer, OrderRefused
 from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
-from ackproof.nemesis.admin.effects import ElectUncleanly, Move, OnPartition, Prefer, SetConfig
-from ackproof.nemesis.admin.joining import Join
-from ackproof.nemesis.admin.topic_effects import (
+from ackproof.nemesis.admin.effects import (
     CreateTopic,
     DeleteBelow,
     DeleteRecords,
     DeleteTopic,
+    ElectUncleanly,
     GrowTopic,
+    Join,
+    Move,
+    OnPartition,
+    Prefer,
+    SetConfig,
     led,
 )
 from ackproof.nemesis.interface import Injection, Look, Observation
-from ackproof.nemesis.proofs.looking import (
-    Seen,
-    held,
-    intended,
-    observe,
-    of_any_session,
-    struck,
-    unless,
-)
+from ackproof.nemesis.proofs import Seen, held, intended, observe, of_any_session, struck, unless
 
 P = TypeVar("P", bound=OnPartition)
 

@@ -6,15 +6,25 @@ which is the choice to lose something.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import cycle
 from typing import Literal
 
 from pydantic import Field
 
-from ackproof.infra.api.interface import Capability
+from ackproof.infra.api.interface import Capability, Timings
+from ackproof.nemesis import proofs
 from ackproof.nemesis.admin import observations as orders_seen
-from ackproof.nemesis.admin.effects import ElectUncleanly, Prefer, Retire, SetConfig, moved
-from ackproof.nemesis.admin.ordered import Ordered
+from ackproof.nemesis.admin.effects import (
+    ElectUncleanly,
+    Join,
+    Move,
+    Prefer,
+    Retire,
+    SetConfig,
+    moved,
+)
 from ackproof.nemesis.interface import (
     Aim,
     Effect,
@@ -23,13 +33,57 @@ from ackproof.nemesis.interface import (
     Members,
     Parameters,
     Placed,
+    Plan,
     Target,
     Unplannable,
     brokers_alone,
 )
 from ackproof.nemesis.process import observations as processes_seen
-from ackproof.nemesis.proofs import observations as seen
-from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.proofs import expiry_ms, noticed_ms
+
+# --- what all orders have in common ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """Orders to the cluster, one or several for each target.
+
+    Proven by what ZooKeeper shows afterwards. What was ordered is taken back at the end, and
+    ZooKeeper must show that, too.
+
+    Attributes:
+        makes: The effects, in their order.
+        bite: What it does itself, seen.
+        back: What must be seen when it is healed.
+    """
+
+    name: str
+    summary: str
+    aim: Aim
+    makes: Callable[[Members, Target, Parameters, random.Random], Sequence[Effect]]
+    bite: Callable[[Injection], Sequence[Look]]
+    back: Callable[[Injection], Sequence[Look]]
+    full_effect_ms: Callable[[Timings], int] = noticed_ms
+    parameters: type[Parameters] = Parameters
+    needs: frozenset[Capability] = frozenset()
+    destroys: Literal["unclean"] | None = None
+
+    def plan(
+        self, members: Members, target: Target, parameters: Parameters, rng: random.Random
+    ) -> Plan:
+        return Plan(effects=tuple(self.makes(members, target, parameters, rng)))
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        return self.bite(injection)
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        return self.back(injection)
+
+    def hold_ms_min(self, timings: Timings) -> int:
+        return self.full_effect_ms(timings)
+
+
+# --- orders on partitions, brokers and settings ---------------------------------------------------
 
 MIN_ISR = "min.insync.replicas"
 
@@ -146,8 +200,8 @@ def _returned(injection: Injection) -> Sequence[Look]:
     brokers = injection.target.servers
     ended = [broker for broker in brokers if broker in {e.ends for e in injection.done()}]
     return [
-        seen.running(injection, brokers),
-        seen.registered(injection, brokers, anew=ended),
+        proofs.running(injection, brokers),
+        proofs.registered(injection, brokers, anew=ended),
         orders_seen.moved_back(injection),
     ]
 
@@ -205,4 +259,80 @@ ADMIN: Sequence[Ordered] = (
     ELECT_UNCLEAN,
     ALTER_MIN_ISR,
     REMOVE_BROKER,
+)
+
+
+# --- a broker that joins --------------------------------------------------------------------------
+
+
+class BrokersAdded(Parameters):
+    """Of brokers that join."""
+
+    brokers: int = Field(
+        default=1,
+        ge=1,
+        description="how many join; each takes the place of another replica of every partition "
+        "that is moved",
+    )
+    leads: bool = Field(
+        default=False, description="whether they are to lead these partitions, in turn"
+    )
+
+
+def _add(
+    members: Members, target: Target, parameters: Parameters, rng: random.Random
+) -> Sequence[Effect]:
+    assert isinstance(parameters, BrokersAdded)
+    ids = members.newcomers(parameters.brokers)
+    given = tuple(map(str, target.placed))
+    joins = [Join(number, given) for number in ids]
+    coming = [join.name for join in joins]
+    first = cycle(coming)
+    moves = [
+        _taken_over(one, coming, rng, next(first) if parameters.leads else None)
+        for one in target.placed
+    ]
+    return [*joins, *moves]
+
+
+def _taken_over(one: Placed, coming: Sequence[str], rng: random.Random, leads: str | None) -> Move:
+    """Each of ``coming`` in the place of a replica; ``leads``: who of them is to, if any."""
+    if len(coming) > len(one.replicas):
+        raise Unplannable(
+            f"{one} has replicas on {', '.join(one.replicas)}: these are too few for each of "
+            f"{len(coming)} new brokers to have one in their place"
+        )
+    instead = dict(zip(rng.sample(one.replicas, len(coming)), coming, strict=True))
+    to = [instead.get(broker, broker) for broker in one.replicas]
+    if leads is None:
+        return moved(one, to)
+    to.remove(leads)
+    return Prefer(topic=one.topic, number=one.number, to=(leads, *to), before=one.replicas)
+
+
+def _bitten(injection: Injection) -> Sequence[Look]:
+    return [
+        orders_seen.joined(injection),
+        orders_seen.moved(injection),
+        orders_seen.preferred_leads(injection),
+    ]
+
+
+def _healed(injection: Injection) -> Sequence[Look]:
+    return [
+        orders_seen.moved_back(injection),
+        orders_seen.gone(injection),
+        orders_seen.nothing_left(injection),
+    ]
+
+
+ADD_BROKER = Ordered(
+    name="add-broker",
+    summary="add brokers with new ids, and move replicas to them; all back and gone at the end",
+    aim=Aim.PARTITIONS,
+    makes=_add,
+    bite=_bitten,
+    back=_healed,
+    parameters=BrokersAdded,
+    needs=frozenset({Capability.FURTHER_NODES, Capability.SIGNALS}),
 )

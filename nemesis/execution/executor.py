@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 
 from ackproof.nemesis.effects import NotBegun, OnProcess, StandBy, concerns_session
 from ackproof.nemesis.execution.ledger import Ledger, OpenFault
-from ackproof.nemesis.interface import Cluster, Effect, Injection, Resource
-from ackproof.nemesis.rhythm import Rhythm
+from ackproof.nemesis.interface import Cluster, Effect, Injection, Resource, Rhythm
 
 logger = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ackproof.infra.agent.impairments import CUT as CUT_OFF
 from ackproof.infra.api.interface import Capability, Timings
+from ackproof.nemesis import proofs
 from ackproof.nemesis.interface import (
     Aim,
     Injection,
@@ -26,8 +27,7 @@ from ackproof.nemesis.network.effects import OnLink
 from ackproof.nemesis.network.grudge import Direction, Grudge
 from ackproof.nemesis.network.observations import links_of
 from ackproof.nemesis.network.services import Service, carrying
-from ackproof.nemesis.proofs import observations as seen
-from ackproof.nemesis.proofs.proving import expiry_ms, shrink_ms
+from ackproof.nemesis.proofs import expiry_ms, shrink_ms
 
 
 class Directed(Parameters):
@@ -110,7 +110,7 @@ class NetworkFault:
         links = links_of(injection)
         return [
             seen_of_links.open_again(injection),
-            seen.registered(injection, at_stake(links, injection.cluster.members)),
+            proofs.registered(injection, at_stake(links, injection.cluster.members)),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:
@@ -132,12 +132,12 @@ def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:
     members = injection.cluster.members
     if not shapes.keeps_quorum(grudge, members.zookeepers):
         # Nobody is left to expire a session.
-        return [seen.zookeeper_silent(injection)]
+        return [proofs.zookeeper_silent(injection)]
     cut_off = shapes.without_zookeeper(grudge, members)
-    looks = [seen.expired(injection, cut_off), seen.running(injection, cut_off)]
+    looks = [proofs.expired(injection, cut_off), proofs.running(injection, cut_off)]
     # With every broker cut off there is no controller that could write down another leader.
     some_left = len(cut_off) < len(members.brokers)
-    return [*looks, seen.deposed(injection, cut_off)] if some_left else looks
+    return [*looks, proofs.deposed(injection, cut_off)] if some_left else looks
 
 
 def at_stake(links: Sequence[Link], members: Members) -> list[str]:

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from ackproof.infra.agent.impairments import CUT, Impairment
 from ackproof.infra.api.interface import Capability, Timings
+from ackproof.nemesis import proofs
 from ackproof.nemesis.interface import (
     Aim,
     Injection,
@@ -22,6 +23,7 @@ from ackproof.nemesis.interface import (
     Members,
     Parameters,
     Plan,
+    Rhythm,
     Target,
 )
 from ackproof.nemesis.network import measurements as measured
@@ -30,9 +32,6 @@ from ackproof.nemesis.network.cuts import OfService, at_stake, expired_and_shrun
 from ackproof.nemesis.network.effects import OnLink, ResetLink
 from ackproof.nemesis.network.observations import links_of
 from ackproof.nemesis.network.services import Service, carrying
-from ackproof.nemesis.proofs import observations as seen
-from ackproof.nemesis.proofs.looking import intended
-from ackproof.nemesis.rhythm import Rhythm
 
 _BEATS_SEEN = 2
 _FLAPPING_HOLDS = 3
@@ -136,7 +135,7 @@ class LinkFault:
         links = links_of(injection)
         return [
             self.mended(injection),
-            seen.registered(injection, at_stake(links, injection.cluster.members)),
+            proofs.registered(injection, at_stake(links, injection.cluster.members)),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:
@@ -172,7 +171,7 @@ def beats_within(rhythm: Rhythm, hold_ms: int) -> int:
 def _reset(injection: Injection) -> Sequence[Look]:
     links, service = links_of(injection), seen_of_links.service_treated(injection)
     only_open = any(
-        effect.impairment.kind == "reset-open" for effect in intended(injection, OnLink)
+        effect.impairment.kind == "reset-open" for effect in proofs.intended(injection, OnLink)
     )
     return [
         measured.resets(injection),

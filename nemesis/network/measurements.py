@@ -15,7 +15,7 @@ from ackproof.nemesis.interface import Cluster, Injection, Link, Look, Observati
 from ackproof.nemesis.network.effects import OnLink
 from ackproof.nemesis.network.observations import WAS_ON, each, why_untried
 from ackproof.nemesis.network.services import Way, nodes, way
-from ackproof.nemesis.proofs.looking import Seen, intended, observe
+from ackproof.nemesis.proofs import Seen, intended, observe
 
 TRY_WITHIN_S = 0.4
 """Less than the second after which the kernel repeats the first packet of a connection."""

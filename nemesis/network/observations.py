@@ -9,7 +9,7 @@ from ackproof.nemesis.effects import LINK, PROCESS
 from ackproof.nemesis.interface import Injection, Link, Look, Observation, Resource
 from ackproof.nemesis.network.effects import OnLink
 from ackproof.nemesis.network.services import Service, Way, nodes, other_way, way
-from ackproof.nemesis.proofs.looking import Seen, accounted, intended, observe
+from ackproof.nemesis.proofs import Seen, accounted, intended, observe
 
 T = TypeVar("T")
 

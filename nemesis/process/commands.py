@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from ackproof.infra.api.interface import Capability, ProcessState, Timings
 from ackproof.infra.machine.own_commands import OwnCommand
+from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import LINK, PROCESS, NotBegun
 from ackproof.nemesis.interface import (
     Aim,
@@ -30,9 +31,7 @@ from ackproof.nemesis.interface import (
     Target,
 )
 from ackproof.nemesis.process import outside
-from ackproof.nemesis.proofs import observations as seen
-from ackproof.nemesis.proofs.looking import Seen, held, observe, sessions_at_stake, targeted
-from ackproof.nemesis.proofs.proving import noticed_ms
+from ackproof.nemesis.proofs import Seen, held, noticed_ms, observe, sessions_at_stake, targeted
 
 COMMAND = "command"
 
@@ -244,9 +243,9 @@ class CommandFault:
         brokers = targeted(injection, cluster.members.brokers)
         return [
             *looks,
-            seen.running(injection, injection.target.servers),
-            seen.registered(injection, sessions_at_stake(injection)),
-            seen.sessions_lost(injection, brokers),
+            proofs.running(injection, injection.target.servers),
+            proofs.registered(injection, sessions_at_stake(injection)),
+            proofs.sessions_lost(injection, brokers),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ackproof.infra.api.interface import Process, ViewUnavailable
 from ackproof.nemesis.effects import Crash, Empty, Kill, Stop, StopClient, Terminate
 from ackproof.nemesis.interface import Effect, Injection, Look, Observation
-from ackproof.nemesis.proofs.looking import (
+from ackproof.nemesis.proofs import (
     Seen,
     in_one_of,
     in_state,

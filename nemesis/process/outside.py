@@ -3,18 +3,10 @@ they answer, and whether the cluster counts them in. Nobody tells how a process 
 
 from collections.abc import Iterator
 
+from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import Kill, Stop, Terminate
 from ackproof.nemesis.interface import Cluster, Effect, Injection, Look, Observation
-from ackproof.nemesis.proofs import observations as seen
-from ackproof.nemesis.proofs.looking import (
-    Seen,
-    observe,
-    of_brokers,
-    of_process,
-    struck,
-    targeted,
-    unless,
-)
+from ackproof.nemesis.proofs import Seen, observe, of_brokers, of_process, struck, targeted, unless
 
 _DOWN = "was down already"
 
@@ -33,7 +25,7 @@ def bitten(injection: Injection, *, in_full: bool) -> Iterator[Look]:
     if Stop in kinds:
         yield _silent(injection)
     if in_full:
-        yield seen.expired(injection, targeted(injection, injection.cluster.members.brokers))
+        yield proofs.expired(injection, targeted(injection, injection.cluster.members.brokers))
 
 
 def healed(injection: Injection) -> Iterator[Look]:

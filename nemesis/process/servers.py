@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof.infra.api.interface import Capability, Timings
+from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import Empty, Kill, Stop, Terminate
 from ackproof.nemesis.interface import (
     Aim,
@@ -25,9 +26,7 @@ from ackproof.nemesis.interface import (
 )
 from ackproof.nemesis.process import observations as processes_seen
 from ackproof.nemesis.process import outside
-from ackproof.nemesis.proofs import observations as seen
-from ackproof.nemesis.proofs.looking import sessions_at_stake, takes_the_quorum, targeted
-from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.proofs import expiry_ms, sessions_at_stake, takes_the_quorum, targeted
 
 Makes = Callable[[str], Effect]
 """An effect on a server of that name."""
@@ -59,7 +58,7 @@ class ProcessFault:
     name: str
     summary: str
     makes: Callable[[Parameters], Sequence[Makes]]
-    in_the_end: Callable[[Injection, Sequence[str]], Look] | None = seen.expired
+    in_the_end: Callable[[Injection, Sequence[str]], Look] | None = proofs.expired
     full_effect_ms: Callable[[Timings], int] = expiry_ms
     aim: Aim = Aim.SERVERS
     parameters: type[Parameters] = Parameters
@@ -94,10 +93,10 @@ class ProcessFault:
         ended = {effect.ends for effect in injection.done()}
         lives_on = all(effect.ends is None for effect in injection.plan.effects)
         return [
-            seen.running(injection, injection.target.servers),
-            seen.serving(injection, targeted(injection, injection.cluster.members.zookeepers)),
-            seen.registered(injection, at_stake, anew=[b for b in brokers if b in ended]),
-            *([seen.sessions_lost(injection, at_stake)] if lives_on else []),
+            proofs.running(injection, injection.target.servers),
+            proofs.serving(injection, targeted(injection, injection.cluster.members.zookeepers)),
+            proofs.registered(injection, at_stake, anew=[b for b in brokers if b in ended]),
+            *([proofs.sessions_lost(injection, at_stake)] if lives_on else []),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:
@@ -115,7 +114,7 @@ class ProcessFault:
         ):
             return
         if takes_the_quorum(injection):
-            yield seen.zookeeper_silent(injection)
+            yield proofs.zookeeper_silent(injection)
         else:
             yield self.in_the_end(injection, targeted(injection, injection.cluster.members.brokers))
 
@@ -133,7 +132,7 @@ that another fault had killed is emptied by this one."""
 def _deposed(injection: Injection, brokers: Sequence[str]) -> Look:
     # With every broker gone there is no controller that could write down another leader.
     all_gone = len(brokers) == len(injection.cluster.members.brokers)
-    return seen.deposed(injection, [] if all_gone else brokers)
+    return proofs.deposed(injection, [] if all_gone else brokers)
 
 
 def _ended_by(parameters: Parameters) -> Sequence[Makes]:

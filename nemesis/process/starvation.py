@@ -13,6 +13,7 @@ from pydantic import Field
 
 from ackproof.infra.api.interface import Capability, Timings
 from ackproof.infra.api.limits import Scarce
+from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import StandBy
 from ackproof.nemesis.interface import (
     Aim,
@@ -27,9 +28,15 @@ from ackproof.nemesis.interface import (
     Resource,
     Target,
 )
-from ackproof.nemesis.proofs import observations as seen
-from ackproof.nemesis.proofs.looking import Seen, held, observe, sessions_at_stake, struck, unless
-from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.proofs import (
+    Seen,
+    expiry_ms,
+    held,
+    observe,
+    sessions_at_stake,
+    struck,
+    unless,
+)
 
 _KIB = 1024
 _THOUSANDTHS = 10
@@ -116,9 +123,9 @@ class Starvation:
         brokers = sessions_at_stake(injection)
         return [
             lambda: self._lifted(injection),
-            seen.running(injection, injection.target.servers),
-            seen.registered(injection, brokers),
-            seen.sessions_lost(injection, brokers),
+            proofs.running(injection, injection.target.servers),
+            proofs.registered(injection, brokers),
+            proofs.sessions_lost(injection, brokers),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import Field
 
 from ackproof.infra.api.interface import Capability, Timings
+from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import Kill, StandBy
 from ackproof.nemesis.interface import (
     Aim,
@@ -21,9 +22,14 @@ from ackproof.nemesis.interface import (
     brokers_alone,
 )
 from ackproof.nemesis.process import observations as processes_seen
-from ackproof.nemesis.proofs import observations as seen
-from ackproof.nemesis.proofs.looking import intended, sessions_at_stake, takes_the_quorum, targeted
-from ackproof.nemesis.proofs.proving import expiry_ms, noticed_ms
+from ackproof.nemesis.proofs import (
+    expiry_ms,
+    intended,
+    noticed_ms,
+    sessions_at_stake,
+    takes_the_quorum,
+    targeted,
+)
 from ackproof.nemesis.storage import observations as disks_seen
 from ackproof.nemesis.storage.effects import (
     FailDisk,
@@ -150,7 +156,7 @@ class StorageFault(Generic[P]):
         if killed and injection.hold_ms >= expiry_ms(injection.cluster.system):
             silent = takes_the_quorum(injection)
             looks.append(
-                seen.zookeeper_silent(injection) if silent else seen.expired(injection, killed)
+                proofs.zookeeper_silent(injection) if silent else proofs.expired(injection, killed)
             )
         return looks
 
@@ -159,9 +165,9 @@ class StorageFault(Generic[P]):
         restarted = [e.server for e in injection.done() if isinstance(e, Kill | StartAnew)]
         return [
             disks_seen.serving(injection, servers),
-            seen.running(injection, servers),
-            seen.serving(injection, targeted(injection, injection.cluster.members.zookeepers)),
-            seen.registered(injection, sessions_at_stake(injection), anew=restarted),
+            proofs.running(injection, servers),
+            proofs.serving(injection, targeted(injection, injection.cluster.members.zookeepers)),
+            proofs.registered(injection, sessions_at_stake(injection), anew=restarted),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:

@@ -7,7 +7,7 @@ from ackproof.infra.api.interface import InfraError, Server
 from ackproof.infra.api.storage import Disk, Witnesses
 from ackproof.nemesis.effects import OnDisk
 from ackproof.nemesis.interface import Injection, Look, Observation
-from ackproof.nemesis.proofs.looking import Seen, intended, observe, of_disk, struck, unless
+from ackproof.nemesis.proofs import Seen, intended, observe, of_disk, struck, unless
 from ackproof.nemesis.storage.effects import REFUSALS, FailDisk, LosePower, Slow
 
 E = TypeVar("E", bound=OnDisk)

@@ -17,17 +17,66 @@ from ackproof.infra.api.interface import (
     ZooKeeperCounters,
 )
 from ackproof.infra.api.metadata import ClusterChange, Observer
-from ackproof.nemesis.interface import Cluster
-from ackproof.nemesis.workload import WorkloadClient
+from ackproof.nemesis.interface import Cluster, WorkloadClient
 from ackproof.testing.memory.admin import MemoryAdmin
-from ackproof.testing.memory.ensemble import MemoryEnsemble
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
-from ackproof.testing.memory.servers import (
-    MemoryAdded,
-    MemoryBackend,
-    MemoryServer,
-    memory_server,
-)
+from ackproof.testing.memory.servers import MemoryAdded, MemoryBackend, MemoryServer, memory_server
+
+# --- ZooKeeper ------------------------------------------------------------------------------------
+
+
+@dataclass
+class MemoryEnsemble:
+    """Sessions begin anew, and registrations are others', when they are told to.
+
+    Args:
+        servers: ZooKeeper's.
+        has_quorum: Whether it answers at all.
+        registered: The brokers that are, by id, with the sessions of their own.
+    """
+
+    servers: Sequence[Server]
+    has_quorum: Callable[[], bool]
+    registered: Callable[[], Mapping[int, int]]
+    ended: dict[int, int] = field(default_factory=dict)
+    """How many of its sessions were, by broker."""
+    occupying: dict[int, int] = field(default_factory=dict)
+    """The session of ours that holds a broker's registration."""
+    ours: frozenset[int] = frozenset()
+    deaf: bool = False
+    """Does nothing, and says it did, as a fault that does not bite."""
+
+    def modes(self) -> Mapping[str, str]:
+        if not self.has_quorum():
+            return {}
+        serving = [s for s in self.servers if s.process.state() is ProcessState.RUNNING]
+        return {s.name: "follower" if s is not serving[0] else "leader" for s in serving}
+
+    def end_session(self, session: int) -> bool:
+        if session in self.occupying.values():
+            self.occupying = {b: held for b, held in self.occupying.items() if held != session}
+            return True
+        holder = next((b for b, held in self.registered().items() if held == session), None)
+        if holder is None:
+            return False
+        if not self.deaf:
+            self.ended[holder] = self.ended.get(holder, 0) + 1
+        return True
+
+    def occupy(self, broker: int) -> bool:
+        if broker not in self.registered() or broker in self.occupying:
+            return False
+        if not self.deaf:
+            self.end_session(self.registered()[broker])
+            self.occupying[broker] = -1 - len(self.ours)
+            self.ours |= {self.occupying[broker]}
+        return True
+
+    def vacate(self, broker: int) -> None:
+        self.occupying.pop(broker, None)
+
+
+# --- the cluster ----------------------------------------------------------------------------------
 
 _CONTROLLER_PORT = 9093
 

@@ -1,12 +1,12 @@
 """Nodes of the cluster in memory, and the processes on them."""
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from ackproof.infra.api.artifacts import Artifact
-from ackproof.infra.api.clocks import ClockReading, FakeClock
+from ackproof.infra.api.clocks import ClockReading, FakeClock, Told
 from ackproof.infra.api.interface import (
     Command,
     InfraError,
@@ -16,8 +16,131 @@ from ackproof.infra.api.interface import (
     Software,
 )
 from ackproof.infra.api.limits import Scarce
-from ackproof.infra.api.storage import Damage
-from ackproof.testing.memory.disks import MemoryDisk, MemoryFiles
+from ackproof.infra.api.storage import Damage, Witnesses
+
+# --- clocks ---------------------------------------------------------------------------------------
+
+BETWEEN_MS = 500
+"""Each time that a server is asked, so much time has passed."""
+
+
+@dataclass
+class MemoryClock:
+    answers: Callable[[], bool]
+    """Whether its server runs."""
+    deaf: bool = False
+    """It cannot be set."""
+    bound_ms: float = 1.0
+    offset_ms: float = 0.0
+    rate: float = 1.0
+    now_ms: float = 0.0
+    runs: list[tuple[int, float]] = field(default_factory=list)
+    """All that it was set to."""
+    _since_ms: float = 0.0
+
+    def run(self, offset_ms: int, rate: float = 1.0) -> None:
+        self.runs.append((offset_ms, rate))
+        if not self.deaf:
+            self.offset_ms, self.rate, self._since_ms = offset_ms, rate, self.now_ms
+
+    def told(self) -> Told:
+        if not self.answers():
+            raise InfraError("no answer")
+        self.now_ms += BETWEEN_MS
+        gained = (self.rate - 1) * (self.now_ms - self._since_ms)
+        return Told(offset_ms=self.offset_ms + gained, bound_ms=self.bound_ms, at_ms=self.now_ms)
+
+
+# --- disks ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class MemoryDisk:
+    deaf: bool = False
+    """Nothing that is done to it has any effect."""
+    data: PurePosixPath = field(default_factory=lambda: PurePosixPath("/none/data"))
+    synced: str = ""
+    unsynced: str = ""
+    keeps_all: bool = False
+    """What was not synced is there after a power failure all the same."""
+    refusal: str | None = None
+    limit: int | None = None
+    damage: list[Damage] = field(default_factory=list)
+
+    def lose_power(self, token: str, tail: str) -> None:
+        if self.deaf:
+            return
+        self.synced = token
+        if self.keeps_all:
+            self.unsynced = token
+        if tail != "lost":
+            self.damage.append(Damage(file="orders-0/0.log", what="bytes at 7", there=True))
+
+    def witnesses(self) -> Witnesses:
+        return Witnesses(synced=self.synced, unsynced=self.unsynced)
+
+    def cut_off(self) -> None:
+        self._refuse("EIO")
+
+    def make_read_only(self) -> None:
+        self._refuse("EROFS")
+
+    def restore(self) -> None:
+        self.refusal = None
+
+    def fill(self) -> None:
+        self._refuse("ENOSPC")
+
+    def empty(self) -> None:
+        if self.refusal == "ENOSPC":
+            self.refusal = None
+
+    def slow(self, bytes_per_s: int) -> None:
+        self.limit = None if self.deaf else bytes_per_s
+
+    def unslow(self) -> None:
+        self.limit = None
+
+    def bytes_per_s(self) -> int | None:
+        return self.limit
+
+    def seconds_to_write(self, size: int) -> float:
+        if self.refusal is not None:
+            raise InfraError(self.refusal)
+        return 0.001 if self.limit is None else size / self.limit
+
+    def refuses_writes(self) -> str | None:
+        return self.refusal
+
+    def remove(self) -> None: ...
+
+    def _refuse(self, why: str) -> None:
+        if not self.deaf:
+            self.refusal = why
+
+
+@dataclass
+class MemoryFiles:
+    """Of the log directories of one node. ``kinds``: the files that there are; ``deaf``: what is
+    done to them is not there when it is looked at."""
+
+    deaf: bool = False
+    kinds: Sequence[str] = ("closed-segment", "active-segment", "index", "timeindex")
+    damage: list[Damage] = field(default_factory=list)
+
+    def flip_bit(self, kind: str) -> None:
+        if kind not in self.kinds:
+            raise InfraError(f"no {kind} has anything in it")
+        self._done("orders-0/0.log", "bytes at 7")
+
+    def remove_files(self, name: str) -> None:
+        self._done(name, "gone")
+
+    def _done(self, file: str, what: str) -> None:
+        self.damage.append(Damage(file=file, what=what, there=not self.deaf))
+
+
+# --- nodes and processes --------------------------------------------------------------------------
 
 _FATAL = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 """Signals by which a process ends at once."""

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ackproof.infra.api.interface import Capability, Distant, InfraError, Node, ProcessState
-from ackproof.testing.memory.clocks import MemoryClock
-from ackproof.testing.memory.disks import MemoryDisk
 from ackproof.testing.memory.links import MemoryLinks
-from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
+from ackproof.testing.memory.nodes import MemoryClock, MemoryDisk, MemoryNode, MemoryProcess
 
 
 @dataclass

@@ -38,7 +38,7 @@ from ackproof.checkers.promises.surroundings import DISKS_THAT_SERVE
 from ackproof.checkers.promises.terms import PAUSE_CLIENT
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.clock.faults import CLOCKS as CLOCK_FAULTS
+from ackproof.nemesis.clock import CLOCKS as CLOCK_FAULTS
 
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
 

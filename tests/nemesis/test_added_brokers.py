@@ -6,9 +6,8 @@ import pytest
 
 from ackproof.infra.api.admin import OrderRefused
 from ackproof.infra.api.interface import InfraError, ProcessState, Server
-from ackproof.nemesis.attendant import Attendants
 from ackproof.nemesis.execution.executor import HealFailed
-from ackproof.nemesis.interface import Unplannable
+from ackproof.nemesis.interface import Attendants, Unplannable
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
 from ackproof.testing.memory.cluster import Memory, memory_cluster

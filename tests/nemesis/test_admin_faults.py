@@ -4,8 +4,8 @@ import pytest
 
 from ackproof.infra.api.admin import NoAnswer, OrderRefused
 from ackproof.infra.api.interface import ProcessState
-from ackproof.nemesis.admin.churn import CHURN
 from ackproof.nemesis.admin.orders import ADMIN
+from ackproof.nemesis.admin.topics import CHURN
 from ackproof.nemesis.effects import NotBegun
 from ackproof.nemesis.examples import ORDERS, Example
 from ackproof.nemesis.execution.executor import HealFailed

@@ -7,13 +7,12 @@ from pydantic import ValidationError
 
 from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.clock.effects import SetClock
-from ackproof.nemesis.clock.faults import CLOCKS
+from ackproof.nemesis.clock import CLOCKS, SetClock
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Look, Proof
-from ackproof.nemesis.proofs.proving import prove
-from ackproof.testing.memory.clocks import BETWEEN_MS, MemoryClock
+from ackproof.nemesis.proofs import prove
 from ackproof.testing.memory.cluster import Once
+from ackproof.testing.memory.nodes import BETWEEN_MS, MemoryClock
 from ackproof.testing.nemesis import Nemesis
 
 

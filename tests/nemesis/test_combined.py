@@ -13,8 +13,12 @@ from ackproof.nemesis.interface import Aim, Link, Members
 from ackproof.nemesis.network.grudge import apart, keeps_quorum, without_zookeeper
 from ackproof.nemesis.targets.bounds import Count, most
 from ackproof.nemesis.targets.expressions import parse, problems
-from ackproof.nemesis.targets.placement import planned_view
-from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve, resolve_planned
+from ackproof.nemesis.targets.resolution import (
+    TargetUnavailable,
+    planned_view,
+    resolve,
+    resolve_planned,
+)
 from ackproof.testing.memory.cluster import memory_cluster
 from ackproof.testing.nemesis import Nemesis
 

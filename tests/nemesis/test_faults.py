@@ -9,13 +9,13 @@ from own_commands import by_file
 from ackproof.infra.agent.impairments import CUT, Impairment
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.admin.churn import CHURN
+from ackproof.nemesis.admin.topics import CHURN
 from ackproof.nemesis.effects import Kill
 from ackproof.nemesis.interface import Aim, Fault, Link, Members, Parameters, Target, Unplannable
 from ackproof.nemesis.network.effects import OnLink, ResetLink
 from ackproof.nemesis.process.clients import CLIENTS
 from ackproof.nemesis.process.commands import COMMAND
-from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import resolve
 from ackproof.testing.faults import check_fault

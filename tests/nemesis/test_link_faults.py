@@ -9,12 +9,11 @@ from pydantic import ValidationError
 
 from ackproof.infra.agent.impairments import Impairment
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.clock.faults import CLOCKS
+from ackproof.nemesis.clock import CLOCKS
 from ackproof.nemesis.examples import EXAMPLES, Example
-from ackproof.nemesis.interface import Unplannable
+from ackproof.nemesis.interface import Rhythm, Unplannable
 from ackproof.nemesis.network.links import beats_within
 from ackproof.nemesis.network.measurements import plausible, tries_needed
-from ackproof.nemesis.rhythm import Rhythm
 from ackproof.nemesis.targets.expressions import parse, problems
 from ackproof.nemesis.targets.resolution import resolve
 from ackproof.testing.memory.cluster import Memory, memory_cluster

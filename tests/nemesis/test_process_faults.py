@@ -9,7 +9,7 @@ from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import GateClosed
 from ackproof.nemesis.interface import Members, Target, Unplannable
-from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.targets.expressions import parse, problems
 from ackproof.testing.memory.servers import MemoryServer
 from ackproof.testing.nemesis import Nemesis

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ackproof.nemesis.interface import Look, Observation
-from ackproof.nemesis.proofs.proving import prove
+from ackproof.nemesis.proofs import prove
 
 TRUE = Observation(claim="gone", seen={"t": True})
 MISSING = Observation(claim="gone", seen={"t": False}, missing=("t",))

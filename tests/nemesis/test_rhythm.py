@@ -13,7 +13,7 @@ from ackproof.infra.api.interface import InfraError, Node
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis.execution.executor import GateClosed, HealFailed
 from ackproof.nemesis.execution.ledger import OpenFault
-from ackproof.nemesis.rhythm import Rhythm
+from ackproof.nemesis.interface import Rhythm
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.servers import MemoryBackend
 from ackproof.testing.nemesis import Nemesis

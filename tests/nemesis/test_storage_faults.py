@@ -9,7 +9,7 @@ from ackproof.nemesis.interface import Effect, Unplannable
 from ackproof.nemesis.storage.effects import LosePower
 from ackproof.nemesis.storage.faults import STORAGE
 from ackproof.testing.memory.cluster import Memory
-from ackproof.testing.memory.disks import MemoryDisk
+from ackproof.testing.memory.nodes import MemoryDisk
 from ackproof.testing.nemesis import Nemesis
 
 FOR_GOOD = [

@@ -5,8 +5,12 @@ import pytest
 from ackproof.infra.api.interface import ProcessState, ViewUnavailable
 from ackproof.nemesis.interface import Aim, Members
 from ackproof.nemesis.targets.expressions import parse, problems
-from ackproof.nemesis.targets.placement import planned_view
-from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve, resolve_planned
+from ackproof.nemesis.targets.resolution import (
+    TargetUnavailable,
+    planned_view,
+    resolve,
+    resolve_planned,
+)
 from ackproof.testing.memory.cluster import Memory, memory_cluster
 
 MEMBERS = Members(

@@ -14,7 +14,7 @@ from ackproof.infra.clients import programs
 from ackproof.infra.clients.programs import CLIENTS, as_client
 from ackproof.testing.clients import _Told, check_client
 from ackproof.testing.memory.nodes import MemoryNode
-from ackproof.testing.nonconformity import NotConforming
+from ackproof.testing.trials import NotConforming
 
 GROUP = "ackproof.clients"
 SOURCE = """

@@ -6,8 +6,7 @@ import pytest
 from installed_plugins import Install
 
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.interface import Fault
-from ackproof.nemesis.registration import as_fault
+from ackproof.nemesis.interface import Fault, as_fault
 from ackproof.plugins import SWITCH, Table, misplaced
 
 RENAMED = """

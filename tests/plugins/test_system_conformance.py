@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from installed_plugins import Install
 
-from ackproof.testing.nonconformity import NotConforming
 from ackproof.testing.systems import check_system
+from ackproof.testing.trials import NotConforming
 
 OF_BUNDLED = """
 from dataclasses import replace

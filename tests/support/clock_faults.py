@@ -12,7 +12,7 @@ from striking import Striker, striker
 
 from ackproof.infra.api.interface import Backend, Capability
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.clock.faults import CLOCKS
+from ackproof.nemesis.clock import CLOCKS
 from ackproof.nemesis.examples import EXAMPLES
 
 TOPIC = "orders"

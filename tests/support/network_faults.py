@@ -7,7 +7,7 @@ from striking import striker
 
 from ackproof.infra.api.interface import Backend
 from ackproof.nemesis.examples import EXAMPLES
-from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.proofs import expiry_ms
 
 PATIENT = {"zookeeper.session.timeout.ms": "6000"}
 """What is asked for is over before a session is: on a busy machine, too."""

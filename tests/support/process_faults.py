@@ -16,7 +16,7 @@ from ackproof.infra.api.interface import Backend, Command, Node
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.bundled import BundledSystem
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.workload import WorkloadClient
+from ackproof.nemesis.interface import WorkloadClient
 
 FILLER = bytes(5_000)
 

@@ -25,11 +25,10 @@ from ackproof.infra.systems import make_system
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import Executor
 from ackproof.nemesis.execution.ledger import Ledger, OpenFault
-from ackproof.nemesis.interface import Aim, Cluster, Proof
-from ackproof.nemesis.proofs.proving import prove
+from ackproof.nemesis.interface import Aim, Cluster, Proof, WorkloadClient
+from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
-from ackproof.nemesis.workload import WorkloadClient
 
 SESSION_MS = 2000
 LINES = 80

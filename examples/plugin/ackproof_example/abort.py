@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from ackproof.infra.api.interface import Capability, Timings
+from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import OnProcess
 from ackproof.nemesis.interface import (
     Aim,
@@ -26,9 +27,7 @@ from ackproof.nemesis.interface import (
     Plan,
     Target,
 )
-from ackproof.nemesis.proofs import observations as seen
-from ackproof.nemesis.proofs.looking import Seen, observe, struck, unless
-from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.proofs import Seen, expiry_ms, observe, struck, unless
 
 _SIGNALS = {"abort": signal.SIGABRT, "segmentation-fault": signal.SIGSEGV}
 _ENDED_WITHIN_S = 10.0
@@ -88,15 +87,15 @@ class AbortFault:
         """Require that the signal ended the processes, and that a long hold ends the sessions."""
         looks: list[Look] = [lambda: _ended(injection)]
         if injection.hold_ms >= self.hold_ms_min(injection.cluster.system):
-            looks.append(seen.expired(injection, injection.target.servers))
+            looks.append(proofs.expired(injection, injection.target.servers))
         return looks
 
     def healed(self, injection: Injection) -> Sequence[Look]:
         """Require that the brokers run and are registered, with new sessions if they ended."""
         brokers, ended = injection.target.servers, {effect.ends for effect in injection.done()}
         return [
-            seen.running(injection, brokers),
-            seen.registered(injection, brokers, anew=[name for name in brokers if name in ended]),
+            proofs.running(injection, brokers),
+            proofs.registered(injection, brokers, anew=[name for name in brokers if name in ended]),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:

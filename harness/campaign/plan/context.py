@@ -21,7 +21,7 @@ from ackproof.infra.systems.product import is_external
 from ackproof.infra.systems.properties import timing_ms
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
-from ackproof.nemesis.proofs.proving import expiry_ms
+from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.targets import bounds, expressions
 from ackproof.nemesis.targets.bounds import NOBODY, UNLIMITED, Count
 from ackproof.workloads.configuration import rejoin_s

@@ -11,7 +11,7 @@ from ackproof.infra import systems
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.clients.programs import CLIENTS
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.admin.added import ADD_BROKER, BrokersAdded
+from ackproof.nemesis.admin.orders import ADD_BROKER, BrokersAdded
 from ackproof.nemesis.process.commands import COMMAND, Commands
 from ackproof.workloads import WORKLOADS
 

@@ -34,7 +34,7 @@ from ackproof.harness.campaign.plan.faults import (
 )
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
-from ackproof.nemesis.proofs.proving import expiry_ms, shrink_ms
+from ackproof.nemesis.proofs import expiry_ms, shrink_ms
 from ackproof.nemesis.targets.bounds import NOBODY, Count, everybody
 
 # --- stories --------------------------------------------------------------------------------------

@@ -27,15 +27,13 @@ from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import Cell
 from ackproof.infra.api.interface import ClusterView
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.admin.churn import DELETE_TOPIC
-from ackproof.nemesis.admin.live_topics import ADD_PARTITIONS, ADVANCE_LOG_START
 from ackproof.nemesis.admin.orders import ALTER_MIN_ISR, MIN_ISR, MinIsrAltered
+from ackproof.nemesis.admin.topics import ADD_PARTITIONS, ADVANCE_LOG_START, DELETE_TOPIC
 from ackproof.nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
 from ackproof.nemesis.process.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
 from ackproof.nemesis.targets import expressions
 from ackproof.nemesis.targets.bounds import Count
-from ackproof.nemesis.targets.placement import planned_view
-from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve_planned
+from ackproof.nemesis.targets.resolution import TargetUnavailable, planned_view, resolve_planned
 from ackproof.workloads.interface import Load, Role
 
 # --- faults ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import Executor, HealFailed
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Target
-from ackproof.nemesis.proofs.proving import prove
+from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets import expressions, resolution
 from ackproof.workloads.failover import NotMade, Onlooker, grow
 

@@ -20,7 +20,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution.executor import GateClosed
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Proof, Target, Unplannable
-from ackproof.nemesis.proofs.proving import prove
+from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets import expressions, resolution
 
 UNWANTED = (Cancelled, StepTimeout, GateClosed)

@@ -19,7 +19,7 @@ from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.harness.running.steps.injection import limit_s, not_struck, strike
 from ackproof.harness.running.steps.recovery import whole
 from ackproof.infra.api.interface import PartitionView, ViewUnavailable
-from ackproof.nemesis.proofs.proving import shrink_ms
+from ackproof.nemesis.proofs import shrink_ms
 
 _POLL_S = 0.05
 _LOOK_S = 0.1

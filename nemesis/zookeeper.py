@@ -1,19 +1,17 @@
-"""Faults on the ZooKeeper sessions of brokers: ended on purpose, or followed by one of ours.
-
-They do nothing to a process, a link or a disk. The broker goes on, and finds that its session has
-expired.
-"""
+"""What ZooKeeper says of registrations whose session a fault ended, or replaced by one of ours."""
 
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ackproof.infra.api.interface import Capability, Timings
+from ackproof.infra.api.interface import Capability, ClusterView, Timings
+from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import OnServer
 from ackproof.nemesis.interface import (
     Aim,
     Cluster,
+    Effect,
     Injection,
     Look,
     Members,
@@ -23,10 +21,51 @@ from ackproof.nemesis.interface import (
     Unplannable,
     brokers_alone,
 )
-from ackproof.nemesis.proofs import observations as seen
-from ackproof.nemesis.proofs.looking import struck
-from ackproof.nemesis.proofs.proving import expiry_ms
-from ackproof.nemesis.zookeeper import observations as sessions_seen
+from ackproof.nemesis.proofs import Seen, expiry_ms, of_brokers, sessions_before, struck
+
+# --- observations ---------------------------------------------------------------------------------
+
+
+def over(injection: Injection, kind: type[Effect]) -> Look:
+    """The sessions by which brokers were registered when this fault struck them hold their
+    registrations no more: ephemeral znodes go with their session, in one transaction. Of a broker
+    whose session was not known nothing is shown."""
+    before = sessions_before(injection)
+
+    def seen(view: ClusterView, broker: int) -> Seen:
+        holder = view.brokers.get(broker)
+        if holder is not None and hex(holder) == before[broker]:
+            return False, f"goes on, {hex(holder)}"
+        return True, before[broker]
+
+    known = [name for name in _done(injection, kind) if injection.cluster.server(name).id in before]
+    return of_brokers(injection, "session over", known, seen)
+
+
+def occupied(injection: Injection, kind: type[Effect]) -> Look:
+    """A session of the harness's holds the registrations that this fault occupied, as ZooKeeper
+    tells of their znodes."""
+
+    def seen(view: ClusterView, broker: int) -> Seen:
+        holder = view.brokers.get(broker)
+        if holder is None:
+            return False, "not registered"
+        ours = holder in injection.cluster.system.ensemble.ours
+        return ours, f"by {hex(holder)}, " + ("ours" if ours else "the broker's")
+
+    return of_brokers(injection, "registered by another session", _done(injection, kind), seen)
+
+
+def _done(injection: Injection, kind: type[Effect]) -> list[str]:
+    """Those on whom such an effect of the fault had one."""
+    done, planned = struck(injection, kind)
+    return [name for name in planned if name in done]
+
+
+# --- faults ---------------------------------------------------------------------------------------
+#
+# They do nothing to a process, a link or a disk. The broker goes on, and finds that its session has
+# expired.
 
 SESSION = "session"
 REGISTRATION = "registration"
@@ -120,13 +159,13 @@ class SessionFault:
         return Plan(effects=tuple(self.effect(server) for server in target.servers))
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
-        return [self.bite(injection), seen.running(injection, injection.target.servers)]
+        return [self.bite(injection), proofs.running(injection, injection.target.servers)]
 
     def healed(self, injection: Injection) -> Sequence[Look]:
         done, _ = struck(injection, self.effect)
         return [
-            seen.registered(injection, injection.target.servers, anew=done),
-            seen.running(injection, injection.target.servers),
+            proofs.registered(injection, injection.target.servers, anew=done),
+            proofs.running(injection, injection.target.servers),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:
@@ -137,7 +176,7 @@ EXPIRE_SESSION = SessionFault(
     name="expire-session",
     summary="end brokers' ZooKeeper sessions in their place; they run on, and register anew",
     effect=EndSession,
-    bite=lambda injection: sessions_seen.over(injection, EndSession),
+    bite=lambda injection: over(injection, EndSession),
     full_effect_ms=lambda _: 0,
 )
 CONFLICTED_NODE = SessionFault(
@@ -145,7 +184,7 @@ CONFLICTED_NODE = SessionFault(
     summary="end brokers' ZooKeeper sessions, and hold their znodes in /brokers/ids by another "
     "one: they cannot register before the end",
     effect=Occupy,
-    bite=lambda injection: sessions_seen.occupied(injection, Occupy),
+    bite=lambda injection: occupied(injection, Occupy),
     full_effect_ms=expiry_ms,
 )
 SESSIONS: Sequence[SessionFault] = (EXPIRE_SESSION, CONFLICTED_NODE)

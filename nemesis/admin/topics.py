@@ -1,9 +1,9 @@
-"""Topics of the faults' own that come, grow and go while producers write to others.
-
-What is done to topics of the workload, for good, is in :mod:`nemesis.admin.live_topics`.
+"""Faults that are an administrator's orders on topics: on topics of the faults' own, and on topics
+that are written to.
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,14 @@ from pydantic import Field
 
 from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.admin import observations as seen
-from ackproof.nemesis.admin.topic_effects import CreateTopic, DeleteRecords, DeleteTopic, GrowTopic
+from ackproof.nemesis.admin.effects import (
+    CreateTopic,
+    DeleteBelow,
+    DeleteRecords,
+    DeleteTopic,
+    GrowTopic,
+)
+from ackproof.nemesis.admin.orders import Ordered
 from ackproof.nemesis.interface import (
     Aim,
     Effect,
@@ -24,7 +31,11 @@ from ackproof.nemesis.interface import (
     Target,
     brokers_alone,
 )
-from ackproof.nemesis.proofs.proving import noticed_ms
+from ackproof.nemesis.proofs import noticed_ms
+
+# --- topics of the faults' own --------------------------------------------------------------------
+#
+# What is done to topics of the workload, for good, is in :mod:`nemesis.admin.topics`.
 
 _REPLICAS = 3
 _RECORDS = 100
@@ -135,3 +146,77 @@ DELETE_RECORDS = Churn(
     bite=seen.records_gone,
 )
 CHURN: Sequence[Churn] = (CREATE_TOPIC, GROW_TOPIC, DELETE_TOPIC, DELETE_RECORDS)
+
+
+# --- topics that are written to -------------------------------------------------------------------
+#
+# The workload's producers go on writing to the partitions that they were told of, and records below
+# an offset that stands in the campaign are gone on purpose: so it stays certain what was lost. A
+# topic that is written to is never deleted: made again under its name it would begin at the same
+# offsets, in the same epochs, and nobody could tell what was lost from what was deleted.
+
+
+class Added(Parameters):
+    """Of partitions that are added."""
+
+    more: int = Field(
+        default=1, ge=1, le=100, description="partitions that each topic gets besides"
+    )
+
+
+class Below(Parameters):
+    """Of records that are deleted."""
+
+    before_offset: int = Field(
+        default=100,
+        ge=1,
+        description="the offset below which they are, in each of the partitions; not carried out "
+        "where one has not so many, as those that were added",
+    )
+
+
+def _add(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,
+    rng: random.Random,  # noqa: ARG001
+) -> Sequence[Effect]:
+    assert isinstance(parameters, Added)
+    there = Counter(one.topic for one in target.placed)
+    return [
+        GrowTopic(topic=topic, partitions=partitions + parameters.more)
+        for topic, partitions in sorted(there.items())
+    ]
+
+
+def _delete_below(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,
+    rng: random.Random,  # noqa: ARG001
+) -> Sequence[Effect]:
+    assert isinstance(parameters, Below)
+    before = parameters.before_offset
+    return [DeleteBelow(topic=one.topic, number=one.number, before=before) for one in target.placed]
+
+
+ADD_PARTITIONS = Ordered(
+    name="add-partitions",
+    summary="add partitions to topics of the workload, for good; producers keep to those they had",
+    aim=Aim.TOPICS,
+    makes=_add,
+    bite=lambda injection: [seen.topics_led(injection)],
+    back=lambda _: [],
+    parameters=Added,
+)
+ADVANCE_LOG_START = Ordered(
+    name="advance-log-start",
+    summary="delete the records of partitions of the workload below an offset, for good",
+    aim=Aim.PARTITIONS,
+    makes=_delete_below,
+    bite=lambda injection: [seen.begins_later(injection)],
+    back=lambda _: [],
+    full_effect_ms=lambda _: 0,
+    parameters=Below,
+)
+LIVE_TOPICS: Sequence[Ordered] = (ADD_PARTITIONS, ADVANCE_LOG_START)

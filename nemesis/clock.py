@@ -1,0 +1,384 @@
+"""Faults on the clocks of servers: stepped, fast or slow, strobing."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from ackproof.infra.api.clocks import Clock, Told
+from ackproof.infra.api.interface import Capability, InfraError, Timings
+from ackproof.nemesis import proofs
+from ackproof.nemesis.effects import OnServer
+from ackproof.nemesis.interface import (
+    Aim,
+    Cluster,
+    Effect,
+    Injection,
+    Look,
+    Members,
+    Observation,
+    Parameters,
+    Plan,
+    Resource,
+    Rhythm,
+    Target,
+)
+from ackproof.nemesis.proofs import (
+    Seen,
+    expiry_ms,
+    held,
+    intended,
+    observe,
+    of_process,
+    sessions_at_stake,
+    struck,
+    unless,
+)
+
+# --- effects --------------------------------------------------------------------------------------
+
+CLOCK = "clock"
+
+
+@dataclass(frozen=True, slots=True)
+class SetClock(OnServer):
+    """A server's clock is ``offset_ms`` off from now on, and goes ``rate`` times as fast. Undone by
+    the true time, whatever became of the server: it is its node's clock."""
+
+    kind: ClassVar[str] = CLOCK
+
+    offset_ms: int = 0
+    rate: float = 1.0
+
+    @property
+    def ends(self) -> None:
+        return None
+
+    def apply(self, cluster: Cluster) -> bool:
+        clock_of(cluster, self.server).run(self.offset_ms, self.rate)
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        clock_of(cluster, self.server).run(0)
+
+    def __str__(self) -> str:
+        pace = "" if self.rate == 1.0 else f", {self.rate:g} times as fast"
+        return f"set the clock of {self.server} {self.offset_ms:+} ms off{pace}"
+
+
+def clock_of(cluster: Cluster, server: str) -> Clock:
+    """Raises InfraError where the server goes by the true time."""
+    clock = cluster.server(server).clock
+    if clock is None:
+        raise InfraError(f"{server} was not started under a clock that can be set")
+    return clock
+
+
+# --- observations ---------------------------------------------------------------------------------
+#
+# A server is sent something that it writes a line about into its log: ZooKeeper a four-letter word,
+# a broker a request that cannot be. The time in that line is what its own process took for the time
+# when it was asked; the node's true time just before and just after bounds how far off that is. So
+# a proof rests on the server's word, asked for from outside, and not on what was done to its clock.
+# It takes a process that runs. An answer that comes so late that the wrong time and the true one
+# cannot be told apart shows nothing, either way.
+
+TOLD_APART_MS = 100
+"""The least that a clock must be off for its server's answer to show it."""
+_A_SECOND_MS = 1_000
+_CHANGES_SEEN = 2
+_OF_THE_GAIN = 0.2
+"""How far off the pace may be that was seen: who writes the time down may be late."""
+
+
+def stepped(injection: Injection) -> Look:
+    """The servers' clocks are off by what this fault meant."""
+    wanted = {effect.server: effect.offset_ms for effect in intended(injection, SetClock)}
+
+    def seen(server: str) -> Seen:
+        told = _told(injection, server)
+        if isinstance(told, str):
+            return False, told
+        return _is_off(told, wanted[server]), _in_words(told)
+
+    return lambda: _of_struck(injection, "clock off", seen)
+
+
+def at_another_pace(injection: Injection) -> Look:
+    """Since the first look, the servers' clocks have gained on the true time, or lost, what this
+    fault meant in that time."""
+    rates = {effect.server: effect.rate for effect in intended(injection, SetClock)}
+    first: dict[str, Told] = {}
+
+    def seen(server: str) -> Seen:
+        told = _told(injection, server)
+        if isinstance(told, str):
+            return False, told
+        before = first.setdefault(server, told)
+        passed = told.at_ms - before.at_ms
+        gained = told.offset_ms - before.offset_ms
+        expected = (rates[server] - 1) * passed
+        error = told.bound_ms + before.bound_ms + abs(expected) * _OF_THE_GAIN
+        seen_so = f"{gained:+.0f} ms in {passed:.0f} ms"
+        return abs(expected) > 2 * error and abs(gained - expected) <= error, seen_so
+
+    return lambda: _of_struck(injection, "clock gained", seen)
+
+
+def strobing(injection: Injection) -> Look:
+    """The servers' clocks were seen off by what this fault meant, then right, then off again."""
+    wanted = {effect.server: effect.offset_ms for effect in intended(injection, SetClock)}
+    last: dict[str, bool] = {}
+    changes: Counter[str] = Counter()
+
+    def seen(server: str) -> Seen:
+        told = _told(injection, server)
+        if isinstance(told, str):
+            return False, told
+        off = _is_off(told, wanted[server])
+        if off or _is_right(told, wanted[server]):
+            # The first that counts is off: right at first is what it was before.
+            changes[server] += last.get(server, off) is not off
+            if off or server in last:
+                last[server] = off
+        return changes[server] >= _CHANGES_SEEN, changes[server]
+
+    return lambda: _of_struck(injection, "changes of the clock seen", seen)
+
+
+def right(injection: Injection) -> Look:
+    """The servers' clocks show the true time."""
+    least = {effect.server: _least_ms(effect) for effect in intended(injection, SetClock)}
+
+    def seen(server: str) -> Seen:
+        told = _told(injection, server)
+        if isinstance(told, str):
+            return False, told
+        return _is_right(told, least[server]), _in_words(told)
+
+    return lambda: observe(
+        "clock right", list(least), seen, lambda server: _of_clock(injection, server)
+    )
+
+
+def _is_off(told: Told, wanted_ms: float) -> bool:
+    exact = 2 * told.bound_ms < abs(wanted_ms)
+    return exact and abs(told.offset_ms - wanted_ms) <= told.bound_ms
+
+
+def _is_right(told: Told, wrong_ms: float) -> bool:
+    """And would not look right if it were off by ``wrong_ms``."""
+    exact = 2 * told.bound_ms < abs(wrong_ms)
+    return exact and abs(told.offset_ms) <= told.bound_ms
+
+
+def _least_ms(effect: SetClock) -> float:
+    """What a clock that is not right is off by at least; a fast or slow one soon is."""
+    if effect.rate == 1.0:
+        return effect.offset_ms
+    return max(TOLD_APART_MS, abs(effect.rate - 1) * _A_SECOND_MS)
+
+
+def _told(injection: Injection, server: str) -> Told | str:
+    """Its answer, or why there is none."""
+    try:
+        return clock_of(injection.cluster, server).told()
+    except InfraError as silence:
+        return str(silence)
+
+
+def _in_words(told: Told) -> str:
+    return f"{told.offset_ms:+.1f} ms, give or take {told.bound_ms:.1f}"
+
+
+def _of_struck(injection: Injection, claim: str, seen: Callable[[str], Seen]) -> Observation:
+    done, planned = struck(injection, SetClock)
+
+    def why_not(server: str) -> str | None:
+        return unless(done, "was left alone")(server) or _of_clock(injection, server)
+
+    return observe(claim, planned, seen, why_not)
+
+
+def _of_clock(injection: Injection, server: str) -> str | None:
+    """What others do to its clock, or to the process that would have to answer."""
+    return held(injection, Resource(CLOCK, (server,))) or of_process(injection, server)
+
+
+# --- faults ---------------------------------------------------------------------------------------
+#
+# It is the time of day that is wrong (CLOCK_REALTIME), as on a machine whose clock was set, or that
+# keeps time badly: for brokers and ZooKeeper servers alike. Time since boot, by which they measure
+# sessions and waits, stays true. Jepsen's clock nemesis calls these bump, scramble and strobe.
+
+_FARTHEST_MS = 12 * 3_600_000
+_LEAST_PACE = 0.1
+
+
+class Stepped(Parameters):
+    """Of a clock that is set. Half a day at most: beyond a day, brokers rightly forget idempotent
+    producers (``producer.id.expiration.ms``), and beyond a week they delete what they have kept
+    long enough (``log.retention.hours``)."""
+
+    offset_ms: int = Field(
+        default=60_000,
+        ge=-_FARTHEST_MS,
+        le=_FARTHEST_MS,
+        description="how far ahead of the true time it is set, milliseconds; negative: behind it",
+    )
+    scramble: bool = Field(
+        default=False,
+        description="set the clock of each server differently: ahead or behind, by at least half "
+        "of offset_ms and no more than it, as the seed draws",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "Stepped":
+        _check_apart(self.offset_ms, 2 if self.scramble else 1)
+        return self
+
+
+class Paced(Parameters):
+    """Of a clock that is fast or slow."""
+
+    rate: float = Field(
+        default=2.0,
+        ge=0.1,
+        le=10,
+        description="how many times as fast it goes as the true time; below 1 it is slow",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "Paced":
+        if abs(self.rate - 1) < _LEAST_PACE:
+            raise ValueError(f"a rate within {_LEAST_PACE:g} of 1 cannot be told from the true one")
+        return self
+
+
+class Strobing(Parameters):
+    """Of a clock that jumps to and fro."""
+
+    delta_ms: int = Field(
+        default=500,
+        ge=-_FARTHEST_MS,
+        le=_FARTHEST_MS,
+        description="how far it jumps, milliseconds, and back again; negative: back first",
+    )
+    period_ms: int = Field(
+        default=200, ge=50, le=10_000, description="for how long it is wrong, and then right"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "Strobing":
+        _check_apart(self.delta_ms)
+        return self
+
+
+def _check_apart(offset_ms: int, times: int = 1) -> None:
+    if abs(offset_ms) < times * TOLD_APART_MS:
+        raise ValueError(f"less than {times * TOLD_APART_MS} ms cannot be told from the true time")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockFault:
+    """Every target's clock shows another time.
+
+    Proven by what the servers say themselves (``nemesis.clock``). Healed when they say
+    the true time, the processes run and the brokers are registered. No session need end of it, and
+    no server may: those that did are told, or ended by themselves.
+
+    Attributes:
+        effect: On the clock of a server.
+        bite: What it does itself, seen.
+        rhythm: In which the effects come and go.
+    """
+
+    name: str
+    summary: str
+    parameters: type[Parameters]
+    effect: Callable[[str, Parameters, random.Random], Effect]
+    bite: Callable[[Injection], Look]
+    rhythm: Callable[[Parameters], Rhythm | None] = lambda _: None
+
+    aim: ClassVar[Aim] = Aim.SERVERS
+    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.FAKE_CLOCKS})
+    destroys: ClassVar[None] = None
+
+    def plan(
+        self,
+        members: Members,  # noqa: ARG002
+        target: Target,
+        parameters: Parameters,
+        rng: random.Random,
+    ) -> Plan:
+        effects = tuple(self.effect(server, parameters, rng) for server in target.servers)
+        return Plan(effects=effects, rhythm=self.rhythm(parameters))
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        return [self.bite(injection)]
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        brokers = sessions_at_stake(injection)
+        return [
+            right(injection),
+            proofs.running(injection, injection.target.servers),
+            proofs.registered(injection, brokers),
+            proofs.sessions_lost(injection, brokers),
+        ]
+
+    def hold_ms_min(self, timings: Timings) -> int:
+        """Whoever measures a session by the time of day loses it within that."""
+        return expiry_ms(timings)
+
+
+def _step(server: str, parameters: Parameters, rng: random.Random) -> Effect:
+    assert isinstance(parameters, Stepped)
+    offset_ms = parameters.offset_ms
+    if parameters.scramble:
+        most = abs(offset_ms)
+        offset_ms = rng.choice((-1, 1)) * rng.randint(-(-most // 2), most)
+    return SetClock(server, offset_ms)
+
+
+def _pace(server: str, parameters: Parameters, rng: random.Random) -> Effect:  # noqa: ARG001
+    assert isinstance(parameters, Paced)
+    return SetClock(server, rate=parameters.rate)
+
+
+def _jump(server: str, parameters: Parameters, rng: random.Random) -> Effect:  # noqa: ARG001
+    assert isinstance(parameters, Strobing)
+    return SetClock(server, parameters.delta_ms)
+
+
+def _to_and_fro(parameters: Parameters) -> Rhythm:
+    assert isinstance(parameters, Strobing)
+    always = (parameters.period_ms, parameters.period_ms)
+    return Rhythm(seed=0, on_ms=always, off_ms=always)  # of such beats there is nothing to draw
+
+
+STEP_CLOCK = ClockFault(
+    name="step-clock",
+    summary="set the clocks of the target's servers ahead or back; right again at the end",
+    parameters=Stepped,
+    effect=_step,
+    bite=stepped,
+)
+FAST_CLOCK = ClockFault(
+    name="fast-clock",
+    summary="the clocks of the target's servers go too fast, or too slowly; right at the end",
+    parameters=Paced,
+    effect=_pace,
+    bite=at_another_pace,
+)
+STROBE_CLOCK = ClockFault(
+    name="strobe-clock",
+    summary="the clocks of the target's servers jump to and fro; right at the end",
+    parameters=Strobing,
+    effect=_jump,
+    bite=strobing,
+    rhythm=_to_and_fro,
+)
+CLOCKS: Sequence[ClockFault] = (STEP_CLOCK, FAST_CLOCK, STROBE_CLOCK)

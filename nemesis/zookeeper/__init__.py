@@ -1,1 +1,0 @@
-"""Faults on what ZooKeeper holds for brokers: their sessions."""
