@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.interruption import SIGNALS
@@ -28,7 +28,6 @@ from ackproof.infra.machine.registry import Kind
 from ackproof.infra.node.capability_probes import TRIALS
 from ackproof.infra.node.nodes import Obstacles, capabilities, lacking, limits
 from ackproof.infra.runs import supervised
-from ackproof.infra.runs import supervised as here_enter
 from ackproof.infra.systems import make_system, product
 
 LOCAL, DOCKER, SSH, HERE = "local", "docker", "ssh", HereBackend.name
@@ -224,12 +223,6 @@ def _survey(site: Site) -> frozenset[Capability]:
     )
 
 
-def _enter_docker(*command: Any, **run: Any) -> NoReturn:
-    from ackproof.infra.runs.supervised import enter_for_docker as enter
-
-    enter(*command, **run)
-
-
 BACKENDS: Mapping[str, Place] = {
     LOCAL: Place(
         capabilities=_on_this_machine,
@@ -242,7 +235,7 @@ BACKENDS: Mapping[str, Place] = {
         capabilities=_in_containers,
         obstacle=engine.unavailable,
         open=_docker,
-        enter=_enter_docker,
+        enter=supervised.enter_for_docker,
         never=_NEVER_IN_CONTAINERS,
         where=_IN_CONTAINERS,
     ),
@@ -255,9 +248,9 @@ BACKENDS: Mapping[str, Place] = {
     ),
     HERE: Place(
         capabilities=lambda _site: CAPABILITIES,
-        obstacle=here_enter.external_obstacle,
+        obstacle=supervised.external_obstacle,
         open=_here,
-        enter=here_enter.enter_for_external,
+        enter=supervised.enter_for_external,
         never=_NEVER_HERE,
     ),
 }
