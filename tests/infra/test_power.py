@@ -13,8 +13,8 @@ pytestmark = pytest.mark.integration
 LOSES = Capability.LOSE_UNSYNCED_WRITES
 SYNCED = f"""
 import os, subprocess, sys, tempfile
-from ackproof.infra import trials
 from ackproof.infra.agent import disks, privilege
+from ackproof.infra.node import capability_probes
 carry_out = privilege.as_root
 def synced(argv, text=""):
     '''Before every program that takes part, somebody syncs the disk.'''
@@ -22,7 +22,7 @@ def synced(argv, text=""):
         subprocess.run(["sync", "--file-system", disk], stderr=subprocess.DEVNULL)
     return carry_out(argv, text)
 privilege.as_root = synced
-sys.exit(trials.main({str(LOSES)!r}))
+sys.exit(capability_probes.main({str(LOSES)!r}))
 """
 
 
