@@ -27,7 +27,9 @@ PROJECT = Path(__file__).parents[4]
 REPOSITORY = "ackproof-node"
 _DOCKERFILE = "ackproof/infra/backends/docker/Dockerfile"
 _FILES = ("pyproject.toml", "constraints.txt", "ackproof/__init__.py", _DOCKERFILE)
-_ROOMS = tuple(f"ackproof/{room}" for room in ("broker", "history", "infra/agent", "workloads"))
+_ROOMS = tuple(
+    f"ackproof/{room}" for room in ("broker", "history", "infra/agent", "plugins", "workloads")
+)
 _CA_BUNDLE = "ca-bundle.crt"
 _LINE_MAX = 100
 _TOLD = ("Step ", "Setting up openjdk", "Collecting ", "Installing collected packages")

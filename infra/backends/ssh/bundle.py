@@ -37,8 +37,8 @@ def once(find: Callable[[], T]) -> Callable[[], T]:
 
 
 PROJECT = Path(__file__).parents[4]
-ROOMS = ("ackproof/broker", "ackproof/history", "ackproof/workloads")
-"""What runs on nodes."""
+ROOMS = ("ackproof/broker", "ackproof/history", "ackproof/plugins", "ackproof/workloads")
+"""What runs on nodes, and what that imports."""
 
 _TOP = "ackproof/__init__.py"
 _AGENT = (
