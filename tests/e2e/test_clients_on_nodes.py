@@ -1,11 +1,14 @@
-"""Clients that are programs, on nodes that do not see this machine's files: from file to report."""
+"""Nodes that do not see this machine's files, from file to report: clients that are programs, and a
+fault by commands of this machine."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from containers import owned_things
+from own_commands import addresses_struck, by_addresses
 from ssh_hosts import SshHosts, ssh_hosts
 
 pytestmark = pytest.mark.e2e
@@ -19,7 +22,7 @@ AS_PRODUCER = """\
 #!/bin/sh
 python="$(tr '\\0' '\\n' < /proc/$PPID/cmdline | head -n 1)"
 grep --line-buffered -v '^property request.timeout.ms ' |
-    "$python" -m workloads.foreign.aiokafka_producer
+    "$python" -m ackproof.workloads.foreign.aiokafka_producer
 """
 """Somebody's own program, which needs what any node has: the Python of the process above it. It is
 told what aiokafka has nothing for."""
@@ -34,12 +37,19 @@ def passes(ackproof, clients: Sequence[str], *place: str) -> str:
     mine.write_text(AS_PRODUCER)
     mine.chmod(0o755)
     cells = {"acks": "all", "min.insync.replicas": 2, "partitions": 2, "client": list(clients)}
-    fault = {"fault": "isolate", "target": "broker-1", "hold": "7s"}
-    ackproof.vary({"cells": cells, "faults": [fault]})
-    command = ("run", "small.yaml", "--program", OWN, "--seed", "1", *place)
+    faults = [
+        {"fault": "isolate", "target": "broker-1", "hold": "7s"},
+        {"fault": "command", "target": "broker-2", "hold": "2s", "parameters": by_addresses()},
+    ]
+    ackproof.vary({"cells": cells, "faults": faults})
+    allowed = ("--program", OWN, "--allow-commands")
+    command = ("run", "small.yaml", *allowed, "--seed", "1", *place)
     result = ackproof(*command, "--out", "results")
     assert result.returncode == 0, result.stdout + result.stderr
     document = json.loads((ackproof.directory / "results" / "verdict.json").read_text())
+    assert [fault["proven"] for fault in document["faults"]] == [True, True]
+    (struck,) = addresses_struck(ackproof.directory / "struck")
+    assert re.fullmatch(r"[0-9.]+:\d+", struck), "the address of broker-2, on the nodes' network"
     assert [cell["client"] for cell in document["cells"]] == clients
     for cell in document["cells"]:
         assert (cell["lost"], cell["verdict"]) == (0, "pass")

@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+from own_commands import addresses_struck, by_addresses
 from patience import PATIENCE_S, TEST_S
 from your_cluster import your_cluster
 
@@ -43,19 +44,23 @@ def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, on_yours) -> None
     orders = (
         {"fault": "alter-min-isr", "target": "topic(acks-all-minisr-2)", "hold": "2s"},
         {"fault": "create-topic", "target": "all", "hold": "2s", "parameters": {"topics": 1}},
+        {"fault": "command", "target": "all", "hold": "2s", "parameters": by_addresses()},
     )
     vary(on_yours, yours.section(), *orders)
     before = yours.topics()
 
-    asked = on_yours("run", "small.yaml", "--out", "results")
+    asked = on_yours("run", "small.yaml", "--out", "results", "--allow-commands")
     assert asked.returncode == USAGE, asked.stdout + asked.stderr
     assert "first run on the cluster" in asked.stderr
     assert yours.topics() == before
     assert not (on_yours.directory / "results").exists()
 
-    result = on_yours("run", "small.yaml", "--out", "results", "--yes")
+    result = on_yours("run", "small.yaml", "--out", "results", "--yes", "--allow-commands")
     assert result.returncode == 0, result.stdout + result.stderr
+    struck = addresses_struck(on_yours.directory / "struck")
+    assert sorted(struck) == sorted(yours.bootstrap.split(","))
     document = json.loads((on_yours.directory / "results" / "verdict.json").read_text())
+    assert [fault["proven"] for fault in document["faults"]] == [True] * 3
     (cell,) = document["cells"]
     assert (cell["verdict"], cell["lost"]) == ("pass", 0)
     held = {guarantee["name"]: guarantee["held"] for guarantee in cell["guarantees"]}
