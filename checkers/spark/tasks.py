@@ -37,6 +37,9 @@ _LAST_ATTEMPT = re.compile(
 )
 """What Spark says of the last attempt of a task that failed."""
 
+_JAVA = re.compile(r"^: (\S.*)", re.MULTILINE)
+"""The Java exception that Py4J reports, below the method that was called."""
+
 _PACKAGE = re.compile(r"^(?:[a-z]\w*\.)+(?=[A-Z])")
 """The Java package before the name of an exception."""
 
@@ -86,9 +89,9 @@ def _partitions(spark: SparkSession, number: int) -> Iterator[None]:
 
 def cause(error: Exception) -> str:
     """Return in one line why Spark failed: the exception that Python code raised, what became of
-    the last attempt of a task, or else the first line of Spark's message."""
+    the last attempt of a task, the exception of the JVM, or else the first line of the message."""
     text = str(error)
-    for pattern in (_RAISED, _LAST_ATTEMPT):
+    for pattern in (_RAISED, _LAST_ATTEMPT, _JAVA):
         if found := pattern.findall(text):
             return _PACKAGE.sub("", found[-1].strip())[:CAUSE_MAX]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")

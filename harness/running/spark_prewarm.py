@@ -77,6 +77,9 @@ class SparkPrewarm:
             from ackproof.checkers.spark import session  # Spark takes seconds to import
 
             self._stack.callback(shutil.rmtree, self._scratch, ignore_errors=True)
-            self._spark = self._stack.enter_context(session.session(self._scratch))
+            spark = self._stack.enter_context(session.session(self._scratch))
+            # The first task starts Spark's SQL engine and a Python worker, which takes seconds.
+            session.require_workers(spark, self._scratch)
+            self._spark = spark
         except Exception:
             log.exception("starting Spark ahead of the check")

@@ -286,3 +286,20 @@ def test_cluster_names_the_cause_of_a_failed_task(tmp_path: Path, cluster: Clust
     assert "Python worker exited unexpectedly" in died
     assert well == "[('a', 0), ('b', 1), ('c', 2)]"
     assert unreachable.startswith(f"Spark's workers do not find {tmp_path / 'elsewhere'}")
+
+
+@pytest.mark.connect
+def test_check_names_a_spark_connect_server_that_does_not_answer(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-P", "-m", "ackproof.harness", "check"),
+            *(campaign(tmp_path / "results"), "--spark-master", "sc://127.0.0.1:1/;user_id=us"),
+        ],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(CONNECT_PACKAGES)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 5, ended.stdout
+    assert "no Spark Connect server answers at sc://127.0.0.1:1 within" in ended.stderr
+    assert "Traceback" not in ended.stderr

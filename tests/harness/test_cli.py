@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from made_histories import BEFORE, MadeRun, kept, write_campaign
 from rich.console import Console
 
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -148,6 +149,17 @@ def test_check_refuses_a_master_that_spark_cannot_have(master: str) -> None:
 def test_check_accepts_masters_of_every_kind(master: str, tmp_path: Path) -> None:
     result = invoke("check", str(tmp_path), "--spark-master", master)
     assert "holds no results of a campaign" in result.stderr
+
+
+def test_check_names_the_packages_that_spark_connect_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    directory = write_campaign(tmp_path / "results", MadeRun(partitions={("t", 0): kept(BEFORE)}))
+    result = invoke("check", str(directory), "--spark-master", "sc://127.0.0.1:1")
+    assert result.exit_code == 5, result.output
+    assert "pip install 'ackproof[connect]'" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("command", ["check", "report"])
