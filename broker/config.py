@@ -1,48 +1,203 @@
-"""The broker's configuration: ``server.properties`` in, one frozen :class:`BrokerConfig` out.
-
-Names and defaults are Apache Kafka's (broker configuration reference, 3.x with ZooKeeper). A field
-``replica_lag_time_max_ms`` is the property ``replica.lag.time.max.ms``. Properties that the broker
-does not have are ignored with a warning, as in Kafka, since files are shared between versions.
-Exactly one listener, without encryption, is supported.
-"""
+"""The broker's configuration: ``server.properties`` in, one frozen :class:`BrokerConfig` out."""
 
 import logging
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
 
 from jproperties import Properties, PropertyError
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
     model_validator,
 )
 
-from ackproof.broker.config_values import (
-    Bool,
-    CountByAddress,
-    Listener,
-    MessageTimestampType,
-    MetricsListener,
-    MinusOneOrMore,
-    NotNegative,
-    OneListener,
-    Paths,
-    Positive,
-    Version,
-)
-from ackproof.broker.generations import PRESETS, Generation
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.replication.config import Truncation
 from ackproof.broker.replication.replica_selector import ReplicaSelector
 from ackproof.broker.types import BrokerId
 
+logger = logging.getLogger(__name__)
+
+
+# --- values ---------------------------------------------------------------------------------------
+#
+# Values that properties may have: how each kind is read, and what is said when it is wrong.
+
+
+class Listener(NamedTuple):
+    """Where to listen, or what to tell clients; ``PLAINTEXT://host:port`` in the file."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"PLAINTEXT://{self.host}:{self.port}"
+
+
+class HttpListener(NamedTuple):
+    """Where to serve HTTP; ``http://host:port`` in the file."""
+
+    host: str
+    port: int
+
+
+def _listener(value: object) -> Listener:
+    if isinstance(value, Listener):
+        return value
+    return Listener(*_address(value, "one listener such as PLAINTEXT://host:9092"))
+
+
+def _http_listener(value: object) -> HttpListener | None:
+    if value is None or isinstance(value, HttpListener):
+        return value
+    return HttpListener(*_address(value, "an address such as http://host:9308"))
+
+
+def _address(value: object, example: str) -> tuple[str, int]:
+    """Host and port of a URL with the scheme of ``example`` and nothing behind the port."""
+    expected = f"Input should be {example}"
+    try:
+        url = urlsplit(str(value))
+        port = url.port
+    except ValueError as error:
+        raise ValueError(expected) from error
+    scheme_fits = f" {url.scheme.lower()}://" in example.lower()
+    if not scheme_fits or port is None or "," in str(value) or url.path.strip("/"):
+        raise ValueError(expected)
+    return url.hostname or "", port
+
+
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).strip().lower() not in {"true", "false"}:
+        raise ValueError("Input should be true or false")
+    return str(value).strip().lower() == "true"
+
+
+def _paths(value: object) -> tuple[Path, ...]:
+    if isinstance(value, tuple):
+        return value
+    paths = tuple(Path(part.strip()) for part in str(value).split(",") if part.strip())
+    if not paths:
+        raise ValueError("Input should be one or more directories, separated by commas")
+    return paths
+
+
+def _version(value: object) -> tuple[int, ...]:
+    if isinstance(value, tuple):
+        return value
+    numbers = str(value).split("-")[0].split(".")
+    if not all(number.isdigit() for number in numbers) or len(numbers) < 2:
+        raise ValueError("Input should be a version such as 3.4 or 0.10.2")
+    return tuple(map(int, numbers))
+
+
+def _count_by_address(value: object) -> object:
+    if isinstance(value, tuple):
+        return value
+    entries = [entry.rpartition(":") for entry in str(value).split(",") if entry.strip()]
+    if not all(address.strip() and count.strip().isdigit() for address, _, count in entries):
+        raise ValueError("Input should be a list such as 10.0.0.1:100,10.0.0.2:200")
+    return tuple((address.strip(), int(count)) for address, _, count in entries)
+
+
+_PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+
+
+def _written(pattern: str) -> object:
+    """The type, in ``server.properties``, of what is read from text."""
+    return Annotated[str, Field(pattern=pattern)]
+
+
+MessageTimestampType = Literal["CreateTime", "LogAppendTime"]
+Version = Annotated[
+    tuple[int, ...],
+    BeforeValidator(_version, json_schema_input_type=_written(r"^[0-9]+(\.[0-9]+)+(-.*)?$")),
+]
+Bool = Annotated[bool, BeforeValidator(_boolean)]
+Paths = Annotated[
+    tuple[Path, ...], BeforeValidator(_paths, json_schema_input_type=_written(r"[^,\s]"))
+]
+CountByAddress = Annotated[
+    tuple[tuple[str, int], ...],
+    BeforeValidator(
+        _count_by_address,
+        json_schema_input_type=_written(r"^([^,\s]+:[0-9]+(,[^,\s]+:[0-9]+)*)?$"),
+    ),
+]
+MetricsListener = Annotated[
+    HttpListener | None,
+    BeforeValidator(
+        _http_listener, json_schema_input_type=_written(rf"^http://[A-Za-z0-9.-]+:{_PORT}$")
+    ),
+]
+OneListener = Annotated[
+    Listener,
+    BeforeValidator(
+        _listener, json_schema_input_type=_written(rf"^PLAINTEXT://[A-Za-z0-9.-]*:{_PORT}$")
+    ),
+]
+NotNegative = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+MinusOneOrMore = Annotated[int, Field(ge=-1)]
+
+
+# --- generations ----------------------------------------------------------------------------------
+#
+# Generations of Kafka's replication, as presets of ordinary properties.
+#
+# What changed between them is told by seed 002 (sections 1.1 and 1.4) and seed 004 (3.3, 3.6):
+#
+# - 0.8 drops a follower from the ISR also when it is many messages behind, not only when it is
+#   late; cuts followers down to their high watermark; prefers availability to consistency; elects
+#   the first in the order of the ISR.
+# - 0.10 has given up the count of messages (KIP-16), and elects by assignment order (KAFKA-1502).
+# - 0.11 cuts by leader epochs (KIP-101) and prefers consistency (KIP-106), as every Kafka since. It
+#   is the default and leaves all other defaults as they are in Kafka 3.x. So a follower may be late
+#   for 30 s, as since 2.5 (KIP-537); before that, and in the older generations, it was 10 s.
+#
+# A property that is given explicitly wins over the preset's.
+
+
+Generation = Literal["0.8", "0.10", "0.11"]
+
+PRESETS: Mapping[str, Mapping[str, str]] = {
+    "0.8": {
+        "inter.broker.protocol.version": "0.8.2",
+        "unclean.leader.election.enable": "true",
+        "replica.lag.max.messages": "4000",
+        "replica.lag.time.max.ms": "10000",
+        "ackproof.leader.by.isr.order": "true",
+    },
+    "0.10": {
+        "inter.broker.protocol.version": "0.10.2",
+        "unclean.leader.election.enable": "true",
+        "replica.lag.time.max.ms": "10000",
+    },
+    "0.11": {},
+}
+"""Properties by the value of ``ackproof.generation``."""
+
+
+# --- configuration --------------------------------------------------------------------------------
+#
+# The broker's configuration: ``server.properties`` in, one frozen :class:`BrokerConfig` out.
+#
+# Names and defaults are Apache Kafka's (broker configuration reference, 3.x with ZooKeeper). A
+# field ``replica_lag_time_max_ms`` is the property ``replica.lag.time.max.ms``. Properties that the
+# broker does not have are ignored with a warning, as in Kafka, since files are shared between
+# versions. Exactly one listener, without encryption, is supported.
+
+
 __all__ = ["BrokerConfig", "ConfigError", "Listener", "TopicConfig", "load"]
 
-logger = logging.getLogger(__name__)
 
 _HOUR_MS = 3_600_000
 _MAX_LONG = 2**63 - 1
@@ -138,7 +293,7 @@ class BrokerConfig(_Properties):
     zookeeper_connection_timeout_ms: Positive | None = None
 
     ackproof_generation: Generation = "0.11"
-    """Whose replication: sets what :mod:`broker.generations` lists, unless given explicitly."""
+    """Whose replication: sets what :mod:`broker.config` lists, unless given explicitly."""
     ackproof_coordination: Literal["controller", "leader"] = "controller"
     """Who decides what becomes of a partition: one controller for all (seed 002), or each
     partition's own leader (seed 001). All brokers of a cluster need the same."""

@@ -23,9 +23,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ackproof.broker.config import BrokerConfig, TopicConfig  # noqa: E402
+from ackproof.broker.config import (  # noqa: E402
+    PRESETS,
+    BrokerConfig,
+    TopicConfig,
+)
 from ackproof.broker.dynamic_config import text  # noqa: E402
-from ackproof.broker.generations import PRESETS  # noqa: E402
 from ackproof.checkers.catalogue import CATALOGUE  # noqa: E402
 from ackproof.harness.campaign.docs import reference, schema  # noqa: E402
 from ackproof.harness.report import document  # noqa: E402

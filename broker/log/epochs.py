@@ -19,8 +19,7 @@ from ackproof.broker.log.disk.checkpoints import (
     checkpoint_content,
     read_checkpoint,
 )
-from ackproof.broker.log.disk.files import Directory
-from ackproof.broker.log.disk.steps import Steps, carry_out
+from ackproof.broker.log.disk.files import Directory, Steps, carry_out
 from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.types import LeaderEpoch, Offset
 

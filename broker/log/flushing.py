@@ -12,10 +12,9 @@ from functools import partial, wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from ackproof.broker.log.disk.file_system import FileSystem
-from ackproof.broker.log.disk.files import Directory
-from ackproof.broker.log.disk.steps import Later, Steps, carry_out
+from ackproof.broker.log.disk.files import Directory, Later, Steps, carry_out
 from ackproof.broker.log.epochs import LeaderEpochCache
-from ackproof.broker.log.idempotence.producers import LogProducers
+from ackproof.broker.log.producer_state import LogProducers
 from ackproof.broker.log.segment import Segment
 from ackproof.broker.types import Offset
 

@@ -6,11 +6,10 @@ recovered from their recovery points. A partition is deleted by renaming its dir
 ``<topic>-<n>.<id>-delete`` first, so that a crash never leaves half a log that would be loaded;
 what is left over is removed at the next start.
 
-What need not be on disk when a call returns is given to ``later``, in :mod:`broker.log.disk.steps`.
+What need not be on disk when a call returns is given to ``later``, in :mod:`broker.log.disk.files`.
 
 Not handled: log directories that fail one by one (any OSError reaches the caller), and moving a
-replica between them.
-"""
+replica between them."""
 
 import logging
 import re
@@ -23,22 +22,24 @@ from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
+    META_PROPERTIES,
     RECOVERY_POINTS,
     MetaProperties,
     mark_clean_shutdown,
     offsets_content,
+    read_meta_properties,
     read_offsets,
     take_clean_shutdown,
+    write_meta_properties,
 )
 from ackproof.broker.log.disk.file_system import REAL, FileSystem
-from ackproof.broker.log.disk.files import Directory
-from ackproof.broker.log.disk.ownership import claim
-from ackproof.broker.log.disk.steps import Later, Steps, carry_out
+from ackproof.broker.log.disk.files import Directory, Later, Steps, carry_out
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.types import Offset, TopicPartition
 
 logger = logging.getLogger(__name__)
+
 
 LOCK_FILE = ".lock"
 
@@ -317,3 +318,56 @@ def _removal(files: FileSystem, directories: Sequence[Path]) -> Steps:
             yield partial(files.remove_tree, directory)
         except OSError as error:
             logger.error("A deleted partition could not be removed: %s", error)
+
+
+# --- owner of the log directories -----------------------------------------------------------------
+#
+# Whose log directories these are: ``meta.properties``, checked before anything in them is touched.
+#
+# Another broker's logs under our id: followers of partitions that both hold would cut ours by
+# epochs that speak of other records, and what we lack would count as replicated, because an ISR has
+# our id in it. Another cluster's: topics of the same names are other topics, which topic ids tell
+# only where the log has one.
+
+
+class ForeignLogDirectory(Exception):
+    """A log directory of somebody else; nothing was changed."""
+
+
+class InconsistentBrokerId(ForeignLogDirectory):
+    """Of another broker."""
+
+
+class InconsistentClusterId(ForeignLogDirectory):
+    """Of another cluster."""
+
+
+def claim(directories: Sequence[Directory], owner: MetaProperties) -> None:
+    """Makes these directories ``owner``'s. One without ``meta.properties`` is anybody's, even with
+    logs in it, as in Kafka.
+
+    Raises:
+        InconsistentBrokerId, InconsistentClusterId: one of them is another's.
+        CorruptCheckpoint: a file does not say whose directory it is.
+        OSError: the disk says no.
+    """
+    found = {directory: read_meta_properties(directory) for directory in directories}
+    for directory, meta in found.items():
+        if meta is not None:
+            _check_owner(directory.path / META_PROPERTIES, meta, owner)
+    for directory, meta in found.items():
+        if meta is None:
+            write_meta_properties(directory, owner)
+
+
+def _check_owner(path: Path, meta: MetaProperties, owner: MetaProperties) -> None:
+    if meta.cluster_id != owner.cluster_id:
+        raise InconsistentClusterId(
+            f"{path}: cluster.id={meta.cluster_id}, but this cluster is {owner.cluster_id}; "
+            f"zookeeper.connect should name that cluster's ZooKeeper, or log.dirs other directories"
+        )
+    if meta.broker_id != owner.broker_id:
+        raise InconsistentBrokerId(
+            f"{path}: broker.id={meta.broker_id}, but this is broker {owner.broker_id}; broker.id "
+            f"should be {meta.broker_id} for these logs, or log.dirs name other directories"
+        )

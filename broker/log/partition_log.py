@@ -9,29 +9,29 @@ count, and neither does ours: there, replication is the durability.
 A disk that refuses something has the log take nothing more until it is opened again: what the
 refused operation has done is not known, and the next one would build on it.
 
-Not handled: compaction, transactions, message formats before v2, reads in parallel to writes.
-"""
+Not handled: compaction, transactions, message formats before v2, reads in parallel to writes."""
 
+import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 from ackproof.broker.invariants import require
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.file_system import REAL, FileSystem
-from ackproof.broker.log.disk.files import Directory
-from ackproof.broker.log.disk.steps import Later, carry_out
+from ackproof.broker.log.disk.files import TEMPORARY_SUFFIX, Directory, Later, carry_out
 from ackproof.broker.log.epochs import LeaderEpochCache
 from ackproof.broker.log.flushing import Flushing, last_if_it_fails
-from ackproof.broker.log.idempotence.producers import LogProducers
-from ackproof.broker.log.loading import REACH, load_segments
+from ackproof.broker.log.index import CorruptIndex
 from ackproof.broker.log.partition_metadata import PartitionMetadataFile
-from ackproof.broker.log.retention import count_deletable
-from ackproof.broker.log.segment import Segment
+from ackproof.broker.log.producer_state import LogProducers
+from ackproof.broker.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.types import Offset
-from ackproof.broker.wire.batch import RecordBatch, stamped
+from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, stamped
+
+logger = logging.getLogger(__name__)
 
 
 class OffsetOutOfRange(Exception):
@@ -314,7 +314,7 @@ class PartitionLog:
     @last_if_it_fails
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> None:
         """Applies ``retention.ms`` and ``retention.bytes``, and moves the log's start: see
-        :func:`broker.log.retention.count_deletable`. There is always an active segment."""
+        :func:`broker.log.partition_log.count_deletable`. There is always an active segment."""
         count = count_deletable(
             self._segments,
             self.config,
@@ -433,3 +433,142 @@ class PartitionLog:
         self.epochs.truncate_from_start(self._start)
         self.epochs.truncate_from_end(self._end)
         self._load_producers()
+
+
+# --- loading --------------------------------------------------------------------------------------
+#
+# Opening the segments of a partition's directory, after a good end or a bad one.
+
+
+REACH = 2**30
+"""Offsets; a segment spans twice as many, and a batch has fewer."""
+
+
+def load_segments(
+    directory: Directory,
+    index_interval_bytes: int,
+    recover_from: int | None,
+    walking_from: Callable[[int], None],
+    noticed: Callable[[RecordBatch], None],
+) -> list[Segment]:
+    """The segments of ``directory`` in order.
+
+    After a bad end none is kept behind a hole, which is where a segment does not begin where the
+    one before it ends: before a segment was flushed the next may be on disk, and it not.
+
+    Args:
+        recover_from: segments that reach above this offset are walked and cut at the first batch
+            that is not intact; None after a good end, when indexes that fit are believed.
+        walking_from: called with the offset where the walk begins, if there is one. What is known
+            of this offset and above is had from the batches, and from nothing else: an epoch that
+            was cut off since would not fit what took its place.
+        noticed: called with every batch above ``recover_from`` and those before it in its segment.
+    """
+    _remove_leftovers(directory)
+    if recover_from is not None:
+        # What is seen to be gone must stay so. A cut to 10 took the producers' snapshot of 20 away,
+        # and the broker was killed before it had synced that: once the log has grown past 20, a
+        # power failure would bring the snapshot back, and of other records it would be believed.
+        directory.sync()
+    bases = sorted(map(int, directory.stems(LOG_SUFFIX)))
+    segments: list[Segment] = []
+    walking = False
+    try:
+        for base_offset, next_base in zip_longest(bases, bases[1:]):
+            if recover_from is not None and segments and _hole(segments[-1], base_offset):
+                _drop(directory, [base for base in bases if base >= base_offset])
+                break
+            segment = Segment(directory, base_offset, index_interval_bytes)
+            segments.append(segment)
+            reaches_above = next_base is None or next_base > (recover_from or 0)
+            recover = recover_from is not None and reaches_above
+            if recover and not walking:
+                walking = True
+                walking_from(base_offset)
+            if _cut(segment, recover, noticed, is_last=next_base is None):
+                _drop(directory, [base for base in bases if base > base_offset])
+                break
+    except BaseException:
+        for segment in segments:
+            segment.close()
+        raise
+    return segments
+
+
+def _hole(segment: Segment, next_base: int) -> bool:
+    """Whether something is missing behind ``segment``; what no index reaches across never was."""
+    return segment.next_offset != next_base and next_base - segment.next_offset < REACH
+
+
+def _cut(
+    segment: Segment, recover: bool, noticed: Callable[[RecordBatch], None], *, is_last: bool
+) -> bool:
+    """Loads or recovers the segment; says whether something had to be cut off."""
+    if not recover:
+        try:
+            segment.load(is_last=is_last)
+            return False
+        except (CorruptIndex, CorruptBatch) as error:
+            logger.warning("%s: recovering: %s", segment.path, error)
+    return segment.recover(noticed if recover else _ignore) > 0
+
+
+def _ignore(_batch: RecordBatch) -> None:
+    """A segment whose indexes alone are damaged tells nothing new of the segments behind it."""
+
+
+def _drop(directory: Directory, bases: Sequence[int]) -> None:
+    """Behind a cut nothing is kept: it would leave a hole in the log."""
+    for base_offset in reversed(bases):
+        logger.warning("%s: dropping segment %d behind a cut", directory.path, base_offset)
+        Segment(directory, base_offset, index_interval_bytes=0).delete()
+
+
+def _remove_leftovers(directory: Directory) -> None:
+    """A crash between the removals of a segment's files leaves indexes without a log; one before a
+    file takes another's place, a temporary one."""
+    for stem in directory.stems(TEMPORARY_SUFFIX):
+        directory.remove(stem + TEMPORARY_SUFFIX)
+    logs = directory.stems(LOG_SUFFIX)
+    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for stem in directory.stems(suffix):
+            if stem not in logs:
+                directory.remove(stem + suffix)
+
+
+# --- retention ------------------------------------------------------------------------------------
+#
+# Which segments may go: ``retention.ms``, ``retention.bytes``, and what was given up.
+
+
+def count_deletable(
+    segments: Sequence[Segment],
+    config: LogConfig,
+    *,
+    log_start: int,
+    high_watermark: int,
+    now_ms: int,
+) -> int:
+    """How many of the oldest segments are to be deleted.
+
+    A segment goes when it is too old, when those behind it are enough, or when the log's start
+    has moved past it; never before all of it is below the high watermark, and never before those
+    in front of it. Records without timestamp do not get too old. The last segment only goes by
+    age or size, and not when it is empty.
+    """
+    excess = sum(segment.size for segment in segments) - config.retention_bytes
+    for count, segment in enumerate(segments):
+        is_last = count == len(segments) - 1
+        end = segment.next_offset if is_last else segments[count + 1].base_offset
+        excess -= segment.size
+        too_much = config.retention_bytes >= 0 and excess >= 0
+        given_up = end <= log_start and not is_last
+        unwanted = too_much or given_up or _too_old(segment, config, now_ms)
+        if not unwanted or end > high_watermark or (is_last and segment.size == 0):
+            return count
+    return len(segments)
+
+
+def _too_old(segment: Segment, config: LogConfig, now_ms: int) -> bool:
+    age_known = config.retention_ms >= 0 and segment.max_timestamp >= 0
+    return age_known and now_ms - segment.max_timestamp > config.retention_ms

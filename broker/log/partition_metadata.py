@@ -12,8 +12,7 @@ import re
 import uuid
 
 from ackproof.broker.log.disk.checkpoints import CorruptCheckpoint
-from ackproof.broker.log.disk.files import Directory
-from ackproof.broker.log.disk.steps import Steps, carry_out
+from ackproof.broker.log.disk.files import Directory, Steps, carry_out
 from ackproof.broker.wire.uuids import decode_uuid, encode_uuid
 
 FILE_NAME = "partition.metadata"

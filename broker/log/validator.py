@@ -1,16 +1,20 @@
-"""What a topic's settings ask of a client's batch before it is appended.
-
-Follows ``LogValidator`` and ``UnifiedLog.analyzeAndValidateRecords`` of Kafka 3.x. A batch is
-never compressed anew (``compression.type=producer``), and its records are looked at only where a
-limit on timestamps demands it. That the batch is sound in itself was checked before.
-"""
+"""What a topic's settings ask of a client's batch before it is appended, and why a leader refuses
+one."""
 
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.log.config import LOG_APPEND_TIME, MAX_LONG, LogConfig
-from ackproof.broker.log.refused import RefusedBatch
 from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, TimestampType, with_append_time
 from ackproof.broker.wire.records import records
+
+
+class RefusedBatch(Exception):
+    """A batch that must not be appended. ``error`` is what its sender is told, beside the text."""
+
+    def __init__(self, error: ErrorCode, text: str) -> None:
+        super().__init__(text)
+        self.error = error
+
 
 _NO_TIMESTAMP = -1
 

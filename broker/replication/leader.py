@@ -1,12 +1,9 @@
-"""The leader's part: appends, follower progress, ISR, high watermark, waiting producers.
-
-Follows ``Partition`` of Kafka 3.x before KIP-966. One deliberate difference: in each new epoch
-the leader forgets what followers had fetched, also when it led the epoch it knew before. Between
-the two another broker may have led, and followers may have cut what this leader remembers them
-to hold.
-"""
+"""The leader's part: appends, follower progress, ISR, high watermark, waiting producers."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -26,11 +23,188 @@ from ackproof.broker.replication.events import (
     Tick,
     WriteIsr,
 )
-from ackproof.broker.replication.isr import IsrState
 from ackproof.broker.replication.local import Effects, LocalLog
-from ackproof.broker.replication.pending import PendingProduces, Waiting
-from ackproof.broker.replication.remote import NEVER, RemoteReplica
-from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, Offset
+from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, Offset, ZkVersion, value
+
+# --- followers ------------------------------------------------------------------------------------
+#
+# What a leader knows of one follower, from nothing but that follower's fetches.
+#
+# Follows ``Replica.updateFetchStateOrThrow`` and ``ReplicaState.isCaughtUp`` of Kafka 3.x.
+
+
+NEVER = Millis(-(2**62))
+"""Longer ago than any lag time."""
+
+
+@value(kw_only=True)
+class RemoteReplica:
+    """A follower in the leader's eyes; offsets are -1 until its first fetch of this epoch."""
+
+    log_start_offset: Offset = UNKNOWN_OFFSET
+    log_end_offset: Offset = UNKNOWN_OFFSET
+    last_fetch_leader_log_end: Offset = UNKNOWN_OFFSET
+    last_fetch_time: Millis = NEVER
+    last_caught_up_time: Millis = NEVER
+
+    def fetched(
+        self, *, offset: Offset, log_start: Offset, leader_log_end: Offset, now: Millis
+    ) -> "RemoteReplica":
+        """After a fetch from ``offset`` at ``now``, when the leader's log ended at
+        ``leader_log_end``.
+
+        Two rules say when it caught up: it has reached the leader's end now; or it has reached
+        where the leader's end was at its fetch before this one, and so was caught up then. Without
+        the second rule a leader under steady load would never see anybody catch up.
+        """
+        caught_up = self.last_caught_up_time
+        if offset >= leader_log_end:
+            caught_up = max(caught_up, now)
+        elif offset >= self.last_fetch_leader_log_end:
+            caught_up = max(caught_up, self.last_fetch_time)
+        return RemoteReplica(
+            log_start_offset=log_start,
+            log_end_offset=offset,
+            last_fetch_leader_log_end=max(leader_log_end, self.last_fetch_leader_log_end),
+            last_fetch_time=now,
+            last_caught_up_time=caught_up,
+        )
+
+    def is_caught_up(self, leader_log_end: Offset, now: Millis, lag_time_max_ms: int) -> bool:
+        """Level with the leader, or level with it no longer than ``lag_time_max_ms`` ago."""
+        return (
+            self.log_end_offset == leader_log_end
+            or now - self.last_caught_up_time <= lag_time_max_ms
+        )
+
+
+# --- ISR ------------------------------------------------------------------------------------------
+#
+# The ISR as the leader holds it: committed in ZooKeeper, and perhaps one change under way.
+#
+# While a write is in flight, or nobody knows whether it happened, either ISR may be the one that
+# the controller elects from. The leader therefore answers to the *maximal* ISR, committed and
+# proposed together (KIP-497), until it learns which one holds.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrState:
+    """``proposed``: the ISR being written on top of ``zk_version``, or None.
+    ``retry``: that write's outcome is unknown, and it is to be sent again."""
+
+    committed: tuple[BrokerId, ...]
+    zk_version: ZkVersion
+    proposed: tuple[BrokerId, ...] | None = None
+    retry: bool = False
+
+    @property
+    def maximal(self) -> frozenset[BrokerId]:
+        """All members that may count, whichever way the write in flight ends.
+
+        {1, 2} is being written as {1}. By the proposal alone, 1 would acknowledge what it alone
+        has; the write is refused, the controller elects 2, and the record is gone. By the
+        committed ISR alone, when {1} is being written as {1, 2}: 2 may be elected already.
+        """
+        return frozenset(self.committed) | frozenset(self.proposed or ())
+
+    def propose(self, isr: tuple[BrokerId, ...]) -> "IsrState":
+        """With a write of ``isr`` in flight; only one at a time."""
+        if self.proposed is not None:
+            raise ValueError(f"an ISR write is in flight already: {self.proposed}")
+        return replace(self, proposed=isr)
+
+    def written(self, isr: tuple[BrokerId, ...], zk_version: ZkVersion) -> "IsrState":
+        """With the proposal committed; unchanged if this is news of another, earlier write."""
+        if self.proposed != isr or zk_version <= self.zk_version:
+            return self
+        return IsrState(committed=isr, zk_version=zk_version)
+
+    def failed(self, *, conflict: bool) -> "IsrState":
+        """The proposal stands: to be tried again; after a conflict, until the controller speaks.
+
+        Given up instead, it might have been carried out unseen, and who is in it be elected while
+        this leader no longer waits for it.
+        """
+        return replace(self, retry=self.proposed is not None and not conflict)
+
+    def refused(self) -> "IsrState":
+        """Without the proposal, which certainly was not carried out."""
+        return replace(self, proposed=None, retry=False)
+
+
+# --- waiting producers ----------------------------------------------------------------------------
+#
+# Produce requests with acks=-1 that wait for the high watermark.
+#
+# They are done in the order of the offset they wait for, and expire in that of their deadlines: a
+# heap for each, so that nothing is ever searched or polled. Offsets grow with the leader's log, but
+# for the repetitions of idempotent producers. What one heap is done with, the other drops when it
+# gets there.
+
+
+Key = TypeVar("Key", Millis, Offset)
+
+
+@value(kw_only=True)
+class Waiting:
+    """Appended at ``base_offset``; done when the high watermark reaches ``required_offset``."""
+
+    request: int
+    base_offset: Offset
+    required_offset: Offset
+    deadline: Millis
+
+
+class PendingProduces:
+    """Each method but ``add`` removes the requests it returns."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Waiting] = {}
+        self._offsets: list[tuple[Offset, int]] = []
+        self._deadlines: list[tuple[Millis, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, waiting: Waiting) -> None:
+        """``waiting.request`` is not waiting yet."""
+        self._waiting[waiting.request] = waiting
+        heappush(self._offsets, (waiting.required_offset, waiting.request))
+        heappush(self._deadlines, (waiting.deadline, waiting.request))
+
+    def reached(self, high_watermark: Offset) -> list[Waiting]:
+        """Those that wait for nothing above ``high_watermark``."""
+        return self._take(self._offsets, high_watermark)
+
+    def expired(self, now: Millis) -> list[Waiting]:
+        """Those whose deadline is not after ``now``, earliest first."""
+        return self._take(self._deadlines, now)
+
+    def drain(self) -> list[Waiting]:
+        """All of them."""
+        everyone = list(self._waiting.values())
+        self._waiting.clear()
+        self._offsets.clear()
+        self._deadlines.clear()
+        return everyone
+
+    def _take(self, heap: list[tuple[Key, int]], limit: Key) -> list[Waiting]:
+        taken = []
+        while heap and (heap[0][0] <= limit or heap[0][1] not in self._waiting):
+            _, request = heappop(heap)
+            if request in self._waiting:
+                taken.append(self._waiting.pop(request))
+        return taken
+
+
+# --- leader ---------------------------------------------------------------------------------------
+#
+# The leader's part: appends, follower progress, ISR, high watermark, waiting producers.
+#
+# Follows ``Partition`` of Kafka 3.x before KIP-966. One deliberate difference: in each new epoch
+# the leader forgets what followers had fetched, also when it led the epoch it knew before. Between
+# the two another broker may have led, and followers may have cut what this leader remembers them
+# to hold.
 
 
 def refuse(request: int, error: ErrorCode) -> Respond:

@@ -46,10 +46,8 @@ from ackproof.broker.replication.events import (
     Tick,
 )
 from ackproof.broker.replication.follower import Follower
-from ackproof.broker.replication.leader import Leader, refuse
+from ackproof.broker.replication.leader import Leader, PendingProduces, RemoteReplica, refuse
 from ackproof.broker.replication.local import Effects, LocalLog, LogState
-from ackproof.broker.replication.pending import PendingProduces
-from ackproof.broker.replication.remote import RemoteReplica
 from ackproof.broker.types import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, ZkVersion
 
 __all__ = ["LogState", "Replica", "Role", "StaleEpoch"]

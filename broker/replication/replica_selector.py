@@ -12,7 +12,7 @@ Not handled: selectors of one's own, which in Kafka are classes on the class pat
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from ackproof.broker.replication.remote import RemoteReplica
+from ackproof.broker.replication.leader import RemoteReplica
 from ackproof.broker.types import BrokerId
 
 ReplicaSelector = Literal[

@@ -11,13 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from ackproof.broker.log.idempotence.producer_snapshots import (
+from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.producer_state import (
     SNAPSHOT_SUFFIX,
+    Appended,
     CorruptSnapshot,
+    Producer,
+    ProducerState,
     decode,
 )
-from ackproof.broker.log.idempotence.producer_state import Appended, Producer, ProducerState
-from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.types import Offset, ProducerId
 from simulation.machines.disk import MemoryDisk
 from simulation.model.log import Extent, ModelLog

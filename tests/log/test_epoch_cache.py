@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.broker.log.disk.checkpoints import CorruptCheckpoint
-from ackproof.broker.log.disk.files import Directory
-from ackproof.broker.log.disk.steps import carry_out
+from ackproof.broker.log.disk.files import Directory, carry_out
 from ackproof.broker.log.epochs import FILE_NAME, LeaderEpochCache
 
 RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max_size=8)

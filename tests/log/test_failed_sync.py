@@ -9,8 +9,8 @@ from batches import NOW_MS, batch
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.file_system import REAL
 from ackproof.broker.log.disk.files import File
-from ackproof.broker.log.idempotence.producer_state import ProducerState
 from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.producer_state import ProducerState
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import parse_batches
 from simulation.machines.disk import SYNC, MemoryDisk

@@ -14,8 +14,7 @@ from ackproof.broker.log.disk.checkpoints import (
     write_meta_properties,
 )
 from ackproof.broker.log.disk.files import Directory
-from ackproof.broker.log.disk.ownership import InconsistentBrokerId, InconsistentClusterId
-from ackproof.broker.log.manager import LogManager
+from ackproof.broker.log.manager import InconsistentBrokerId, InconsistentClusterId, LogManager
 from ackproof.broker.types import BrokerId
 
 OURS = MetaProperties(BrokerId(1), "kVzcnVwDQEi6cPWOTWnCAA")

@@ -12,10 +12,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.idempotence.producer_snapshots import CorruptSnapshot, decode, encode
-from ackproof.broker.log.idempotence.producer_state import SEQUENCES, ProducerState
 from ackproof.broker.log.partition_log import PartitionLog
-from ackproof.broker.log.refused import RefusedBatch
+from ackproof.broker.log.producer_state import (
+    SEQUENCES,
+    CorruptSnapshot,
+    ProducerState,
+    decode,
+    encode,
+)
+from ackproof.broker.log.validator import RefusedBatch
 from ackproof.broker.types import ProducerId
 from ackproof.broker.wire.batch import RecordBatch, stamped
 from examples import examples

@@ -8,8 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.config import BrokerConfig, TopicConfig
 from ackproof.broker.log.config import LOG_APPEND_TIME, LogConfig
-from ackproof.broker.log.refused import RefusedBatch
-from ackproof.broker.log.validator import admitted
+from ackproof.broker.log.validator import RefusedBatch, admitted
 from ackproof.broker.wire.batch import HEADER_BYTES, RecordBatch, TimestampType, parse_batch
 
 DEFAULT = LogConfig()

@@ -20,7 +20,7 @@ from ackproof.broker.replication.events import (
     Tick,
     WriteIsr,
 )
-from ackproof.broker.replication.remote import RemoteReplica
+from ackproof.broker.replication.leader import RemoteReplica
 from ackproof.broker.types import Millis, Offset
 
 

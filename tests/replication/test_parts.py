@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.epochs import Epochs
-from ackproof.broker.replication.isr import IsrState
+from ackproof.broker.replication.leader import IsrState, PendingProduces, Waiting
 from ackproof.broker.replication.local import LocalLog, LogState
-from ackproof.broker.replication.pending import PendingProduces, Waiting
 
 HISTORY = Epochs(((1, 0), (3, 10), (4, 25)))
 

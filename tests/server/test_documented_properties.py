@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-from ackproof.broker.config import BrokerConfig
+from ackproof.broker.config import PRESETS, BrokerConfig
 from ackproof.broker.dynamic_config import DYNAMIC, SYNONYMS, text
-from ackproof.broker.generations import PRESETS
 
 PAGE = Path(__file__).parents[2] / "docs" / "broker-properties.md"
 

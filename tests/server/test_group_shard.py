@@ -39,8 +39,7 @@ from ackproof.broker.types import (
     TopicPartition,
     ZkVersion,
 )
-from ackproof.broker.wire.batch import parse_batches
-from ackproof.broker.wire.new_batch import KeyValue, new_batch
+from ackproof.broker.wire.batch import KeyValue, new_batch, parse_batches
 
 TP = TopicPartition("t", 0)
 CONFIG = TopicConfig(segment_bytes=2_000, retention_ms=-1, max_message_bytes=10_000)

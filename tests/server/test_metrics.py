@@ -11,8 +11,7 @@ from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ackproof.broker.config import ConfigError, load
-from ackproof.broker.config_values import HttpListener
+from ackproof.broker.config import ConfigError, HttpListener, load
 from ackproof.broker.controller.cluster import (
     BrokerInfo,
     Endpoint,

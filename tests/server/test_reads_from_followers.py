@@ -12,7 +12,7 @@ from kio.schema.fetch.v10 import request as before
 from kio.schema.fetch.v11 import request as since
 
 from ackproof.broker.config import Listener
-from ackproof.broker.replication.remote import RemoteReplica
+from ackproof.broker.replication.leader import RemoteReplica
 from ackproof.broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
 from ackproof.broker.server.metadata_cache import BrokerMetadata
 from ackproof.broker.types import TopicPartition

@@ -12,8 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.checkpoints import LOG_STARTS, read_offsets
-from ackproof.broker.log.disk.files import Directory
-from ackproof.broker.log.disk.steps import Steps
+from ackproof.broker.log.disk.files import Directory, Steps
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.server.network.broker_connection import BrokerConnection
 from ackproof.broker.server.replication.roles import StopReplica

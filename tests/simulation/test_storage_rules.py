@@ -20,11 +20,10 @@ from ackproof.broker.log.disk.checkpoints import (
     mark_clean_shutdown,
     write_offsets,
 )
-from ackproof.broker.log.disk.files import Directory
-from ackproof.broker.log.disk.steps import Steps, carry_out
-from ackproof.broker.log.idempotence.producer_state import Producer, ProducerState
+from ackproof.broker.log.disk.files import Directory, Steps, carry_out
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
+from ackproof.broker.log.producer_state import Producer, ProducerState
 from ackproof.broker.types import (
     Offset,
     ProducerId,

@@ -7,8 +7,8 @@ from ackproof.broker.groups.events import OffsetAndMetadata
 from ackproof.broker.groups.offsets import key, value
 from ackproof.broker.replication.events import Append
 from ackproof.broker.types import LeaderEpoch, Offset, TopicPartition
+from ackproof.broker.wire.batch import KeyValue, new_batch
 from ackproof.broker.wire.group_records import encode
-from ackproof.broker.wire.new_batch import KeyValue, new_batch
 from simulation.model.groups import StoredCommits
 from simulation.model.history import Commit
 from simulation.model.log import Extent

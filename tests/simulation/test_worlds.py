@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from swap import Mutation, Swap
 
 from ackproof.broker.coordination.leadership import FencedReassignment
-from ackproof.broker.replication.pending import PendingProduces
+from ackproof.broker.replication.leader import PendingProduces
 from simulation.__main__ import main
 from simulation.plans.actions import (
     CreateTopic,

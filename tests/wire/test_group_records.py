@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ackproof.broker.wire.batch import KeyValue, new_batch
 from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -16,7 +17,6 @@ from ackproof.broker.wire.group_records import (
     decode,
     encode,
 )
-from ackproof.broker.wire.new_batch import KeyValue, new_batch
 from ackproof.broker.wire.records import records
 
 TEXT = st.text(max_size=20)

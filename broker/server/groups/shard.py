@@ -32,9 +32,8 @@ from ackproof.broker.replication.replica import Role
 from ackproof.broker.server.replication.partition import Partition, Produced, refused
 from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import TopicPartition
-from ackproof.broker.wire.batch import RecordBatch
+from ackproof.broker.wire.batch import KeyValue, RecordBatch, new_batch, split
 from ackproof.broker.wire.group_records import Key, Value, encode
-from ackproof.broker.wire.new_batch import KeyValue, new_batch, split
 
 AreGone: TypeAlias = Callable[[TopicPartition], bool]
 

@@ -15,9 +15,9 @@ from typing import NamedTuple, cast
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.config import TopicConfig
-from ackproof.broker.log.idempotence.producer_state import Appended
 from ackproof.broker.log.partition_log import PartitionLog
-from ackproof.broker.log.refused import RefusedBatch
+from ackproof.broker.log.producer_state import Appended
+from ackproof.broker.log.validator import RefusedBatch
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.events import (

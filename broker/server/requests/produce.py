@@ -7,8 +7,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.log.refused import RefusedBatch
-from ackproof.broker.log.validator import admitted
+from ackproof.broker.log.validator import RefusedBatch, admitted
 from ackproof.broker.server.network.connections import CloseConnection, Later
 from ackproof.broker.server.replication.partition import Partition, Produced, refused
 from ackproof.broker.server.requests.context import Client, Context
@@ -95,7 +94,7 @@ def _is_consistent(batch: RecordBatch) -> bool:
 #
 # Behaviour: one record batch of magic 2 per partition; its header and CRC are checked
 # (:mod:`broker.server.requests.produce`), whether it suits the topic (:mod:`broker.log.validator`),
-# and follows its producer's last (:mod:`broker.log.idempotence.producer_state`). It stays
+# and follows its producer's last (:mod:`broker.log.producer_state`). It stays
 # compressed as it is. acks=0 gets no response, and an error with acks=0 closes the connection, so
 # that the client notices. acks=-1 waits in the replica until the ISR has the batch or ``timeout``
 # is over. Internal topics are written to by brokers alone, and by clients that are called as
