@@ -26,10 +26,9 @@ from ackproof.checkers.spark.session import is_local, require_workers, session
 from ackproof.checkers.transactions.looking import look_at_all
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult
 from ackproof.history import manifest
-from ackproof.history.aside import whole
 from ackproof.history.errors import DamagedFiles
 from ackproof.history.manifest import Manifest
-from ackproof.history.storage import AnyPath, matching, remove_tree
+from ackproof.history.storage import AnyPath, matching, remove_tree, whole
 
 SCRATCH = ".checking"
 """Directory for everything temporary, in the results; removed at the end, or by the next check."""

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.history import manifest
-from ackproof.history.aside import write_text
-from ackproof.history.printable import printable
-from ackproof.history.storage import AnyPath, StoredPath, located
+from ackproof.history.messages import printable
+from ackproof.history.storage import AnyPath, StoredPath, located, write_text
 
 RESULTS = Path("results")
 """Default place, below the working directory."""

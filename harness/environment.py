@@ -15,8 +15,7 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ackproof.history.aside import write_text
-from ackproof.history.storage import AnyPath
+from ackproof.history.storage import AnyPath, write_text
 from ackproof.infra.agent.facts import release
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.software import find_java, zookeeper_jars

@@ -20,7 +20,7 @@ from ackproof.harness import report
 from ackproof.harness.directory import CAMPAIGN_FILE
 from ackproof.harness.report import index
 from ackproof.harness.report.rendering import templates
-from ackproof.history.printable import printable
+from ackproof.history.messages import printable
 
 ADDRESS = "127.0.0.1"
 

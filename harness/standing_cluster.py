@@ -15,7 +15,7 @@ from pathlib import Path
 from ackproof.harness.campaign.backends import go_inside, make
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.running.deadline import Deadline
-from ackproof.history.aside import write_text
+from ackproof.history.storage import write_text
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.registry import Entry, Kind, Registry
 from ackproof.infra.runs import cleanup

@@ -22,11 +22,10 @@ from pydantic import (
     model_validator,
 )
 
-from ackproof.history.aside import write_text
 from ackproof.history.cell import SETTINGS, Cell, Value
-from ackproof.history.document_errors import in_words
 from ackproof.history.errors import DamagedFiles
-from ackproof.history.storage import AnyPath
+from ackproof.history.messages import in_words
+from ackproof.history.storage import AnyPath, write_text
 
 FILE = "manifest.json"
 

@@ -5,7 +5,7 @@ A name is dot-separated fields, and the number of fields says what it is:
 - ``<table>.<writer>.parquet``, or ``<table>.<topic>.<partition>.<writer>.parquet`` for the tables
   that are written per partition (``sends``, ``log``, ``polls``, ``committed``): a closed file;
 - the same with ``.part-000001.arrows`` in place of ``.parquet``: what was flushed so far by a
-  writer that has not closed, in Arrow's streaming format (``history.stream``).
+  writer that has not closed, in Arrow's streaming format (``history.storage``).
 
 Topics and writers may hold dots themselves. Kafka allows ``[a-zA-Z0-9._-]`` in a topic's name, so
 a dot is written as ``~``, which no topic can contain: ``orders.eu`` becomes ``orders~eu``.

@@ -3,14 +3,15 @@
 A value holds a magic number, a CRC-32C of all that follows it, producer, sequence, cell and
 padding up to the size asked for. The final read then needs no look-up to tell which send a record
 came from, and a damaged value is seen as such, wherever the damage lies. The padding is not
-zeros, which is what a file system gives back for blocks that it lost.
-"""
+zeros, which is what a file system gives back for blocks that it lost."""
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import crc32c
+import numpy as np
+from numpy.typing import NDArray
 
 MAGIC = b"AKP1"
 _HEAD = struct.Struct(">4sI")
@@ -123,3 +124,193 @@ def _told(values: Iterable[bytes | None]) -> Iterator[tuple[str, int, int] | Non
             yield None
             continue
         yield value[_WHOLE.size : _WHOLE.size + name_bytes].decode(), producer, sequence
+
+
+# --- many at once ---------------------------------------------------------------------------------
+#
+# Values many at once, by arrays: the same bytes as :meth:`history.payload.Encoder.encode` makes
+# one by one, in rows of one block of memory; and whose they are.
+#
+# A CRC is affine: of two bodies of one length, the XOR of their checksums follows from the XOR of
+# the bodies, bit by bit. So where bodies differ in nothing but the eight bytes of a sequence
+# number, a checksum is that of the sequence number 0, and for each of the eight bytes one of 256
+# words more.
+
+
+_CHECKSUM = slice(CHECKSUM_AT, BODY_AT)
+_SEQUENCE = slice(SEQUENCE_AT, SEQUENCE_AT + SEQUENCE_BYTES)
+
+_PRODUCER = slice(BODY_AT, SEQUENCE_AT)
+_WORD_BYTES = 8
+_COMPARED_BYTES = 4 << 20
+"""Of so many at once it is told whose they are."""
+_KNOWN_MAX = 16
+"""Producers whose values are kept in mind."""
+
+Bytes = NDArray[np.uint8]
+Given = Bytes | Sequence[bytes | None]
+"""Values: a row each, which are all as large, or one by one. Null is None."""
+Told = tuple[
+    str | Sequence[str | None],
+    NDArray[np.int32] | Sequence[int | None],
+    NDArray[np.int64] | Sequence[int | None],
+]
+
+
+class _Alike(NamedTuple):
+    """Whose values of one cell are."""
+
+    cell: str
+    producers: NDArray[np.int32]
+    sequences: NDArray[np.int64]
+
+
+class Values:
+    """A block of rows, each the value of another sequence number; the next ones replace them.
+
+    Args:
+        rows: How many it has room for.
+
+    Attributes:
+        block: The rows. Where values differ in size, what is behind the end of one is not its.
+    """
+
+    def __init__(self, encoder: Encoder, rows: int) -> None:
+        least, most = encoder.sizes
+        self._least = least
+        self._sizes = most - least + 1
+        body = encoder.body(0)
+        self._bodies = Checksums(body)
+        # By these the size of a value is drawn: see Encoder.encode_all.
+        self._heads = Checksums(body[: NAME_AT - BODY_AT])
+        self.block: Bytes = np.tile(np.frombuffer(MAGIC + bytes(4) + body, np.uint8), (rows, 1))
+
+    def make(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Make the values of these sequence numbers, in the first rows; their sizes in bytes."""
+        rows = self.block[: len(sequences)]
+        _numbers(rows, _SEQUENCE, ">i8")[:] = sequences
+        if self._sizes == 1:
+            sizes = np.full(len(rows), self._least, np.int64)
+            checksums = self._bodies.of(sequences)
+        else:
+            sizes = self._least + self._heads.of(sequences).astype(np.int64) % self._sizes
+            checksums = np.array(
+                [
+                    crc32c.crc32c(row[BODY_AT:size])
+                    for row, size in zip(rows, sizes.tolist(), strict=True)
+                ],
+                np.uint32,
+            )
+        _numbers(rows, _CHECKSUM, ">u4")[:] = checksums
+        return sizes
+
+
+class Checksums:
+    """CRC-32C of bodies that are the same but for a sequence number.
+
+    Args:
+        body: One of them, or its beginning, of the sequence number 0.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        changed, at = bytearray(body), SEQUENCE_AT - BODY_AT
+        self._zero = crc32c.crc32c(changed)
+        self._words = np.zeros((SEQUENCE_BYTES, 256), np.uint32)
+        for place, words in enumerate(self._words):
+            for bit in range(8):
+                changed[at + place] = 1 << bit
+                word = np.uint32(crc32c.crc32c(changed) ^ self._zero)
+                words[np.arange(256) >> bit & 1 == 1] ^= word
+            changed[at + place] = 0
+
+    def of(self, sequences: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """The checksums of the bodies with these sequence numbers."""
+        made = np.full(len(sequences), self._zero, np.uint32)
+        bytes_ = sequences.astype("<i8").view(np.uint8).reshape(-1, SEQUENCE_BYTES)
+        highest = int(sequences.view(np.uint64).max(initial=0))
+        for place in range((highest.bit_length() + 7) // 8):  # of 0 the word is 0
+            # In a body the highest byte comes first.
+            made ^= self._words[-1 - place].take(bytes_[:, place])
+        return made
+
+
+class Decoder:
+    """Tells of many values whose they are.
+
+    Where all are as large, as they are of producers whose values do not differ in size, they are
+    compared with those that say the same: what differs in no byte has the right checksum.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, int, int], Values] = {}
+
+    def decode(self, values: Given) -> Told:
+        """As :func:`history.payload.decode_all` of one or more; a cell that all have is told
+        once."""
+        rows = values if isinstance(values, np.ndarray) else _rows(values)
+        told = None if rows is None else self._alike(rows)
+        if told is not None:
+            return told
+        return decode_all(map(bytes, values) if isinstance(values, np.ndarray) else values)
+
+    def _alike(self, rows: Bytes) -> Told | None:
+        """Likewise, of values of one cell; None where they are not, or any is damaged."""
+        most = max(1, _COMPARED_BYTES // rows.shape[1])
+        parts = [self._compared(rows[at : at + most]) for at in range(0, len(rows), most)]
+        told = [part for part in parts if part is not None]
+        if len(told) < len(parts) or len({part.cell for part in told}) > 1:
+            return None
+        if len(told) == 1:
+            return told[0]
+        _, producers, sequences = zip(*told, strict=True)
+        return told[0].cell, np.concatenate(producers), np.concatenate(sequences)
+
+    def _compared(self, rows: Bytes) -> _Alike | None:
+        first = decode(rows[0].tobytes())
+        if first is None:
+            return None
+        size = rows.shape[1]
+        producers = _numbers(rows, _PRODUCER, ">i4").astype(np.int32)
+        sequences = _numbers(rows, _SEQUENCE, ">i8").astype(np.int64)
+        is_alone = (producers == first.producer).all()
+        for producer in [first.producer] if is_alone else np.unique(producers).tolist():
+            which = slice(None) if is_alone else producers == producer
+            made = self._values(first.cell, producer, size, len(rows))
+            made.make(sequences[which])
+            if not _same(mine := rows[which], made.block[: len(mine)]):
+                return None
+        return _Alike(first.cell, producers, sequences)
+
+    def _values(self, cell: str, producer: int, size: int, rows: int) -> Values:
+        rows = 1 << (rows - 1).bit_length()
+        key = (cell, producer, size, rows)
+        if key not in self._known:
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            self._known[key] = Values(Encoder(cell, producer, size), rows)
+        return self._known[key]
+
+
+def _rows(values: Sequence[bytes | None]) -> Bytes | None:
+    """The same as rows; None where they are not all as large, or are too many."""
+    present = [value for value in values if value is not None]
+    size = len(present[0]) if present else 0
+    if not 0 < size * len(values) <= _COMPARED_BYTES:
+        return None
+    if len(present) < len(values) or any(len(value) != size for value in present):
+        return None
+    return np.frombuffer(b"".join(present), np.uint8).reshape(-1, size)
+
+
+def _numbers(rows: Bytes, place: slice, kind: str) -> NDArray[Any]:
+    """What the rows have there, as numbers: a view."""
+    return rows[:, place].view(kind)[:, 0]
+
+
+def _same(some: Bytes, others: Bytes) -> bool:
+    """Whether rows of one size are the same: by words, of which there are fewer than bytes."""
+    flat, other = some.reshape(-1), others.reshape(-1)
+    whole = len(flat) // _WORD_BYTES * _WORD_BYTES
+    return np.array_equal(flat[whole:], other[whole:]) and np.array_equal(
+        flat[:whole].view(np.int64), other[:whole].view(np.int64)
+    )

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from ackproof.history import storage, stream, validation
+from ackproof.history import storage, validation
 from ackproof.history.errors import DamagedFiles
 from ackproof.history.names import CLOSED_SUFFIX, PART_SUFFIX, PARTITIONED, Stem, parse
 from ackproof.history.schema import TABLES, decoded
@@ -105,7 +105,7 @@ def _read_closed(path: AnyPath, schema: pa.Schema) -> pa.Table:
 def _read_part(path: AnyPath, schema: pa.Schema) -> pa.Table:
     """The columns of ``schema`` that it has. One that was cut short before its first batch has
     none of any."""
-    batches, _ = stream.read(path)
+    batches, _ = storage.read_batches(path)
     if not batches:
         return schema.empty_table()
     rows = pa.Table.from_batches(batches)
@@ -142,14 +142,14 @@ def _rows_of_closed(path: AnyPath) -> int:
 
 
 def _rows_of_part(path: AnyPath) -> int:
-    batches, _ = stream.read(path)
+    batches, _ = storage.read_batches(path)
     return sum(map(len, batches))
 
 
 def cut_short(path: AnyPath) -> bool:
     """Whether this is a part that ends with a batch which is not whole. Raises DamagedFiles."""
     try:
-        return _is_part(path) and stream.read(path)[1]
+        return _is_part(path) and storage.read_batches(path)[1]
     except (OSError, pa.ArrowException) as error:
         raise DamagedFiles({path: str(error)}) from error
 

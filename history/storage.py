@@ -14,8 +14,7 @@ Whoever reads has credentials, region and endpoint of his environment (``AWS_ACC
 ``AWS_REGION``, ``AWS_ENDPOINT_URL``, ...): a URI is written into logs and reports.
 
 Buckets have no directories: one is there when a file is in it. A file appears there when it was
-written to its end; on HDFS it is written aside and renamed, as here.
-"""
+written to its end; on HDFS it is written aside and renamed, as here."""
 
 import hashlib
 import os
@@ -32,7 +31,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
+from pyarrow import fs, ipc
 
 _AMAZON = {"s3": "s3", "s3a": "s3", "s3n": "s3"}
 _IN_BUCKETS = {**_AMAZON, "gs": "gs", "gcs": "gs"}
@@ -345,3 +344,91 @@ def _s3(bucket: str) -> fs.S3FileSystem:
     if region is None and endpoint is None:
         region = fs.resolve_s3_region(bucket)
     return fs.S3FileSystem(endpoint_override=endpoint, region=region)
+
+
+# --- whole files ----------------------------------------------------------------------------------
+#
+# Files that appear as a whole: written aside, then renamed. A reader never sees half of one.
+
+
+@contextmanager
+def written_aside(path: Path) -> Iterator[Path]:
+    """A dot-file beside ``path`` to write into. At the end it takes the place of ``path``; when
+    something was raised it goes, and what was there stays. Raises OSError."""
+    aside = path.with_name(f".{path.name}")
+    aside.unlink(missing_ok=True)  # a link would lead us elsewhere
+    try:
+        yield aside
+        aside.rename(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole(path: AnyPath) -> Iterator[pa.NativeFile]:
+    """A file to write into, open, here or in a store. At the end it takes the place of ``path``;
+    when something was raised it goes. Raises OSError."""
+    if isinstance(path, Path):
+        with written_aside(path) as aside, pa.OSFile(str(aside), "wb") as file:
+            yield file
+    else:
+        with path.created() as file:
+            yield file
+
+
+def write_text(path: AnyPath, text: str) -> None:
+    """Write ``text``, as :func:`whole`. Raises OSError."""
+    with whole(path) as file:
+        file.write(text.encode())
+
+
+# --- streams of batches ---------------------------------------------------------------------------
+#
+# Arrow's streaming format, appended to: a batch of rows costs one write, and no file of its own.
+#
+# A file is a schema message, then one message a batch, as ``pyarrow.ipc.open_stream`` reads them;
+# an end marker it has none. Whatever ends its writer leaves whole messages and at most one more
+# that is cut short, which counts as not written.
+
+
+# Batches are small: handing their columns to other threads costs more than it spares.
+_WRITTEN = ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_READ = ipc.IpcReadOptions(use_threads=False)
+
+
+def append_batches(path: Path, size: int, batch: pa.RecordBatch) -> int:
+    """Write ``batch`` at the position ``size``, 0 of a file that is not there; its size then.
+
+    Of a write that fails a piece may remain behind ``size``: nobody reads it, and the next one at
+    that position replaces it. Raises OSError.
+    """
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, batch.schema, options=_WRITTEN) as stream:
+        stream.write_batch(batch)
+        end: int = sink.tell()
+    begin: int = batch.schema.serialize().size if size else 0
+    with path.open("r+b" if size else "wb") as file:
+        file.seek(size)
+        # Of a longer piece that failed the end would stay behind this batch, and be read as the
+        # beginning of the next: that is damage, and the file's rows would count no more.
+        file.truncate()
+        file.write(sink.getvalue()[begin:end])
+    return size + end - begin
+
+
+def read_batches(path: AnyPath) -> tuple[list[pa.RecordBatch], bool]:
+    """The whole batches of a file, in order; and whether one that is cut short follows them, or the
+    schema itself is. Raises OSError, and ArrowException where it is not its end that is missing."""
+    read: list[pa.RecordBatch] = []
+    with opened(path) as source:
+        try:
+            read.extend(ipc.open_stream(source, options=_READ))
+        except (pa.ArrowInvalid, OSError):
+            # What asks for more than there is has been cut short. Whatever is wrong before is no
+            # end of a file, and what follows it would be passed over in silence.
+            if source.tell() < source.size():
+                raise
+            return read, True
+        if source.tell() < source.size():
+            raise pa.ArrowInvalid(f"it goes on after its end, at byte {source.tell()}")
+    return read, False

@@ -1,7 +1,7 @@
 """Writing a table so that whatever ends the process, what was flushed stays readable.
 
 Rows gather in memory, one by one or in columns (``history.columns``), and are flushed, a batch at a
-time, to the end of a part (``history.stream``: what is cut short there does not count). A file for
+time, to the end of a part (``history.storage``: what is cut short there does not count). A file for
 every flush would be thousands after a while, and closing would take as long as the run. At close
 the parts of one writer become one Parquet file:
 
@@ -26,12 +26,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.history import storage, stream
-from ackproof.history.aside import written_aside
+from ackproof.history import storage
 from ackproof.history.columns import Columns, array
 from ackproof.history.errors import HistoryError, WriteFailed
 from ackproof.history.names import Stem
 from ackproof.history.schema import TABLES, decoded
+from ackproof.history.storage import written_aside
 
 ROWS_MAX = 100_000
 """Rows in memory before they are flushed, however young they are."""
@@ -173,7 +173,7 @@ class TableWriter:
             self._parts.append(self._directory / self._stem.part(len(self._parts) + 1))
             self._part_size = 0
         try:
-            self._part_size = stream.append(self._parts[-1], self._part_size, batch)
+            self._part_size = storage.append_batches(self._parts[-1], self._part_size, batch)
         except OSError as error:
             raise WriteFailed(self._parts[-1], error) from error
         self._written += len(batch)
@@ -336,7 +336,7 @@ def _coalesced(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     """The parts' rows in order, in tables of about :data:`MERGED_ROW_GROUP` rows."""
     pending: list[pa.RecordBatch] = []
     for part in parts:
-        batches, _ = stream.read(part)
+        batches, _ = storage.read_batches(part)
         pending += batches
         if sum(map(len, pending)) >= MERGED_ROW_GROUP:
             yield _encoded(pending, schema)

@@ -9,7 +9,7 @@ import numpy as np
 from confluent_kafka import KafkaError, Message
 from numpy.typing import NDArray
 
-from ackproof.history.values import Given
+from ackproof.history.payload import Given
 
 NO_EPOCH = -1
 """The leader epoch of a record of which none is known."""

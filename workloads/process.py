@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ackproof.history.aside import write_text
 from ackproof.history.errors import HistoryError
+from ackproof.history.storage import write_text
 from ackproof.workloads.spec import SpecificationError
 
 # --- stop, failure, entry point -------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ackproof.history.document_errors import in_words
+from ackproof.history.messages import in_words
 from ackproof.workloads.interface import Delivery
 
 Config = dict[str, str | bool | int | float]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ackproof.checkers.cluster.faults import FOREVER, RESTARTS, SILENT, FaultFacts
-from ackproof.history import last_words
+from ackproof.history import messages
 from ackproof.history.storage import AnyPath, matching
 
 Row = Mapping[str, Any]
@@ -130,7 +130,7 @@ def last_error(logs: AnyPath, server: str) -> str | None:
     for path in matching(logs / server, "*.log"):
         try:
             with path.open(encoding="utf-8", errors="replace") as lines:
-                found = last_words.last_error(lines) or found
+                found = messages.last_error(lines) or found
         except OSError:
             continue
     return found

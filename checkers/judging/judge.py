@@ -47,7 +47,7 @@ from ackproof.checkers.transactions.looking import CellTransactions
 from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedCell
-from ackproof.history.printable import printable
+from ackproof.history.messages import printable
 
 
 def campaign_result(

@@ -24,8 +24,8 @@ from ackproof.checkers.promises.standing import Standing, standings
 from ackproof.checkers.rules.rows import rows_of_findings
 from ackproof.checkers.verdict import ANOMALIES
 from ackproof.history import reader
+from ackproof.history.messages import printable
 from ackproof.history.names import PARTITIONED
-from ackproof.history.printable import printable
 from ackproof.history.schema import TABLES
 from ackproof.history.storage import AnyPath
 

@@ -15,8 +15,7 @@ from ackproof.checkers.reconciling.reconcile import reconcile
 from ackproof.checkers.reconciling.results import FOUND, PartitionTotals, Totals
 from ackproof.checkers.reconciling.work_item import Key, WorkItem
 from ackproof.history import storage
-from ackproof.history.aside import whole
-from ackproof.history.storage import AnyPath, located
+from ackproof.history.storage import AnyPath, located, whole
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 ROWS_AT_ONCE = 10_000

@@ -15,7 +15,7 @@ from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.checkers.spark.jobs import reconcile_all
 from ackproof.checkers.spark.session import CLASSES, session
 from ackproof.checkers.timeline.known import UNSEEN
-from ackproof.history.aside import written_aside
+from ackproof.history.storage import written_aside
 
 _NOTHING = WorkItem(
     run=1,

@@ -27,9 +27,8 @@ from ackproof.checkers.reconciling.work_item import WorkItem
 from ackproof.checkers.splitting.pieces import Piece
 from ackproof.checkers.splitting.ranges import Range
 from ackproof.history import storage
-from ackproof.history.aside import whole
 from ackproof.history.errors import DamagedFiles
-from ackproof.history.storage import AnyPath, located
+from ackproof.history.storage import AnyPath, located, whole
 
 _OF_HISTORY = (
     *("cell_of", "producer", "sequence", "fate", "acked_offset", "time", "asked", "answered"),

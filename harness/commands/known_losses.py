@@ -16,7 +16,7 @@ from ackproof.harness.known_losses.runs import Runs
 from ackproof.harness.known_losses.stories import Side
 from ackproof.harness.known_losses.tally import Tally
 from ackproof.harness.once import Once
-from ackproof.history.aside import write_text
+from ackproof.history.storage import write_text
 from ackproof.infra.systems import prepare
 
 _FILE = Path("campaigns/known-losses/stories.yaml")

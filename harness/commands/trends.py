@@ -10,8 +10,8 @@ from ackproof.harness.commands.errors import fail, told
 from ackproof.harness.console import console
 from ackproof.harness.directory import NotResults
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.history.aside import write_text
-from ackproof.history.printable import printable
+from ackproof.history.messages import printable
+from ackproof.history.storage import write_text
 
 _PATH = click.Path(path_type=Path)
 

@@ -13,7 +13,7 @@ from ackproof.config.documents import DocumentRefused
 from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign.model.values import Section
 from ackproof.harness.directory import NotResults
-from ackproof.history.document_errors import in_words
+from ackproof.history.messages import in_words
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.product import MetadataQuorum
 

@@ -16,11 +16,10 @@ from ackproof.harness.report.opportunities import opportunities
 from ackproof.harness.report.rows import CellRow, rows
 from ackproof.harness.report.timeline import FaultSpan
 from ackproof.history import manifest
-from ackproof.history.aside import write_text
 from ackproof.history.errors import DamagedFiles, HistoryError
 from ackproof.history.manifest import Manifest, PlannedRun
-from ackproof.history.printable import printable
-from ackproof.history.storage import AnyPath
+from ackproof.history.messages import printable
+from ackproof.history.storage import AnyPath, write_text
 
 log = logging.getLogger(__name__)
 

@@ -28,9 +28,8 @@ from ackproof.harness.report.rows import UNKNOWN, number
 from ackproof.harness.report.trends.night import Night, date_of, night_of, seconds_of
 from ackproof.harness.report.trends.trend import Occasion, sum_in_words, trends
 from ackproof.history import manifest
-from ackproof.history.aside import write_text
-from ackproof.history.document_errors import in_words
-from ackproof.history.printable import printable
+from ackproof.history.messages import in_words, printable
+from ackproof.history.storage import write_text
 
 FILE = "index.html"
 _LOCK = ".index.lock"

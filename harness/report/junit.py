@@ -25,8 +25,7 @@ from ackproof.harness.report.losses import Row
 from ackproof.harness.report.outcome import guarantees_checked, outcome
 from ackproof.harness.report.rows import COUNTS, CellRow, number
 from ackproof.harness.report.timeline import NS_PER_S
-from ackproof.history.aside import whole
-from ackproof.history.storage import AnyPath
+from ackproof.history.storage import AnyPath, whole
 
 FirstRows = Mapping[tuple[int, str, str], Row]
 """The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""

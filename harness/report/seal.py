@@ -14,7 +14,7 @@ from typing import Any
 from ackproof.harness.directory import CAMPAIGN_FILE
 from ackproof.harness.report.losses import ANOMALIES_FILE, AUTOPSIES_FILE
 from ackproof.history import manifest
-from ackproof.history.printable import printable
+from ackproof.history.messages import printable
 from ackproof.history.storage import AnyPath, digest, matching
 
 SHA256 = "sha256"

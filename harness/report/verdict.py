@@ -23,10 +23,9 @@ from ackproof.harness.report.document import VERSION, VerdictDocument
 from ackproof.harness.report.opportunities import Opportunity
 from ackproof.harness.report.rows import known_anomalies
 from ackproof.harness.report.timeline import FaultSpan
-from ackproof.history.aside import write_text
 from ackproof.history.cell import SETTINGS, Value
-from ackproof.history.document_errors import in_words
-from ackproof.history.storage import AnyPath
+from ackproof.history.messages import in_words
+from ackproof.history.storage import AnyPath, write_text
 from ackproof.infra.systems import quorum_of
 
 FILE = "verdict.json"

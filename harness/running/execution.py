@@ -24,7 +24,7 @@ from ackproof.harness.running.deadline import Clock
 from ackproof.harness.running.progress import Progress, logging_to, progress
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.harness.running.spark_prewarm import SparkPrewarm
-from ackproof.history.printable import printable
+from ackproof.history.messages import printable
 from ackproof.history.schema import INTERRUPTED
 from ackproof.history.storage import AnyPath
 from ackproof.infra.api.interface import Backend, System

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from ackproof.history.last_words import quoted
+from ackproof.history.messages import quoted
 from ackproof.infra.api.interface import InfraError, Node, Process
 
 # --- how a process ended --------------------------------------------------------------------------

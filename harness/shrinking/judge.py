@@ -19,7 +19,7 @@ from ackproof.harness.report import verdict
 from ackproof.harness.shrinking.failures import fails_by
 from ackproof.harness.shrinking.odds import Tally
 from ackproof.harness.shrinking.ways import Candidate
-from ackproof.history.aside import write_text
+from ackproof.history.storage import write_text
 from ackproof.infra.api.interface import InfraError
 
 DIRECTORY = "shrink"

@@ -17,8 +17,8 @@ from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import FaultDocument
 from ackproof.harness.report.part import Part
 from ackproof.harness.side_by_side.members import Member
-from ackproof.history.aside import write_text
-from ackproof.history.document_errors import in_words
+from ackproof.history.messages import in_words
+from ackproof.history.storage import write_text
 
 FILE = "matrix.json"
 VERSION = 1

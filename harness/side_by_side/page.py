@@ -8,7 +8,7 @@ from ackproof.harness.report.comparison import Comparison
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.side_by_side.columns import after_faults, side_by_side
 from ackproof.harness.side_by_side.members import Member
-from ackproof.history.aside import write_text
+from ackproof.history.storage import write_text
 
 FILE = "matrix.html"
 

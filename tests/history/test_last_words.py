@@ -2,7 +2,7 @@
 
 import pytest
 
-from ackproof.history.last_words import last_error, quoted
+from ackproof.history.messages import last_error, quoted
 
 JAVA = b"""INFO starting
 ERROR Exiting Kafka due to fatal exception (kafka.Kafka$)

@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.history.payload import (
-    Encoder,
-    Identity,
-    bytes_min,
-    decode,
-    decode_all,
-)
+from ackproof.history.payload import Encoder, Identity, bytes_min, decode, decode_all
 
 CELLS = st.text(min_size=1, max_size=30)
 SEQUENCES = st.integers(0, 2**63 - 1)

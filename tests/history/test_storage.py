@@ -10,8 +10,7 @@ import pytest
 from s3_store import Store, store
 
 from ackproof.history import reader, storage
-from ackproof.history.aside import whole, write_text
-from ackproof.history.storage import AnyPath, StoredPath, located, matching
+from ackproof.history.storage import AnyPath, StoredPath, located, matching, whole, write_text
 from ackproof.history.writer import PART_BYTES, PartitionedWriter, TableWriter
 
 NAMES = ("a.txt", "b.log", "c/d.log", "c/1/e.log", "broker-1/0/t-0/1.log", "broker-1/t-1/2.log")

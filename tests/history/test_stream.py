@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import ipc
 
-from ackproof.history import stream
+from ackproof.history import storage
 
 SCHEMA = pa.schema([pa.field("number", pa.int64()), pa.field("word", pa.string())])
 
@@ -18,7 +18,7 @@ def batch(numbers: list[int]) -> pa.RecordBatch:
 
 
 def numbers(path: Path) -> list[list[int]]:
-    return [one.column("number").to_pylist() for one in stream.read(path)[0]]
+    return [one.column("number").to_pylist() for one in storage.read_batches(path)[0]]
 
 
 @settings(max_examples=200, deadline=None)
@@ -32,7 +32,7 @@ def test_what_is_left_of_a_stream_is_its_whole_batches(
     path = tmp_path_factory.mktemp("stream") / "a.arrows"
     ends = [0]
     for some in written:
-        ends.append(stream.append(path, ends[-1], batch(some)))
+        ends.append(storage.append_batches(path, ends[-1], batch(some)))
     assert numbers(path) == written
     whole = path.read_bytes()
     assert len(whole) == ends[-1]
@@ -43,15 +43,15 @@ def test_what_is_left_of_a_stream_is_its_whole_batches(
         some for some, end in zip(written, ends[1:], strict=True) if end <= left
     ]
     schema = SCHEMA.serialize().size
-    assert stream.read(path)[1] == (left not in {schema, *ends[1:]})
+    assert storage.read_batches(path)[1] == (left not in {schema, *ends[1:]})
 
 
 def test_a_piece_that_was_left_behind_is_written_over(tmp_path: Path) -> None:
     path = tmp_path / "a.arrows"
-    size = stream.append(path, 0, batch([1, 2]))
+    size = storage.append_batches(path, 0, batch([1, 2]))
     with path.open("ab") as file:
         file.write(b"x" * 10_000)
-    size = stream.append(path, size, batch([3]))
+    size = storage.append_batches(path, size, batch([3]))
     assert numbers(path) == [[1, 2], [3]]
     assert path.stat().st_size == size
 
@@ -59,8 +59,8 @@ def test_a_piece_that_was_left_behind_is_written_over(tmp_path: Path) -> None:
 def test_what_is_damaged_before_its_end_is_not_passed_over(tmp_path: Path) -> None:
     """An end marker, among others: whoever believes it does not miss what follows."""
     path = tmp_path / "a.arrows"
-    first = stream.append(path, 0, batch([1]))
-    stream.append(path, first, batch(list(range(1000))))
+    first = storage.append_batches(path, 0, batch([1]))
+    storage.append_batches(path, first, batch(list(range(1000))))
     whole = path.read_bytes()
     for damage in (
         b"\xff\xff\xff\xff\x00\x00\x00\x00",
@@ -69,4 +69,4 @@ def test_what_is_damaged_before_its_end_is_not_passed_over(tmp_path: Path) -> No
     ):
         path.write_bytes(whole[:first] + damage + whole[first + 8 :])
         with pytest.raises((OSError, pa.ArrowException)):
-            stream.read(path)
+            storage.read_batches(path)

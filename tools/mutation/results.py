@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ackproof.history.aside import write_text
+from ackproof.history.storage import write_text
 
 SOUND = "sound"
 """The name of the broker without a mutation. A fault that is found there, too, counts for

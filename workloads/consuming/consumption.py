@@ -11,8 +11,8 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from ackproof.history.payload import Decoder
 from ackproof.history.schema import SendType
-from ackproof.history.values import Decoder
 from ackproof.history.writer import PartitionedWriter, Row, TableWriter
 from ackproof.workloads.polled import Records
 from ackproof.workloads.spec import ConsumerSpec, GroupMemberSpec

@@ -10,7 +10,7 @@ import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
-from ackproof.history.values import Given
+from ackproof.history.payload import Given
 from ackproof.workloads.librdkafka.library import MESSAGE, Message, library
 from ackproof.workloads.polled import Failure, Polled, Records
 

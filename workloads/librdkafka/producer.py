@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ackproof.history.payload import Encoder
-from ackproof.history.values import Values
+from ackproof.history.payload import Encoder, Values
 from ackproof.workloads.librdkafka import library as lib
 from ackproof.workloads.librdkafka.client import Client
 from ackproof.workloads.librdkafka.keys import Keys

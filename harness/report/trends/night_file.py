@@ -15,9 +15,8 @@ from pathlib import Path
 from ackproof.harness.directory import DamagedResults, NotResults, existing
 from ackproof.harness.report import campaign_file, verdict
 from ackproof.harness.report.trends.night import Night, night_of
-from ackproof.history.aside import whole
-from ackproof.history.document_errors import in_words
-from ackproof.history.printable import printable
+from ackproof.history.messages import in_words, printable
+from ackproof.history.storage import whole
 
 _VERSION: int = Night.model_fields["history_version"].default
 

@@ -1,10 +1,23 @@
-"""Plain words for what is wrong with a stored document: a JSON file that Ackproof wrote itself."""
+"""Text for messages: what is wrong with a stored document, and the last words of a process."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with each lone surrogate as an escape sequence: Python's names of files that
+    are not UTF-8 have some, and no encoding does."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+# --- errors of documents --------------------------------------------------------------------------
+#
+# Plain words for what is wrong with a stored document: a JSON file that Ackproof wrote itself.
+
 
 _OBJECT = "must be an object with names and values"
 _WORDS: Mapping[str, str] = {
@@ -55,3 +68,34 @@ def in_words(error: ValueError) -> str:
 def _reason(error: ErrorDetails) -> str:
     words = _WORDS.get(error["type"], "has a value that does not belong there")
     return words.format(**error.get("ctx", {}))
+
+
+# --- last words of a process ----------------------------------------------------------------------
+#
+# What a process has left in its log, where its end is reported.
+
+
+_ERROR = re.compile(
+    r"\b(ERROR|FATAL|CRITICAL)\b|^(Caused by: )?([\w$]+\.)*\w*(Error|Exception)\b"
+    r"|^(panic|fatal error|Fatal error|Traceback): |\bpanicked at\b|^terminate called "
+)
+"""Log lines of servers and clients, and how the reports of uncaught errors begin: of Python, Java
+(the last ``Caused by`` is the root cause), Go, Rust and C++."""
+_WORDS_MAX = 300
+
+
+def last_error(lines: Iterable[str]) -> str | None:
+    """Return the last line of a log that reports an error; None if none does."""
+    found = None
+    for line in lines:
+        found = line.strip() if _ERROR.search(line) else found
+    return found and found[:_WORDS_MAX]
+
+
+def quoted(log: bytes, where: str) -> str:
+    """Return what the log of a process that has ended adds to the message that it ended: the last
+    error, or the last line where no line reports an error. ``where``: the log's path."""
+    lines = [line.strip() for line in log.decode(errors="replace").splitlines() if line.strip()]
+    if (error := last_error(lines)) is not None:
+        return f"; the last error in {where}: {error}"
+    return f"; the last line in {where}: {lines[-1][:_WORDS_MAX]}" if lines else ""
