@@ -12,6 +12,7 @@ import yaml
 from decoys import lay_decoys
 from patience import PATIENCE_S
 
+from ackproof.infra.machine.registry import Registry
 from ackproof.infra.machine.waiting import wait_until
 
 PROJECT = Path(__file__).parent.parent.parent
@@ -113,10 +114,12 @@ class Ackproof:
 
 
 @pytest.fixture
-def ackproof(tmp_path: Path) -> Iterator[Ackproof]:
+def ackproof(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ackproof]:
     command = Ackproof(tmp_path)
     yield command
-    command("clean", "--all")
+    away = [request.node.get_closest_marker(name) for name in ("docker", "ssh")]
+    if any(away) or Registry(command.state).run_ids():
+        command("clean", "--all")
 
 
 @pytest.fixture(scope="module")
