@@ -303,6 +303,8 @@ def lost_in_an_election(tmp_path: Path, told: str = "") -> Path:
     return directory
 
 
+# A session of Spark for two tests: test_check.py compares checks in Spark with those in process.
+@pytest.mark.long
 def test_what_brokers_were_told_is_read_of_their_logs(tmp_path: Path, spark: SparkSession) -> None:
     """Broker-3 is elected in epoch 1 and never hears of it, broker-2 leads epoch 2."""
     directory = lost_in_an_election(tmp_path, told=order_line(0) + order_line(2))
@@ -332,6 +334,8 @@ def line_of(words: dict[str, object]) -> str:
     return f"INFO {json.dumps(words)} (state.change.logger)\n"
 
 
+# As the other test with Spark.
+@pytest.mark.long
 def test_each_lost_record_has_a_row_and_the_campaign_their_causes(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -73,6 +73,8 @@ def test_replicas_that_agree_pass(tmp_path: Path) -> None:
     assert result.findings == ()
 
 
+# A session of Spark for one test: test_check.py compares checks in Spark with those in process.
+@pytest.mark.long
 def test_replicas_that_do_not_agree_fail_and_say_where(tmp_path: Path, spark: SparkSession) -> None:
     directory = made(tmp_path, LOG, LOG[:1], SPLIT)
     result = check(directory, spark=spark)

@@ -199,6 +199,8 @@ def test_recovery_2_one_dies_and_then_the_other(topic: Topic) -> None:
     assert topic.sent(b"again")
 
 
+# The simulation kills all replicas at once; above, partitions lose their leader and wait.
+@pytest.mark.long
 def test_recovery_3_both_die_at_once(topic: Topic) -> None:
     """Any of them gives reading back; writing needs both."""
     topic.create([1, 2], min_insync_replicas="2")

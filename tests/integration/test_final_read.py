@@ -99,7 +99,14 @@ ALL = [(topic, number) for topic, many in TOPICS.items() for number in range(man
 
 @pytest.mark.parametrize(
     ("module", "tables"),
-    [(PLAIN, {"log": "reads"}), (TRANSACTIONAL, {"log": "reads", "committed": "committed_reads"})],
+    [
+        (PLAIN, {"log": "reads"}),
+        pytest.param(
+            TRANSACTIONAL,
+            {"log": "reads", "committed": "committed_reads"},
+            marks=pytest.mark.long,  # the same processes, with one more table
+        ),
+    ],
 )
 def test_a_partition_that_ends_librdkafka_costs_no_other(
     start: Start, tmp_path: Path, module: str, tables: Mapping[str, str]

@@ -63,6 +63,8 @@ def test_a_group_shares_and_takes_over(cluster: Cluster, assignor: str) -> None:
         poll_until("the other has all", shared(4, second), second)
 
 
+# tests/workloads/test_consumers.py kills a member, and looks at what the others are given.
+@pytest.mark.long
 def test_a_killed_member_is_replaced(cluster: Cluster) -> None:
     sent = filled(cluster, "killed")
     with process_member(cluster, "killed", "killed") as other:

@@ -96,6 +96,9 @@ def test_a_killed_leader_is_replaced_and_comes_back(tmp_path: Path, variant: str
         assert before | after <= set(read_all(cluster, "t"))
 
 
+# test_failover.py pauses a leader until its session ends; the simulation does so without a
+# controller.
+@pytest.mark.long
 def test_a_leader_whose_session_ends_goes_on_as_a_follower(tmp_path: Path) -> None:
     with running_cluster(tmp_path, overrides={**LEADER, **QUIET}) as cluster:
         create_topic(cluster, "t", config={"min.insync.replicas": "2"})
@@ -285,10 +288,9 @@ def watches(cluster: Cluster) -> int:
     return int(re.findall(r"zk_watch_count\t(\d+)", asked(cluster, b"mntr"))[0])
 
 
-@pytest.mark.parametrize("replicas", [1, pytest.param(3, marks=pytest.mark.long)])
-@pytest.mark.parametrize(
-    "coordination", [pytest.param("controller", marks=pytest.mark.long), "leader"]
-)
+@pytest.mark.long  # figures of the design, which a change of it alone changes
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("coordination", ["controller", "leader"])
 def test_watches_by_topic(tmp_path: Path, coordination: str, replicas: int) -> None:
     """Seed 001 counts 3,000 watches for 1,000 topics of 3 partitions on 3 brokers, where the design
     before it had 15,000. Here it is one on the leader of each partition, by each broker that has

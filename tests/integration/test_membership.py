@@ -96,6 +96,8 @@ def test_a_broker_added_later_gets_nothing_until_it_is_asked(tmp_path: Path) -> 
         assert read_all(cluster, "old") == values("old")
 
 
+# tests/controller cancel moves without a cluster; test_topics.py moves replicas of a real one.
+@pytest.mark.long
 def test_a_move_waits_for_its_target_and_can_be_taken_back(tmp_path: Path) -> None:
     with running_cluster(tmp_path, brokers=4, overrides=PATIENT) as cluster:
         # Nobody moves a replica to a broker that is given up, and to stop the controller gives it
@@ -128,6 +130,8 @@ def test_a_move_waits_for_its_target_and_can_be_taken_back(tmp_path: Path) -> No
         assert read_all(cluster, "t") == values("before") + values("meanwhile")
 
 
+# test_failover.py has a paused leader, and the simulation paused controllers.
+@pytest.mark.long
 def test_a_controller_that_stands_still_is_replaced_and_finds_out(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         create_topic(cluster, "t")

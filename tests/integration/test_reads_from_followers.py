@@ -110,6 +110,8 @@ def test_who_reads_from_a_follower_that_dies_reads_on_elsewhere(cluster: Cluster
     assert bytes_out(cluster, "dies")[leader] > 0
 
 
+# The other two tests read from a follower, and from another broker when it is gone.
+@pytest.mark.long
 def test_who_reads_from_a_follower_that_is_elected_reads_on_there(cluster: Cluster) -> None:
     sent = filled(cluster, "elected")
     leader = cluster.leader("elected")
