@@ -1,7 +1,6 @@
 """The rules of coordinators of groups: each broken once by hand, and kept once."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,6 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.groups.events import (
     Commit,
     Heartbeat,
-    Leave,
     Moment,
     OffsetAndMetadata,
     OffsetsAnswer,
@@ -34,7 +32,7 @@ from ackproof.broker.wire.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from simulation.model.groups import GroupsModel, StoredGroup, check_kept, check_loaded
+from simulation.model.groups import GroupsModel
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -160,24 +158,10 @@ def test_commit_is_answered_when_it_is_stored(groups: Groups) -> None:
     groups.step(stored(9), Respond(request=1, answer=KEPT))
 
 
-def test_record_counts_as_stored_above_the_high_watermark(groups: Groups) -> None:
-    groups.step(groups.commit(), STORE)
-    with pytest.raises(Violation, match=r"Groups/uncommitted-state-used: .* below 11 .* is 10"):
-        groups.step(stored(10))
-
-
 def test_deposed_coordinator_is_not_judged_by_its_watermark(groups: Groups) -> None:
     groups.step(groups.commit(), STORE)
     groups.replica.role = Role.FOLLOWER
     groups.step(stored(10))
-
-
-def test_commit_is_answered_before_it_is_stored_or_after_it_failed(groups: Groups) -> None:
-    with pytest.raises(Violation, match="Groups/answered-before-stored"):
-        groups.step(groups.commit(), STORE, Respond(request=1, answer=KEPT))
-    groups.step(groups.commit(), STORE)
-    with pytest.raises(Violation, match="Groups/answered-before-stored"):
-        groups.step(stored(-1, ErrorCode.request_timed_out), Respond(request=1, answer=KEPT))
 
 
 def test_generation_is_given_out_before_it_is_stored(groups: Groups) -> None:
@@ -192,17 +176,6 @@ def test_generation_is_given_out_before_it_is_stored(groups: Groups) -> None:
     )  # fmt: skip
     groups.step(groups.sync(), Store(token=0, records=((GroupMetadataKey(group=GROUP), next_one),)))
     groups.step(stored(9), answer)
-
-
-def test_assignment_differs_from_the_stored_one(groups: Groups) -> None:
-    with pytest.raises(
-        Violation, match=r"Groups/answered-before-stored: group g: m is given b'', stored"
-    ):
-        groups.step(groups.sync(), Respond(request=2, answer=SyncAnswer()))
-    came_back = replace(groups.sync(), member_id="again")
-    answer = Respond(request=2, answer=SyncAnswer(assignment=b"all"))
-    with pytest.raises(Violation, match="again is given b'all', stored is None"):
-        groups.step(came_back, answer)
 
 
 def test_groups_of_an_earlier_leader_epoch_are_served(groups: Groups) -> None:
@@ -234,66 +207,11 @@ def test_session_begins_when_groups_are_loaded(groups: Groups) -> None:
         groups.step(Tick(at=groups.at(2_900)), leaves=True)
 
 
-@pytest.mark.parametrize("leaves", [True, False])
-def test_member_leaves_and_the_group_stays_stable(groups: Groups, leaves: bool) -> None:
-    event = Tick(at=groups.at(4_000))
-    if leaves:
-        event = Leave(request=4, at=groups.at(1_000), group=GROUP, leaving=((MEMBER, None),))
-    with pytest.raises(Violation, match=r"Groups/no-rebalance-after-leave: .* \['m'\] are gone"):
-        groups.step(event, leaves=True, unnoticed=True)
-
-
-def test_log_that_begins_later_lacks_what_a_group_knows(groups: Groups) -> None:
-    known = SimpleNamespace(value=SimpleNamespace(offset=7), stored_at=3)
-    groups.group.offsets = SimpleNamespace(committed={TP: known}, settled=lambda: {TP})
-    groups.again = ((OFFSET, committed(7)), *groups.again)
-    for _ in range(2):
-        groups.log.log_start_offset += 5
-        groups.step(Tick(at=groups.at(0)))
-    there, former = stored_generation(GENERATION), stored_generation(GENERATION - 1)
-    known_groups, numbers = groups.by_id, {GROUP: GENERATION}
-    check_kept("here", known_groups, numbers, {GROUP: StoredGroup({TP: (7, 9)}, there)})
-    for offsets, generation in (({}, there), ({TP: (6, 9)}, there), ({TP: (7, 9)}, former)):
-        stored = {GROUP: StoredGroup(offsets, generation)}
-        with pytest.raises(Violation, match=r"Groups/differ-from-log: .* begins later"):
-            check_kept("here", known_groups, numbers, stored)
-
-
-def test_snapshot_lacks_a_generation(groups: Groups) -> None:
-    groups.step(Tick(at=groups.at(0)))
-    groups.again = ()
-    with pytest.raises(Violation, match=r"Groups/differ-from-log: .* group g has generation 3"):
-        groups.step(Tick(at=groups.at(0)))
-
-
-def test_snapshot_lacks_a_record_on_its_way(groups: Groups) -> None:
-    on_its_way = Store(token=0, records=((OFFSET, committed(7)), (NAMED, None)))
-    groups.step(groups.commit(), on_its_way)
-    groups.again = ((OFFSET, committed(7)),)
-    groups.step(Tick(at=groups.at(0)))
-    for again in ((), ((OFFSET, committed(6)),), ((OFFSET, committed(7)), *Groups().again)):
-        groups.again = again
-        with pytest.raises(Violation, match=r"Groups/differ-from-log: .* is on its way to"):
-            groups.step(Tick(at=groups.at(0)))
-
-
 def test_snapshot_may_lack_what_could_not_be_stored(groups: Groups) -> None:
     groups.step(groups.commit(), STORE)
     groups.step(stored(0, ErrorCode.request_timed_out))
     groups.again = ()
     groups.step(Tick(at=groups.at(0)))
-
-
-def test_coordinator_loads_something_else_than_its_log_has() -> None:
-    offsets = {TP: SimpleNamespace(value=SimpleNamespace(offset=7), stored_at=3)}
-    group: Any = SimpleNamespace(
-        offsets=SimpleNamespace(committed=offsets), generation=0, protocol=None,
-        protocol_type=None, state=GroupState.EMPTY, since_ms=None, members=NoMembers(),
-    )  # fmt: skip
-    check_loaded("here", {GROUP: group}, {GROUP: StoredGroup({TP: (7, 3)})})
-    for strange in ({}, {GROUP: StoredGroup({TP: (8, 3)})}, {GROUP: StoredGroup({TP: (7, 4)})}):
-        with pytest.raises(Violation, match="Groups/differ-from-log"):
-            check_loaded("here", {GROUP: group}, strange)
 
 
 class NoMembers:

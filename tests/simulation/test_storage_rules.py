@@ -13,26 +13,22 @@ from log_disk import LOGS
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.checkpoints import (
-    CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
-    mark_clean_shutdown,
     write_offsets,
 )
 from ackproof.broker.log.disk.files import Directory, Steps, carry_out
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
-from ackproof.broker.log.producer_state import Producer, ProducerState
 from ackproof.broker.types import (
     Offset,
-    ProducerId,
     TopicPartition,
 )
 from simulation.machines.disk import MemoryDisk
-from simulation.model import producers, storage
+from simulation.model import storage
 from simulation.model.log import read_log
-from simulation.model.storage import CleanEnds, FlushTracker
+from simulation.model.storage import FlushTracker
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -202,139 +198,6 @@ def test_recovery_point_is_noted_before_an_epoch_is_synced(
         Violation, match=r"Log/epochs-differ-from-batches: .*below 8 .* offset 7 is of epoch 3"
     ):
         storage.recovery_point_noted(disk, log, 8)
-
-
-# --- ProducerState/differs-from-log ---------------------------------------------------------------
-
-
-@pytest.fixture
-def written(log: PartitionLog) -> PartitionLog:
-    """Behind its six records, three batches of producer 7 and one of producer 8, in turn."""
-    for number, producer in enumerate([(7, 0, 0), (7, 0, 2), (8, 0, 0), (7, 0, 4)]):
-        log.append([batch((b"v", b"v"), producer=producer)], 6 + 2 * number, 5, 0)
-    return log
-
-
-@pytest.fixture
-def look_for_producers(written: PartitionLog, disk: MemoryDisk) -> Callable[[PartitionLog], None]:
-    def look(log: PartitionLog = written) -> None:
-        read = read_log(log)
-        assert read is not None
-        producers.check("t-0", log, read)
-        producers.check_snapshots("t-0", log, disk, read)
-
-    return look
-
-
-def test_producers_are_those_of_the_batches(
-    written: PartitionLog, look_for_producers: Look
-) -> None:
-    look_for_producers(written)
-    written.truncate_to(10)
-    look_for_producers(written)
-    written.append([batch((b"v",), producer=(7, 0, 4))], 10, 5, 0)
-    look_for_producers(written)
-    written.truncate_to(6)
-    look_for_producers(written)
-
-
-def test_producers_outlive_deleted_batches(written: PartitionLog, look_for_producers: Look) -> None:
-    written.advance_log_start(13)
-    look_for_producers(written)
-
-
-def test_batch_of_a_producer_is_not_remembered(
-    written: PartitionLog, look_for_producers: Look
-) -> None:
-    for forgetful in ProducerState(), without_last(written, 7), without_last(written, 8):
-        written.producers.state = forgetful
-        with pytest.raises(
-            Violation, match=r"ProducerState/differs-from-log: .*, in the log is epoch 0, 0 to"
-        ):
-            look_for_producers(written)
-
-
-def test_truncated_batch_is_remembered(written: PartitionLog, look_for_producers: Look) -> None:
-    remembered = written.producers.state
-    for offset in 12, 10, 8:
-        written.truncate_to(offset)
-        written.producers.state = remembered
-        with pytest.raises(
-            Violation, match=r"ProducerState/differs-from-log: .*epoch 0, 0 to .* is remembered"
-        ):
-            look_for_producers(written)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"last_sequence": 6},
-        {"base_sequence": 3, "last_sequence": 4},
-        {"last_offset": Offset(12)},
-        {"timestamp": 0},
-    ],
-)
-def test_producer_is_remembered_otherwise(
-    written: PartitionLog, look_for_producers: Look, other: dict[str, Any]
-) -> None:
-    known = written.producers.state.producers[ProducerId(7)]
-    spoilt = Producer(known.epoch, (*known.batches[:-1], replace(known.last, **other)))
-    written.producers.state._producers[ProducerId(7)] = spoilt
-    with pytest.raises(Violation, match=r"ProducerState/differs-from-log: .* of producer 7, "):
-        look_for_producers(written)
-
-
-def test_snapshot_differs_from_the_log(written: PartitionLog, look_for_producers: Look) -> None:
-    written.producers.snapshot(14)
-    look_for_producers(written)
-    written.truncate_to(12)
-    look_for_producers(written)
-    carry_out(written.producers.snapshot_steps(8, written.producers.encoded()))
-    with pytest.raises(
-        Violation, match=r"ProducerState/differs-from-log: .*, 0+8.snapshot: of producer 7, "
-    ):
-        look_for_producers(written)
-
-
-def test_snapshot_is_above_the_log_end(written: PartitionLog, look_for_producers: Look) -> None:
-    carry_out(written.producers.snapshot_steps(15, written.producers.encoded()))
-    with pytest.raises(Violation, match=r"15.snapshot, and the log ends at 14"):
-        look_for_producers(written)
-
-
-def test_log_that_was_thrown_away_remembers_a_producer(written: PartitionLog) -> None:
-    remembered = written.producers.state
-    written.truncate_fully(20)
-    producers.check_begun_anew("t-0", written, 20)
-    written.append([batch((b"v",), producer=(7, 0, 4))], 20, 5, 0)
-    producers.check_begun_anew("t-0", written, 20)
-    written.producers.state = remembered
-    with pytest.raises(Violation, match=r"ProducerState/differs-from-log: .* thrown away up to 20"):
-        producers.check_begun_anew("t-0", written, 20)
-
-
-def test_removed_snapshot_may_come_back(written: PartitionLog, disk: MemoryDisk) -> None:
-    written.producers.snapshot(14)
-    producers.check_removed(written.directory, disk)
-    written.truncate_to(12)
-    producers.check_removed(written.directory, disk)
-    carry_out(written.producers.snapshot_steps(12, written.producers.encoded()))
-    disk.remove(written.directory / f"{12:020d}.snapshot")
-    with pytest.raises(
-        Violation, match=r"ProducerState/differs-from-log: t-0: 0+12.snapshot was removed"
-    ):
-        producers.check_removed(written.directory, disk)
-
-
-def without_last(log: PartitionLog, of: int) -> ProducerState:
-    """What is remembered of them, but for the last batch of one."""
-    return ProducerState(
-        {
-            number: Producer(known.epoch, known.batches[:-1] if number == of else known.batches)
-            for number, known in log.producers.state.producers.items()
-            if number != of or len(known.batches) > 1
-        }
-    )
 
 
 # --- Log/timestamp-of-no-batch --------------------------------------------------------------------
@@ -507,77 +370,3 @@ def test_failed_log_is_not_judged(tracker: FlushTracker, flushed: PartitionLog) 
     append(tracker, flushed, 0)
     flushed.flushing.fail()
     tracker.started(flushed, 9_000)
-
-
-# --- Log/false-clean-shutdown-mark ----------------------------------------------------------------
-
-
-class Machine:
-    """Broker 1 and its disk; each life opens its log directory."""
-
-    def __init__(self) -> None:
-        self.disk = MemoryDisk(Random(1))
-        self.endings: list[Any] = []
-        config = SimpleNamespace(log_dirs=(LOGS,))
-        node: Any = SimpleNamespace(id=1, config=config, endings=self.endings)
-        self.ends = CleanEnds(node, self.disk)
-        self.life = 0
-
-    def begins(self) -> LogManager:
-        self.life += 1
-        return LogManager([LOGS], lambda _: SMALL, files=self.disk)
-
-    def opens(self) -> LogManager:
-        logs = self.begins()
-        self.ends.opened(self.life, logs)
-        return logs
-
-    def closes(self, logs: LogManager, *, watermark: int = 0, error: Any = None) -> None:
-        """Judge what the checkpoints are before the logs are closed, and after."""
-        closing = dict(logs.logs)
-        logs.close()
-        left: Any = SimpleNamespace(logs=closing, high_watermark=lambda _: 0)
-        self.ends.marked(self.life, left, LOGS, lambda *_: watermark)
-        ending = SimpleNamespace(incarnation=self.life, was_asked=True, error=error)
-        self.endings.append(ending)
-
-
-def test_orderly_end_is_believed_once() -> None:
-    machine = Machine()
-    logs = machine.opens()
-    logs.create(TP).append([batch()], 0, 0, 0)
-    machine.closes(logs)
-    logs = machine.opens()
-    assert logs.clean
-    logs.close(clean=False)
-    machine.disk.kill()
-    assert not machine.opens().clean
-
-
-def test_mark_is_found_after_an_end_that_was_not_orderly() -> None:
-    machine = Machine()
-    machine.closes(machine.opens(), error=OSError())
-    with pytest.raises(Violation, match="Log/false-clean-shutdown-mark: broker 1 finds the mark"):
-        machine.opens()
-
-
-def test_mark_may_come_back() -> None:
-    machine = Machine()
-    machine.closes(machine.opens())
-    logs = machine.begins()
-    mark_clean_shutdown(Directory(LOGS, machine.disk))
-    machine.disk.remove(LOGS / CLEAN_SHUTDOWN)
-    with pytest.raises(
-        Violation, match=r"Log/false-clean-shutdown-mark: broker 1 begins, .* may still say"
-    ):
-        machine.ends.opened(machine.life, logs)
-
-
-def test_checkpoint_differs_from_what_the_broker_knew() -> None:
-    machine = Machine()
-    logs = machine.opens()
-    logs.create(TP).append([batch()], 0, 0, 0)
-    with pytest.raises(
-        Violation, match=rf"Log/false-clean-shutdown-mark: .* {HIGH_WATERMARKS} has 0 of t-0, not 1"
-    ):
-        machine.closes(logs, watermark=1)
