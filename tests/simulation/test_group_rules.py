@@ -29,7 +29,6 @@ from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
-    OffsetCommitKey,
     OffsetCommitValue,
 )
 from simulation.model.groups import GroupsModel
@@ -41,7 +40,6 @@ HOME = TopicPartition("__consumer_offsets", 0)
 TP = TopicPartition("t", 0)
 GROUP, MEMBER, GENERATION = "g", "m", 3
 NAMED = GroupMetadataKey(group=GROUP)
-OFFSET = OffsetCommitKey(group=GROUP, topic=TP.topic, partition=TP.partition)
 
 
 class Groups:
@@ -212,12 +210,3 @@ def test_snapshot_may_lack_what_could_not_be_stored(groups: Groups) -> None:
     groups.step(stored(0, ErrorCode.request_timed_out))
     groups.again = ()
     groups.step(Tick(at=groups.at(0)))
-
-
-class NoMembers:
-    """The members of an empty group."""
-
-    leader = None
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())

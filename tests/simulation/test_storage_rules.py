@@ -1,6 +1,5 @@
 """The rules of logs and checkpoints on a disk: each broken once by hand, and kept once."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -35,7 +34,6 @@ pytestmark = pytest.mark.simulation
 
 TP = TopicPartition("t", 0)
 SMALL = LogConfig(segment_bytes=200)
-Look = Callable[..., None]
 
 
 @pytest.fixture

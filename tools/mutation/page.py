@@ -33,8 +33,9 @@ nothing. Some faults show only in an order of events that random plans hardly ev
 searches use the scenario that the table names.
 
 `make mutation` writes this page. Its results are kept below `results/mutation`, and only missing \
-ones are measured. A find of the simulator is in the same seed on every machine. {STALE} marks a \
-result of older sources.
+ones are measured. Tests begin with the mutants that the simulator does not find, so that their \
+share is no measure of them until all are examined. A find of the simulator is in the same seed on \
+every machine. {STALE} marks a result of older sources.
 """
 
 _MEASURED = re.compile(r"^(Measured on .* catalogue `(.*)`, sources `(.*)`\.)( .*)?$", re.MULTILINE)
