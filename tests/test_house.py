@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,11 @@ WRITTEN = [path for path in SOURCES if path.parent != MADE]
 
 MODULE_LINES_MAX = 900
 FUNCTION_LINES_MAX = 70
+
+SMALL_MODULE_LINES = 80
+SMALL_MODULES_LEFT = 39
+"""At most so many modules below that length with a single importer are left. Lower the number when
+you merge some."""
 
 DIVIDED = (
     "broker",
@@ -90,6 +96,37 @@ def test_modules_and_functions_stay_small(path: Path) -> None:
         and node.end_lineno - node.lineno + 1 > FUNCTION_LINES_MAX
     ]
     assert not long
+
+
+def module_name(path: Path) -> str:
+    """Return the name by which the module at ``path`` is imported."""
+    names = path.relative_to(ROOT).with_suffix("").parts
+    package = () if names[0] in ("simulation", "protocol", "tools") else ("ackproof",)
+    return ".".join(package + names)
+
+
+def imported_names(path: Path) -> set[str]:
+    """Return the modules that ``path`` imports, among other names that may be no modules."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return names
+
+
+def test_small_modules_have_several_importers() -> None:
+    """A small module with a single importer should be a section of that importer."""
+    importers = Counter(name for path in WRITTEN for name in imported_names(path))
+    small = [
+        relative(path)
+        for path in WRITTEN
+        if path.stem not in ("__init__", "__main__", "interface")
+        and len(path.read_text(encoding="utf-8").splitlines()) < SMALL_MODULE_LINES
+        and importers[module_name(path)] == 1
+    ]
+    assert len(small) <= SMALL_MODULES_LEFT, "\n".join(small)
 
 
 @pytest.mark.parametrize("room", DIVIDED_ROOMS, ids=relative)
