@@ -25,6 +25,14 @@ settings.register_profile("random", patient, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite-scripts",
+        action="store_true",
+        help="write the present output of the state machines into testdata/*.txt",
+    )
+
+
 @pytest.fixture
 def eyes() -> Iterator[browser.Eyes]:
     """Looks at pages in Chromium."""

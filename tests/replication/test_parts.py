@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.epochs import Epochs
-from ackproof.broker.replication.leader import IsrState, PendingProduces, Waiting
+from ackproof.broker.replication.leader import IsrState, PendingProduces, RemoteReplica, Waiting
 from ackproof.broker.replication.local import LocalLog, LogState
 
 HISTORY = Epochs(((1, 0), (3, 10), (4, 25)))
@@ -123,3 +123,16 @@ def test_two_isr_writes_at_a_time_are_a_mistake() -> None:
 def test_settings_out_of_range_are_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"min\.insync\.replicas|replica\.lag\.time\.max\.ms"):
         ReplicaConfig(**bad)
+
+
+def test_caught_up_by_the_previous_fetch() -> None:
+    """The two rules of Kafka's Replica.updateFetchStateOrThrow."""
+    remote = RemoteReplica()
+    level = remote.fetched(offset=5, log_start=0, leader_log_end=5, now=10)
+    assert level.last_caught_up_time == 10
+    behind = level.fetched(offset=5, log_start=0, leader_log_end=8, now=20)
+    assert behind.last_caught_up_time == 10, "had all there was at its last fetch, at 10"
+    chasing = behind.fetched(offset=8, log_start=0, leader_log_end=12, now=30)
+    assert chasing.last_caught_up_time == 20, "has now all there was at its last fetch, at 20"
+    slow = chasing.fetched(offset=9, log_start=0, leader_log_end=20, now=40)
+    assert slow.last_caught_up_time == 20, "fetching is not enough"

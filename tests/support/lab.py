@@ -4,7 +4,7 @@ The simulation leaves to chance what happens next; a test here says it, one line
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -67,6 +67,13 @@ class BrokerProcess:
 
     def start(self) -> None:
         self.replica = Replica(self.broker, self._config, self.log.state())
+
+    def insert_disk(self, log: MemoryLog) -> None:
+        """Start with this log, of which even an epoch without records is known."""
+        epochs, state = log.epochs, log.state()
+        log.epochs = epochs
+        self.log = log
+        self.replica = Replica(self.broker, self._config, replace(state, epochs=epochs.entries))
 
     def crash(self) -> None:
         self.replica = None
@@ -142,6 +149,7 @@ class Lab:
         self.isr_writes: list[IsrWrite] = []
         self.answers: dict[int, Respond] = {}
         self.effects: tuple[Effect, ...] = ()
+        self.steps: list[tuple[BrokerId, tuple[Effect, ...]]] = []
         self.isr = self.replicas
         self.epoch = -1
         self.version = -1
@@ -156,6 +164,7 @@ class Lab:
 
     def _observe(self, broker: BrokerId, effects: tuple[Effect, ...]) -> None:
         self.effects = effects
+        self.steps.append((broker, effects))
         self.isr_writes += [IsrWrite(broker, e) for e in effects if isinstance(e, WriteIsr)]
         self.answers.update({e.request: e for e in effects if isinstance(e, Respond)})
 
@@ -239,6 +248,10 @@ class Lab:
         for broker, process in self._processes.items():
             if process.replica is not None:
                 self.step(broker, Tick(now=self.now))
+
+    def insert_disk(self, broker: BrokerId, log: MemoryLog) -> None:
+        """Start a broker with this log."""
+        self._processes[broker].insert_disk(log)
 
     def crash(self, broker: BrokerId, unsynced: int = 0) -> None:
         """Kill a broker; with ``unsynced``, cut its power: as many records were on no disk yet."""
