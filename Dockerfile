@@ -52,7 +52,7 @@ COPY testing ackproof/testing
 COPY workloads ackproof/workloads
 RUN /opt/ackproof/bin/pip install --no-deps --no-build-isolation --disable-pip-version-check . \
  && /opt/ackproof/bin/python -m compileall -q /opt/ackproof/lib \
- && /opt/ackproof/bin/python -P -m ackproof.checkers.spark.class_data
+ && /opt/ackproof/bin/python -P -m ackproof.checkers.engine.spark.class_data
 
 FROM system
 LABEL org.opencontainers.image.title=Ackproof org.opencontainers.image.licenses=Apache-2.0

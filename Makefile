@@ -42,7 +42,7 @@ programs:
 # Most of a minute, and half the time of each check after it.
 $(CLASSES): $(STAMP) | programs
 	@echo "preparing the classes of Spark"
-	@$(BIN)/python -m ackproof.checkers.spark.class_data
+	@$(BIN)/python -m ackproof.checkers.engine.spark.class_data
 	@touch $@
 
 clients: $(STAMP)  ## programs of client libraries to compare: Java's, franz-go's; fetches and compiles

@@ -13,17 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from ackproof.checkers.autopsy.rows import AUTOPSIES
-from ackproof.checkers.evidence.run import RunEvidence, gather
-from ackproof.checkers.judging.judge import campaign_result
-from ackproof.checkers.plugin_checks.cells import examine_cells
-from ackproof.checkers.reconciling.items import work_items
-from ackproof.checkers.reconciling.results import Totals
-from ackproof.checkers.reconciling.task import carry_out_here
-from ackproof.checkers.reconciling.work_item import WorkItem
-from ackproof.checkers.spark.jobs import anomalies, autopsies, reconcile_all
-from ackproof.checkers.spark.session import is_local, require_workers, session
-from ackproof.checkers.transactions.looking import look_at_all
+from ackproof.checkers.checks.check_transactions import look_at_all
+from ackproof.checkers.checks.plugin_examination import examine_cells
+from ackproof.checkers.context.run import RunEvidence, gather
+from ackproof.checkers.engine.results import Totals
+from ackproof.checkers.engine.spark.jobs import anomalies, autopsies, reconcile_all
+from ackproof.checkers.engine.spark.session import is_local, require_workers, session
+from ackproof.checkers.engine.tasks import carry_out_here
+from ackproof.checkers.engine.work_items import WorkItem, work_items
+from ackproof.checkers.guarantees.judge import campaign_result
+from ackproof.checkers.root_cause.rows import AUTOPSIES
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult
 from ackproof.history import manifest
 from ackproof.history.errors import DamagedFiles
@@ -51,8 +50,8 @@ def check(
         only: The number of the one run to check; without it, all that the manifest plans.
         spark: A session to use; without one, one is started and ended.
         master: Spark's URL of the cluster to start it on, or of a Spark Connect server
-            (:func:`checkers.spark.session.session`). Its workers must reach the directory by the
-            same name.
+            (:func:`checkers.engine.spark.session.session`). Its workers must reach the directory by
+            the same name.
         progress: Is told, in a line each, what is being done.
         in_process: Whether to reconcile in this process, all partitions at once and without Spark:
             for small histories.

@@ -3,7 +3,7 @@
 Such a checker looks at rows of a recorded history, of one partition at a time or of one cell. It
 returns the anomalies it found, how many things it examined, and what it lacked. Which anomalies
 break its guarantee, and which verdict follows, is decided where that of the built-in checkers is
-(:mod:`checkers.judging`).
+(:mod:`checkers.guarantees`).
 
 A checker is called only where every row of the tables that it reads is there. Where rows are
 missing or damaged, its guarantee is not checked, and the cell is inconclusive.

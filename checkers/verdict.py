@@ -6,13 +6,53 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from ackproof.checkers.metadata_cost import Failover, ZooKeeperWork
 from ackproof.checkers.thresholds import Threshold
 from ackproof.history.cell import Cell, Value
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperWork:
+    """What a run asked of ZooKeeper; None for what is not known.
+
+    Attributes:
+        writes_to_create: Transactions while the topics of the cells were made.
+        writes_under_faults: Transactions from the first fault until the cluster had recovered.
+        watches: That the brokers held when every topic was whole.
+    """
+
+    writes_to_create: int | None = None
+    writes_under_faults: int | None = None
+    watches: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failover:
+    """A broker was killed (kill -9) while a topic had so many ``partitions``; None for what is not
+    known.
+
+    Attributes:
+        moved: How many of them it led.
+        led_ms: From the kill until a client's metadata named another leader of the last of them.
+        acked_ms: From the kill until the last of them acknowledged a record (acks=all).
+        writes: ZooKeeper's transactions meanwhile.
+        watches: That the brokers held before.
+    """
+
+    partitions: int
+    moved: int | None = None
+    led_ms: int | None = None
+    acked_ms: int | None = None
+    writes: int | None = None
+    watches: int | None = None
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+#
+# What checking a campaign yields: plain data, for the report and for scripts.
+
+
 class Verdict(StrEnum):
-    """See ``checkers.judging.guarantees`` for how they are reached."""
+    """See ``checkers.guarantees.decisions`` for how they are reached."""
 
     PASS = "pass"
     """The guarantee held, on enough evidence."""
@@ -46,9 +86,9 @@ ANOMALIES = pa.schema(
 """One row an anomaly. ``partition``: -1 of what is about no single one. ``time``: of the ack where
 there was one, else of the invoke, nanoseconds of the Unix epoch; of what consumers were shown, or
 read back, when that was; of a transaction, of its commit. ``fault``: the faults of its cause
-(``kill#1``, comma-separated), else those within whose reach (``checkers.cluster.reach``) that is,
-or null. ``seen``: of a lost record, whether a consumer was shown it before; null where nobody
-knows, and of other anomalies."""
+(``kill#1``, comma-separated), else those within whose reach (``checkers.context.fault_windows``)
+that is, or null. ``seen``: of a lost record, whether a consumer was shown it before; null where
+nobody knows, and of other anomalies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +138,7 @@ class Outages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """For how long a cell was asked and acknowledged nothing (``checkers.measures.outages``).
+    """For how long a cell was asked and acknowledged nothing (``checkers.checks.outages``).
 
     Attributes:
         longest_ms: The longest outage of any of its partitions.
@@ -116,7 +156,7 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """How long records of a cell took (:mod:`checkers.measures.latency`).
+    """How long records of a cell took (:mod:`checkers.checks.latency`).
 
     Attributes:
         records: How many are in it: a record that two readers were shown is two.
@@ -137,9 +177,9 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionCounts:
-    """How many transactions of a cell came to what (``checkers.transactions.outcomes``). ``found``:
-    by anomaly, how many rows of it; those that are about transactions alone. None where there are
-    none, and not everything could be looked at."""
+    """How many transactions of a cell came to what (``checkers.checks.transaction_history``).
+    ``found``: by anomaly, how many rows of it; those that are about transactions alone. None where
+    there are none, and not everything could be looked at."""
 
     committed: int | None
     not_committed: int | None
@@ -250,7 +290,7 @@ class RunResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCounts:
     """What a consumer of a cell was shown, over all its partitions: each count as
-    :mod:`checkers.reads.shown` has it.
+    :mod:`checkers.checks.read_counts` has it.
 
     Attributes:
         member: Whether it is of a group; else it is a tail reader.
@@ -277,7 +317,7 @@ class ClientCounts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounts:
     """What the members of a group of a cell committed, over all its partitions: each count as
-    :mod:`checkers.reads.commits` has it."""
+    :mod:`checkers.checks.read_counts` has it."""
 
     run: int
     cell: str
@@ -300,7 +340,7 @@ class Consumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One explanation (``checkers.autopsy``), of all anomalies of a kind and a partition that it
+    """One explanation (``checkers.root_cause``), of all anomalies of a kind and a partition that it
     holds for.
 
     Attributes:
@@ -308,7 +348,7 @@ class Cause:
             ``divergent-replicas``.
         number: Of this anomaly in the partition, from 1; as in the column ``cause`` of
             ``autopsies.parquet``. 0 of the line that stands for those that are not told.
-        kind: :class:`checkers.autopsy.kinds.Kind`; ``more`` of that line.
+        kind: :class:`checkers.root_cause.kinds.Kind`; ``more`` of that line.
         sentence: It, in words.
         records: Of how many; of replicas: offsets.
         promised: How many of them break a promise.
@@ -363,7 +403,7 @@ class CampaignResult:
         consumption: Of the consumers, where there are any.
         causes: Why records were lost, duplicated or vanished and why replicas differ, the most
             damning first; of each anomaly of a partition at most
-            :data:`checkers.autopsy.causes.TOLD_MAX`.
+            :data:`checkers.root_cause.causes.TOLD_MAX`.
     """
 
     verdict: Verdict

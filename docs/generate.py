@@ -29,7 +29,7 @@ from ackproof.broker.config import (  # noqa: E402
     TopicConfig,
 )
 from ackproof.broker.dynamic_config import text  # noqa: E402
-from ackproof.checkers.catalogue import CATALOGUE  # noqa: E402
+from ackproof.checkers.checks.catalogue import CATALOGUE  # noqa: E402
 from ackproof.harness.campaign.docs import reference, schema  # noqa: E402
 from ackproof.harness.report import document  # noqa: E402
 from ackproof.harness.side_by_side import document as matrix  # noqa: E402
@@ -84,7 +84,7 @@ def _plain(markdown: str) -> str:
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown)
 
 
-_CATALOGUE = ("<!-- made of checkers/catalogue.py -->\n", "<!-- until here -->\n")
+_CATALOGUE = ("<!-- made of checkers/checks/catalogue.py -->\n", "<!-- until here -->\n")
 
 
 def checkers_page() -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.checkers.check import check
+from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.checkers.interface import PluginChecker
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 from ackproof.history.names import parse

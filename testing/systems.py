@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 
-from ackproof.checkers.raw_logs.segments import OtherFormat, RawLog
+from ackproof.checkers.index.raw_logs import OtherFormat, RawLog
 from ackproof.history.cell import Cell, Value
 from ackproof.infra.api.interface import (
     DeploymentError,

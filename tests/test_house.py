@@ -65,7 +65,7 @@ BANNED = (
     (
         SOURCES,
         re.compile(r"\bsparkContext\b|\.rdd\b|\.parallelize\("),
-        "Spark's DataFrame API (checkers/spark/tasks.py): Spark Connect has no RDDs",
+        "Spark's DataFrame API (checkers/engine/spark/tasks.py): Spark Connect has no RDDs",
     ),
     (TESTS, re.compile(r"\btime\.sleep\("), "infra.machine.waiting.wait_until with a deadline"),
     (TESTS, re.compile(r"unittest\.mock|MagicMock|monkeypatch\.setattr"), "the real thing"),

@@ -155,7 +155,7 @@ def of_commit(error: KafkaError | None) -> SendType:
 # - PRODUCER_FENCED and INVALID_PRODUCER_EPOCH (librdkafka's _FENCED, Java's
 #   ProducerFencedException) say that a later session has begun; its ``init_transactions`` finishes
 #   what was prepared, and that may be a commit. Whether it was asked for before that is for the
-#   history to say (``checkers.transactions.outcomes``).
+#   history to say (``checkers.checks.transaction_history``).
 # - _TIMED_OUT, TimeoutException and any other error that calls itself retriable say nothing; they
 #   are asked again.
 # - An error that requires an abort (librdkafka's ``txn_requires_abort``, Java's abortable state: a

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.checkers.evidence.steps import STEPS
+from ackproof.checkers.context.steps import STEPS
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun, PlannedWriter
 from ackproof.history.names import Stem

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.config import documents
 from ackproof.config.documents import Document, DocumentRefused, Problem, problems_of
 from ackproof.config.suggestions import unknown

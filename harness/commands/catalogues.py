@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ackproof import nemesis
-from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign.plan.faults import as_written
 from ackproof.harness.campaign.plan.stories import Story, catalogue

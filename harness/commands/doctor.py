@@ -11,7 +11,7 @@ import psutil
 from rich import box
 from rich.table import Table
 
-from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.infra.api.interface import Capability, InfraError

@@ -6,10 +6,10 @@ import click
 from rich.padding import Padding
 from rich.text import Text
 
-from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.guarantees.decisions import guarantees
+from ackproof.checkers.guarantees.table import PROMISES
 from ackproof.checkers.interface import NO
-from ackproof.checkers.judging.guarantees import guarantees
-from ackproof.checkers.judging.promises import PROMISES
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.config.suggestions import unknown

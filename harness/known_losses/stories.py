@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator
 
-from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.config import documents
 from ackproof.config.documents import DocumentRefused
 from ackproof.config.suggestions import unknown

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from ackproof.checkers.autopsy.causes import MORE
+from ackproof.checkers.root_cause.causes import MORE
 from ackproof.checkers.verdict import CampaignResult, Cause
 
 SHOWN_MAX = 5

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from ackproof.checkers.metadata_cost import Failover
 from ackproof.checkers.verdict import (
     CampaignResult,
+    Failover,
     Latency,
     RunResult,
     Unavailable,

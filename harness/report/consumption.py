@@ -7,7 +7,7 @@ dash.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ackproof.checkers.reads.shown import added
+from ackproof.checkers.checks.read_counts import added
 from ackproof.checkers.verdict import CampaignResult, ClientCounts, GroupCounts
 from ackproof.harness.report.rows import UNKNOWN, number
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from ackproof.checkers import thresholds
-from ackproof.checkers.judging.promises import NO_LOSS
+from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.exit_status import status_of
 from ackproof.harness.report import losses

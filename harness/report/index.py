@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from ackproof.checkers.judging.promises import NO_LOSS
+from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.harness.directory import CAMPAIGN_FILE, RESULTS, DamagedResults
 from ackproof.harness.report import PAGE, verdict
 from ackproof.harness.report.about import lasted

@@ -11,7 +11,7 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
-from ackproof.checkers.measures.outages import OUTAGE_MIN_NS
+from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.harness.report import (
     consumption,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ackproof.checkers.judging.promises import NO_LOSS
+from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.thresholds import Threshold
 from ackproof.checkers.verdict import (
     WORST_FIRST,

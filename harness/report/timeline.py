@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array, codes_of
-from ackproof.checkers.cluster.faults import UNCLEANLY, label_of, title_of
-from ackproof.checkers.partition import columns
+from ackproof.checkers.context.faults import UNCLEANLY, label_of, title_of
+from ackproof.checkers.index import columns
 from ackproof.history import reader
 from ackproof.history.manifest import PlannedFault
 from ackproof.history.schema import SendType

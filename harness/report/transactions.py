@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ackproof.checkers.transactions.anomalies import SUMMARIES
+from ackproof.checkers.checks.transaction_history import SUMMARIES
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness.report.consumption import Table
 from ackproof.harness.report.rows import number

@@ -74,7 +74,7 @@ class SparkPrewarm:
 
     def _start(self) -> None:
         try:
-            from ackproof.checkers.spark import session  # Spark takes seconds to import
+            from ackproof.checkers.engine.spark import session  # Spark takes seconds to import
 
             self._stack.callback(shutil.rmtree, self._scratch, ignore_errors=True)
             spark = self._stack.enter_context(session.session(self._scratch))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ackproof.checkers.measures.outages import OUTAGE_MIN_NS
+from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.harness.report.comparison import Comparison
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.side_by_side.columns import after_faults, side_by_side

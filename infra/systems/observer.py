@@ -25,7 +25,7 @@ _READ_TIMEOUT_S = 2.0
 _AGAIN_S = 0.2
 LATE_NS = 950_000_000
 """Without a look for that long, a change might be reported later than the checkers allow for
-(``checkers.cluster.observed.OBSERVATION_LAG_NS``)."""
+(``checkers.context.observed.OBSERVATION_LAG_NS``)."""
 EMPTY = ClusterView(brokers={}, controller=None, controller_epoch=0, partitions={})
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from ackproof.checkers.spark.session import session
+from ackproof.checkers.engine.spark.session import session
 
 
 @pytest.fixture(scope="session")

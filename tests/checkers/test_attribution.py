@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from ackproof.checkers.arrays import NONE
-from ackproof.checkers.autopsy.attribution import UNTOLD, Group, Lost, groups
-from ackproof.checkers.autopsy.explaining import Around, story
-from ackproof.checkers.autopsy.scene import FaultSeen, Reign, Scene
-from ackproof.checkers.cluster.faults import FOREVER
+from ackproof.checkers.context.faults import FOREVER
+from ackproof.checkers.root_cause.attribution import UNTOLD, Group, Lost, groups
+from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene
+from ackproof.checkers.root_cause.stories import Around, story
 
 
 def lost(

@@ -19,11 +19,10 @@ from ackproof.broker.replication.events import EpochEndOffset, LeaderAndIsr
 from ackproof.broker.replication.replica import LogState, Replica
 from ackproof.broker.server.replication.state_change_log import truncated
 from ackproof.broker.types import TopicPartition
-from ackproof.checkers.autopsy.causes import MORE, TOLD_MAX, told
-from ackproof.checkers.autopsy.kinds import Kind
 from ackproof.checkers.check import check
-from ackproof.checkers.timeline.truncations import Truncation, truncations_of
-from ackproof.checkers.timeline.words import Word
+from ackproof.checkers.context.broker_logs import Truncation, Word, truncations_of
+from ackproof.checkers.root_cause.causes import MORE, TOLD_MAX, told
+from ackproof.checkers.root_cause.kinds import Kind
 from ackproof.checkers.verdict import Cause
 
 

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from made_histories import at, connection, entry, indexed, state
 from made_losses import World, deduplicate, lose
 
-from ackproof.checkers.autopsy.attribution import Lost
-from ackproof.checkers.autopsy.deduplication import deduplicated
-from ackproof.checkers.autopsy.kinds import Kind
-from ackproof.checkers.autopsy.performing import Autopsies, perform
-from ackproof.checkers.autopsy.scene import Scene
-from ackproof.checkers.partition.indexes import PartitionHistory
-from ackproof.checkers.promises.terms import ALL_PROMISED
+from ackproof.checkers.context.validity import ALL_PROMISED
+from ackproof.checkers.index.partition_history import PartitionHistory
+from ackproof.checkers.root_cause.attribution import Lost
+from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.missing_records import Autopsies, deduplicated, perform
+from ackproof.checkers.root_cause.partition_context import Scene
 from ackproof.checkers.verdict import Cause
 
 ANY_MACHINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -119,8 +118,8 @@ def test_several_leaders_that_may_have_acked_it_are_told() -> None:
 
 
 def test_an_earlier_leader_that_may_have_acked_it_had_another_log() -> None:
-    """As in the first example of ``checkers.autopsy.deduplication``: whoever acked the record is
-    not known, and what stands there came to the second leader."""
+    """As in the first example of ``checkers.root_cause.missing_records``: whoever acked the record
+    is not known, and what stands there came to the second leader."""
     world = World()
     world.strike("cut", 1, until=100)
     late = world.give_up(1, 1)

@@ -13,11 +13,11 @@ from made_consumers import Seen as Shown
 from made_histories import at, indexed, state
 from made_losses import Planted, World, cut_for_one_that_never_heard, lose
 
-from ackproof.checkers.autopsy.causes import held_responsible
-from ackproof.checkers.autopsy.kinds import Kind
-from ackproof.checkers.autopsy.performing import Autopsies, perform_shown
-from ackproof.checkers.reads.anomalies import INCONSISTENT, VANISHED, Promises
-from ackproof.checkers.reads.looking import looked_at
+from ackproof.checkers.checks.check_reads import looked_at
+from ackproof.checkers.checks.read_anomalies import INCONSISTENT, VANISHED, Promises
+from ackproof.checkers.root_cause.causes import held_responsible
+from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.missing_records import Autopsies, perform_shown
 from ackproof.checkers.verdict import Cause
 
 ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])

@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from made_repeats import EXPECTED, NEVER_RESENT, NUMBERED, Way, World, repeat
 
-from ackproof.checkers.autopsy.causes import held_responsible
-from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.root_cause.causes import held_responsible
+from ackproof.checkers.root_cause.kinds import Kind
 from ackproof.checkers.verdict import Cause
 
 ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])

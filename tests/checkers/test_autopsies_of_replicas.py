@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.autopsy.kinds import Kind
-from ackproof.checkers.autopsy.partings import Partings
-from ackproof.checkers.autopsy.scene import FaultSeen, Reign, Scene
-from ackproof.checkers.replicas.comparison import Difference, Side
-from ackproof.checkers.replicas.comparison import Kind as How
-from ackproof.checkers.replicas.divergence import Parting
-from ackproof.checkers.timeline.truncations import Truncation
+from ackproof.checkers.checks.replicas import Difference, Parting, Side
+from ackproof.checkers.checks.replicas import Kind as How
+from ackproof.checkers.context.broker_logs import Truncation
+from ackproof.checkers.root_cause.divergence import Partings
+from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene
 from ackproof.checkers.verdict import Cause
 
 ANY_MACHINE = settings(deadline=None, max_examples=60)

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from made_losses import Planted, World, cut_for_one_that_never_heard, lose
 
-from ackproof.checkers.autopsy.kinds import Kind
+from ackproof.checkers.root_cause.kinds import Kind
 
 ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 

@@ -1,7 +1,7 @@
 """The findings of a run that was cut short: the cause first, its consequences folded."""
 
-from ackproof.checkers.evidence import steps
-from ackproof.checkers.evidence.gaps import folded
+from ackproof.checkers.context import steps
+from ackproof.checkers.context.gaps import folded
 
 
 def test_steps_that_did_not_end_are_one_sentence() -> None:

@@ -36,9 +36,9 @@ from made_histories import (
 from pyspark.sql import SparkSession
 from reference_checker import findings
 
-from ackproof.checkers.catalogue import CATALOGUE
 from ackproof.checkers.check import check, evidence
-from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.engine.work_items import work_items
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
 from ackproof.history.manifest import FILE
 
@@ -195,7 +195,7 @@ def test_checking_twice_gives_the_same(tmp_path: Path, spark: SparkSession) -> N
 # the sends to u-0 is killed, as by a kernel that is out of memory.
 KILLER = """
 import os, signal
-from ackproof.checkers.partition import columns
+from ackproof.checkers.index import columns
 read_file = columns.read_file
 
 def killed_at(table, path, names, row_group=None):

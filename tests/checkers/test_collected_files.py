@@ -10,7 +10,7 @@ from checked_in_process import checked
 from made_histories import history_of, write_campaign, write_digests
 from raw_logs import batches, write_replicas
 
-from ackproof.checkers.evidence.collected_files import TOLD_MAX
+from ackproof.checkers.context.collected_files import TOLD_MAX
 from ackproof.checkers.verdict import CampaignResult
 
 LOG = batches(2, 1)

@@ -21,7 +21,7 @@ from made_histories import (
     write_campaign,
 )
 
-from ackproof.checkers.cluster.faults import faults_of, possible
+from ackproof.checkers.context.faults import faults_of, possible
 from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.history.manifest import PlannedFault
 

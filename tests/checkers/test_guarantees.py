@@ -10,20 +10,8 @@ from hypothesis import strategies as st
 from made_histories import ACKS_0, ACKS_1, ALL, UNCLEAN, cell
 from made_results import cell_result
 
-from ackproof.checkers.catalogue import CHECKERS
-from ackproof.checkers.judging.facts import Facts, Readers
-from ackproof.checkers.judging.guarantees import campaign_verdict, judged, verdict
-from ackproof.checkers.judging.liveness import Living
-from ackproof.checkers.judging.promises import NO_LOSS
-from ackproof.checkers.promises.standing import (
-    COORDINATED,
-    READABLE,
-    Standing,
-    examined,
-    looked,
-    name,
-)
-from ackproof.checkers.reads.anomalies import (
+from ackproof.checkers.checks.catalogue import CHECKERS
+from ackproof.checkers.checks.read_anomalies import (
     COMMIT_LOST,
     COMMIT_REGRESSED,
     INCONSISTENT,
@@ -33,7 +21,19 @@ from ackproof.checkers.reads.anomalies import (
     UNSEEN,
     VANISHED,
 )
-from ackproof.checkers.replicas.divergence import DIVERGENT
+from ackproof.checkers.checks.replicas import DIVERGENT
+from ackproof.checkers.context.status import (
+    COORDINATED,
+    READABLE,
+    Standing,
+    count_name,
+    examined,
+    looked,
+)
+from ackproof.checkers.guarantees.decisions import campaign_verdict, judged, verdict
+from ackproof.checkers.guarantees.facts import Facts, Readers
+from ackproof.checkers.guarantees.liveness import Living
+from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Guarantee, Verdict
 
 SHOWN = (VANISHED, INCONSISTENT, SKIPPED, NONMONOTONIC, UNSEEN)
@@ -193,11 +193,11 @@ def test_offence_that_is_not_promised_breaks_no_promise_that_was_kept() -> None:
 
 WORDS = [*CHECKERS, DIVERGENT, *SHOWN, "reordered acked", "acked", "partitions", "replicas"]
 COUNTS = [
-    *(name(word, standing) for word in WORDS for standing in Standing),
+    *(count_name(word, standing) for word in WORDS for standing in Standing),
     *(word for word in WORDS),
     *(examined(word) for word in WORDS),
     *(looked(word) for word in WORDS),
-    *(name(word, standing) for word in (READABLE, COORDINATED) for standing in Standing),
+    *(count_name(word, standing) for word in (READABLE, COORDINATED) for standing in Standing),
     *LOOKED_AT,
 ]
 SETTINGS = [ALL, ACKS_1, ACKS_0, UNCLEAN, {**ACKS_1, "max.in.flight.requests.per.connection": 1}]

@@ -39,7 +39,7 @@ from made_histories import (
     write_campaign,
 )
 
-from ackproof.checkers.cluster.faults import TAKE_NOTHING
+from ackproof.checkers.context.faults import TAKE_NOTHING
 from ackproof.checkers.verdict import Verdict
 from ackproof.history.manifest import PlannedFault
 from ackproof.history.schema import TABLES

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from made_histories import Made, entry, indexed, send
 
 from ackproof.checkers.arrays import NONE
-from ackproof.checkers.evidence.final_read import FinalRead
-from ackproof.checkers.partition.columns import schema_of
-from ackproof.checkers.partition.indexes import LOG_COLUMNS, SEND_COLUMNS
-from ackproof.checkers.partition.indexing import Unindexed, index
+from ackproof.checkers.context.final_reads import FinalRead
+from ackproof.checkers.index.columns import schema_of
+from ackproof.checkers.index.indexing import Unindexed, index
+from ackproof.checkers.index.partition_history import LOG_COLUMNS, SEND_COLUMNS
 
 EVENTS = st.lists(
     st.tuples(st.integers(0, 4), st.sampled_from(["invoke", "ok", "fail", "info"])), max_size=10

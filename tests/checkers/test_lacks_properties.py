@@ -28,7 +28,7 @@ from made_histories import (
     write_campaign,
 )
 
-from ackproof.checkers.evidence.gaps import UNJUDGED
+from ackproof.checkers.context.gaps import UNJUDGED
 from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import FILE

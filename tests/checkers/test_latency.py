@@ -13,7 +13,7 @@ from made_consumers import MadeConsumer, left_by, seen
 from made_consumers import given as assigned
 from made_histories import Made, MadeRun, Send, at, entry, indexed, send, write_campaign
 
-from ackproof.checkers.measures.latency import (
+from ackproof.checkers.checks.latency import (
     ACK,
     BIN,
     SHOWN,
@@ -23,8 +23,8 @@ from ackproof.checkers.measures.latency import (
     of_reader,
     together,
 )
-from ackproof.checkers.partition.indexes import PartitionHistory
-from ackproof.checkers.reads.seen import Records
+from ackproof.checkers.checks.reads import Records
+from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.checkers.verdict import CampaignResult, Latency
 
 MS = 1_000_000

@@ -25,9 +25,8 @@ from made_histories import (
     write_campaign,
 )
 
-from ackproof.checkers.measures import outages
-from ackproof.checkers.metadata_cost import Failover, ZooKeeperWork
-from ackproof.checkers.verdict import Outages, Unavailable, Verdict
+from ackproof.checkers.checks import outages
+from ackproof.checkers.verdict import Failover, Outages, Unavailable, Verdict, ZooKeeperWork
 from ackproof.history.manifest import PlannedFailover
 
 T = ("t", 0)

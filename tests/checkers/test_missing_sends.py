@@ -23,7 +23,7 @@ from made_histories import (
     write_campaign,
 )
 
-from ackproof.checkers.partition.sequences import Numbers, all_together, missing
+from ackproof.checkers.index.sequences import Numbers, all_together, missing
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.history.sessions import session_number
 

@@ -8,8 +8,7 @@ from checked_cells import PASS, run
 from checked_in_process import checked
 from made_histories import write_campaign
 
-from ackproof.checkers.timeline.truncations import truncations_of
-from ackproof.checkers.timeline.words import orders_of, words_of
+from ackproof.checkers.context.broker_logs import orders_of, truncations_of, words_of
 
 SOUND = {
     "event": "completed",

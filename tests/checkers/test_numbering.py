@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.partition.numbering import addresses, hashed, record_numbers
+from ackproof.checkers.index.partition_history import addresses, hashed, record_numbers
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 NEAR = st.integers(-40, 40)

@@ -53,9 +53,9 @@ print(result.verdict.value)
 IN_SLICES = """
 import pathlib, sys
 from ackproof.checkers.check import evidence
-from ackproof.checkers.reconciling.items import work_items
-from ackproof.checkers.spark.session import session
-from ackproof.checkers.spark.jobs import reconcile_all
+from ackproof.checkers.engine.work_items import work_items
+from ackproof.checkers.engine.spark.session import session
+from ackproof.checkers.engine.spark.jobs import reconcile_all
 from ackproof.history.storage import located
 directory = located(sys.argv[2])
 (run,), _ = evidence(directory)
@@ -66,8 +66,8 @@ print([found.counts["lost"] for _, found in sorted(totals.partitions.items())])
 """
 WHERE = """
 import pathlib, sys
-from ackproof.checkers.spark.session import session
-from ackproof.checkers.spark.tasks import runner
+from ackproof.checkers.engine.spark.session import session
+from ackproof.checkers.engine.spark.tasks import runner
 def where(_):
     from ackproof import checkers
     return checkers.__file__
@@ -77,8 +77,8 @@ with session(pathlib.Path(sys.argv[2]), master=sys.argv[1]) as spark:
 FAILURES = """
 import os, pathlib, signal, sys
 from pyspark import TaskContext
-from ackproof.checkers.spark.session import SparkUnavailable, require_workers, session
-from ackproof.checkers.spark.tasks import cause, runner
+from ackproof.checkers.engine.spark.session import SparkUnavailable, require_workers, session
+from ackproof.checkers.engine.spark.tasks import cause, runner
 def fail(task):
     if task == "raise":
         raise LookupError("no such record")

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_histories import Made, Send, at, indexed, send
 
-from ackproof.checkers.cluster.reach import NO_FAULTS, FaultWindows
-from ackproof.checkers.measures.outages import (
+from ackproof.checkers.checks.outages import (
     OUTAGE_MIN_NS,
     Outage,
     asked,
@@ -18,6 +17,7 @@ from ackproof.checkers.measures.outages import (
     spent,
     together,
 )
+from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
 
 MS = 1_000_000
 

@@ -3,12 +3,12 @@ unknown, and nothing else."""
 
 import pytest
 
-from ackproof.checkers.cluster.faults import FOREVER
-from ackproof.checkers.cluster.observed import UNKNOWN, Observed, State
-from ackproof.checkers.evidence import outside
-from ackproof.checkers.judging.liveness import Living
-from ackproof.checkers.promises.surroundings import Surroundings
-from ackproof.checkers.promises.terms import ALL_PROMISED, terms
+from ackproof.checkers.context import run
+from ackproof.checkers.context.faults import FOREVER
+from ackproof.checkers.context.observed import UNKNOWN, Observed, State
+from ackproof.checkers.context.surroundings import Surroundings
+from ackproof.checkers.context.validity import ALL_PROMISED, terms
+from ackproof.checkers.guarantees.liveness import Living
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedRun
 
@@ -51,7 +51,7 @@ def test_with_acks_all_nothing_rests_on_epochs(leaders: tuple[int, ...]) -> None
 
 
 def test_what_is_not_checked_is_said_to_be() -> None:
-    run = PlannedRun(
+    planned = PlannedRun(
         number=1,
         seed=1,
         session_timeout_ms=1,
@@ -61,8 +61,8 @@ def test_what_is_not_checked_is_said_to_be() -> None:
         faults=(),
         writers=(),
     )
-    assert list(outside.findings(run)) == []
-    told = " ".join(outside.findings(run.model_copy(update={"external": True})))
+    assert list(run.external_findings(planned)) == []
+    told = " ".join(run.external_findings(planned.model_copy(update={"external": True})))
     for name in ("replicas-agree", "committed-stays", "min-isr-kept", "servers-stay-up"):
         assert name in told
     assert Living().looked, "of a cluster that was deployed"

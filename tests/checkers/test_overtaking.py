@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.partition.overtaking import one_by_one, overtaken, stream_numbers
+from ackproof.checkers.index.partition_history import one_by_one, overtaken, stream_numbers
 
 NEAR = st.integers(-20, 20)
 FAR = st.integers(-(2**63), 2**63 - 1)

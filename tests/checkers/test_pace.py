@@ -22,8 +22,8 @@ from made_histories import (
     write_campaign,
 )
 
-from ackproof.checkers.cluster.faults import FOREVER
-from ackproof.checkers.cluster.pace import FULL, Pace, lost_share, pace_of
+from ackproof.checkers.context.faults import FOREVER
+from ackproof.checkers.context.pace import FULL, Pace, lost_share, pace_of
 from ackproof.checkers.verdict import CampaignResult, Verdict
 
 SECOND = 10**9

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from made_histories import Made, entry, indexed, send
 
 from ackproof.checkers.arrays import Array
-from ackproof.checkers.partition.indexes import PartitionHistory
-from ackproof.checkers.reconciling.parts import parts
-from ackproof.checkers.rules.loss import lost
-from ackproof.checkers.rules.order import duplicated
+from ackproof.checkers.checks.records import duplicated, lost
+from ackproof.checkers.engine.reconcile import parts
+from ackproof.checkers.index.partition_history import PartitionHistory
 
 Records = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=12, unique=True)
 

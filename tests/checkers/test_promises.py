@@ -33,9 +33,9 @@ from made_histories import (
     write_campaign,
 )
 
-from ackproof.checkers.cluster.faults import CLOCKS, ORDERS
-from ackproof.checkers.promises.surroundings import DISKS_THAT_SERVE
-from ackproof.checkers.promises.terms import PAUSE_CLIENT
+from ackproof.checkers.context.faults import CLOCKS, ORDERS
+from ackproof.checkers.context.surroundings import DISKS_THAT_SERVE
+from ackproof.checkers.context.validity import PAUSE_CLIENT
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.clock import CLOCKS as CLOCK_FAULTS

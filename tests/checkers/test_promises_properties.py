@@ -18,10 +18,10 @@ from reference_checker import (
     led_by_one,
 )
 
-from ackproof.checkers.cluster.faults import FaultFacts
-from ackproof.checkers.cluster.observed import OBSERVATION_LAG_NS, Observed, Span, State
-from ackproof.checkers.promises.surroundings import Surroundings
-from ackproof.checkers.promises.terms import Terms, terms
+from ackproof.checkers.context.faults import FaultFacts
+from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Observed, Span, State
+from ackproof.checkers.context.surroundings import Surroundings
+from ackproof.checkers.context.validity import Terms, terms
 from ackproof.history.cell import Cell, Value
 from examples import examples
 

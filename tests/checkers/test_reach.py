@@ -20,8 +20,8 @@ from made_histories import (
 )
 
 from ackproof.checkers.check import evidence
-from ackproof.checkers.cluster.reach import NO_FAULTS, FaultWindows
-from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
+from ackproof.checkers.engine.work_items import work_items
 
 
 def blamed(directory: Path, moment: float, **changes: Any) -> str | None:

@@ -28,8 +28,8 @@ from made_histories import (
 )
 
 from ackproof.checkers.check import evidence
-from ackproof.checkers.reads import claims
-from ackproof.checkers.reconciling.items import work_items
+from ackproof.checkers.checks import claims
+from ackproof.checkers.engine.work_items import work_items
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 
 GROUPS = {"t-g": "at-least-once"}

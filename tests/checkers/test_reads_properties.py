@@ -16,9 +16,9 @@ from made_consumers import given as assigned
 from made_histories import Entry, Made, entry, indexed, send
 from reference_consumption import Finding, findings
 
-from ackproof.checkers.catalogue import CONSUMPTION
-from ackproof.checkers.reads.anomalies import Coordinated, Promises
-from ackproof.checkers.reads.looking import Consumed, looked_at
+from ackproof.checkers.checks.catalogue import CONSUMPTION
+from ackproof.checkers.checks.check_reads import Consumed, looked_at
+from ackproof.checkers.checks.read_anomalies import Coordinated, Promises
 
 ANY_MACHINE = settings(
     max_examples=50,

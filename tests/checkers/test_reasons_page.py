@@ -11,17 +11,21 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/inconclusive.md").read_text(encoding="utf-8")
 EMITTERS = {
-    "checkers/cluster/coverage.py": ("lacking",),
-    "checkers/evidence/clocks.py": ("missing",),
-    "checkers/evidence/crashes.py": ("lack",),
-    "checkers/evidence/fault_proofs.py": ("fault_gaps", "_unproven"),
-    "checkers/evidence/final_reads.py": ("read_gaps",),
-    "checkers/evidence/run.py": ("gather", "_tables", "_unobserved"),
-    "checkers/evidence/steps.py": ("failures", "gaps"),
-    "checkers/evidence/writers.py": ("gaps", "_lacks", "_unplanned_partitions", "_silenced"),
-    "checkers/judging/guarantees.py": ("verdict", "_open"),
-    "checkers/judging/judge.py": ("_cell_gaps", "_untouched"),
-    "checkers/partition/sequences.py": ("missing",),
+    "checkers/context/coverage.py": ("lacking",),
+    "checkers/context/clocks.py": ("missing",),
+    "checkers/context/final_reads.py": ("read_gaps",),
+    "checkers/context/run.py": ("gather", "_tables", "_unobserved"),
+    "checkers/context/steps.py": ("fault_gaps", "_unproven", "failures", "gaps"),
+    "checkers/context/writers.py": (
+        "lack_of_crashed",
+        "gaps",
+        "_lacks",
+        "_unplanned_partitions",
+        "_silenced",
+    ),
+    "checkers/guarantees/decisions.py": ("verdict", "_open"),
+    "checkers/guarantees/judge.py": ("_cell_gaps", "_untouched"),
+    "checkers/index/sequences.py": ("missing",),
 }
 """The functions whose sentences are reasons, by their modules."""
 _VALUE = "\0"

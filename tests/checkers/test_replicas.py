@@ -44,9 +44,8 @@ from pyspark.sql import SparkSession
 from raw_logs import MadeBatch, batches, write_log, write_replicas
 
 from ackproof.checkers.check import check
-from ackproof.checkers.raw_logs.records import Content, contents
-from ackproof.checkers.raw_logs.segments import RawLog
-from ackproof.checkers.replicas.comparison import differences
+from ackproof.checkers.checks.replicas import differences
+from ackproof.checkers.index.raw_logs import Content, RawLog, contents
 from ackproof.checkers.verdict import CampaignResult, Guarantee
 from ackproof.history.manifest import PlannedFault
 

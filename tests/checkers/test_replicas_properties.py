@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_logs import MadeBatch, end_of, write_log
 
-from ackproof.checkers.raw_logs.segments import OtherFormat, RawLog
-from ackproof.checkers.replicas.comparison import Difference, Kind, differences
-from ackproof.checkers.replicas.divergence import Divergence
+from ackproof.checkers.checks.replicas import Difference, Divergence, Kind, differences
+from ackproof.checkers.index.raw_logs import OtherFormat, RawLog
 from examples import examples
 
 EXAMPLES = settings(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from made_histories import Made, entry, indexed, send
 
 from ackproof.checkers.arrays import NONE
-from ackproof.checkers.rules.words import names, standing_at
+from ackproof.checkers.checks.rows import names, standing_at
 
 RECORDS = st.tuples(st.integers(0, 2), st.integers(-3, 5)) | st.just((None, None))
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from made_histories import Entry, Made, Send, entry, indexed, send
 
-from ackproof.checkers.catalogue import CATALOGUE, CHECKERS, CONSUMPTION
-from ackproof.checkers.cluster.reach import FaultWindows
-from ackproof.checkers.raw_logs.sessions import Written
-from ackproof.checkers.replicas.divergence import DIVERGENT
-from ackproof.checkers.rules.order import duplicated
-from ackproof.checkers.rules.rows import ROWS
-from ackproof.checkers.transactions.anomalies import SUMMARIES
+from ackproof.checkers.checks.catalogue import CATALOGUE, CHECKERS, CONSUMPTION
+from ackproof.checkers.checks.records import duplicated
+from ackproof.checkers.checks.replicas import DIVERGENT
+from ackproof.checkers.checks.rows import ROWS
+from ackproof.checkers.checks.transaction_history import SUMMARIES
+from ackproof.checkers.context.fault_windows import FaultWindows
+from ackproof.checkers.index.raw_logs import Written
 
 SENT_TWO_ACKED = [
     send("invoke", 1, 0, 10),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from made_histories import Entry, Made, Send, entry, indexed, send
 from reference_checker import Finding, findings
 
-from ackproof.checkers.catalogue import CHECKERS
+from ackproof.checkers.checks.catalogue import CHECKERS
 from examples import examples
 
 ANY_MACHINE = settings(

@@ -12,14 +12,14 @@ from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
-from ackproof.checkers.spark.session import (
+from ackproof.checkers.engine.spark.session import (
     CLASSES,
     KEPT_MEMORY,
     SparkUnavailable,
     is_same_release,
     require_workers,
 )
-from ackproof.checkers.spark.tasks import cause, runner
+from ackproof.checkers.engine.spark.tasks import cause, runner
 
 ALONE = """
 import pathlib, sys, psutil
@@ -30,7 +30,7 @@ print([child.name() for child in psutil.Process().children(recursive=True)])
 
 WITHOUT = """
 import pathlib, sys
-from ackproof.checkers.spark import session
+from ackproof.checkers.engine.spark import session
 session.CLASSES = pathlib.Path(sys.argv[1])
 with session.session(pathlib.Path(sys.argv[2])) as spark:
     print(spark.range(10).count())
@@ -80,7 +80,7 @@ def test_workers_keep_the_memory_that_they_free(spark: SparkSession) -> None:
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_sessions_share_their_classes() -> None:
-    assert CLASSES.is_file(), "python -m ackproof.checkers.spark.class_data"
+    assert CLASSES.is_file(), "python -m ackproof.checkers.engine.spark.class_data"
     assert str(CLASSES.resolve()) in Path(f"/proc/{_jvm()}/maps").read_text()
 
 
@@ -192,7 +192,7 @@ def test_servers_of_the_same_feature_release_are_accepted() -> None:
 
 START = """
 import pathlib, sys
-from ackproof.checkers.spark.session import SparkUnavailable, session
+from ackproof.checkers.engine.spark.session import SparkUnavailable, session
 try:
     with session(pathlib.Path(sys.argv[1])):
         print("started")

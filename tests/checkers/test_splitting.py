@@ -34,21 +34,18 @@ from made_histories import (
 )
 from pyspark.sql import SparkSession
 
-from ackproof.checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
-from ackproof.checkers.catalogue import CHECKERS
 from ackproof.checkers.check import evidence
-from ackproof.checkers.evidence.final_read import FinalRead
-from ackproof.checkers.evidence.times import ANY
-from ackproof.checkers.reconciling.items import work_items
-from ackproof.checkers.reconciling.results import PartitionTotals
-from ackproof.checkers.reconciling.task import rows_of
-from ackproof.checkers.reconciling.work_item import WorkItem
-from ackproof.checkers.spark.jobs import reconcile_all
-from ackproof.checkers.splitting.giants import reconcile_giant
-from ackproof.checkers.splitting.judging import split_of
-from ackproof.checkers.splitting.ranges import SLICE_ROWS
-from ackproof.checkers.splitting.slices import RARE_MAX
-from ackproof.checkers.timeline.known import Thin, Timeline, Told
+from ackproof.checkers.checks.catalogue import CHECKERS
+from ackproof.checkers.context.final_reads import FinalRead
+from ackproof.checkers.context.row_times import ANY
+from ackproof.checkers.context.timeline import Thin, Timeline, Told
+from ackproof.checkers.engine.oversized_partitions import reconcile_giant, split_of
+from ackproof.checkers.engine.results import PartitionTotals
+from ackproof.checkers.engine.slices import RARE_MAX, SLICE_ROWS
+from ackproof.checkers.engine.spark.jobs import reconcile_all
+from ackproof.checkers.engine.tasks import rows_of
+from ackproof.checkers.engine.work_items import WorkItem, work_items
+from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene, Sender
 from ackproof.history.schema import LOG, SENDS
 
 SLOW = settings(
@@ -364,20 +361,20 @@ def test_spark_gives_of_slices_what_it_gives_of_the_whole(
 # As in test_check: whoever judges a slice of u-0 is killed, as by a kernel that is out of memory.
 KILLER = """
 import os, signal
-from ackproof.checkers.splitting import judging
-with_witnesses = judging.with_witnesses
+from ackproof.checkers.engine import oversized_partitions
+with_witnesses = oversized_partitions.with_witnesses
 
 def killed_at(task):
     if task.split.item.topic == "u":
         os.kill(os.getpid(), signal.SIGKILL)
     return with_witnesses(task)
 
-judging.with_witnesses = killed_at
+oversized_partitions.with_witnesses = killed_at
 """
 RECONCILE = """
 import pathlib, pickle, sys
-from ackproof.checkers.spark.session import session
-from ackproof.checkers.spark.jobs import reconcile_all
+from ackproof.checkers.engine.spark.session import session
+from ackproof.checkers.engine.spark.jobs import reconcile_all
 items, rows = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes()), pathlib.Path(sys.argv[2])
 with session(rows / "spark") as spark:
     totals = reconcile_all(spark, items, rows, slice_rows=1)

@@ -15,10 +15,16 @@ from hypothesis import strategies as st
 from made_histories import AFTER, BEFORE, DURING, MadeRun, cell, kept, losing, write_campaign
 
 from ackproof.checkers.check import evidence
-from ackproof.checkers.reconciling.groups import ITEM_BYTES, grouped
-from ackproof.checkers.reconciling.items import work_items
-from ackproof.checkers.reconciling.task import ROWS_AT_ONCE, Task, carry_out, rows_of, written
-from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.engine.tasks import (
+    ITEM_BYTES,
+    ROWS_AT_ONCE,
+    Task,
+    carry_out,
+    grouped,
+    rows_of,
+    written,
+)
+from ackproof.checkers.engine.work_items import WorkItem, work_items
 
 WELL = kept(BEFORE, DURING, AFTER)
 ANYWHERE = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,12 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from made_histories import T0, state
 
-from ackproof.checkers.evidence.run import RunEvidence, gather
-from ackproof.checkers.judging.facts import Facts
-from ackproof.checkers.judging.guarantees import judged
-from ackproof.checkers.transactions.counted import LOOKED
-from ackproof.checkers.transactions.cycles import cycles
-from ackproof.checkers.transactions.looking import CellTransactions, look_at
+from ackproof.checkers.checks.check_transactions import LOOKED, CellTransactions, look_at
+from ackproof.checkers.checks.transaction_rules import cycles
+from ackproof.checkers.context.run import RunEvidence, gather
+from ackproof.checkers.guarantees.decisions import judged
+from ackproof.checkers.guarantees.facts import Facts
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedCell, PlannedRun
 from ackproof.history.schema import TABLES

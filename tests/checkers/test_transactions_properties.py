@@ -13,10 +13,16 @@ from hypothesis import strategies as st
 from transactional_worlds import READER, InputRow, LogRow, SentRow, ShownRow, World, sound
 
 from ackproof.checkers.arrays import NONE
-from ackproof.checkers.partition.indexes import Fate
-from ackproof.checkers.transactions.anomalies import G0, SUMMARIES, Offence
-from ackproof.checkers.transactions.catalogue import RULES
-from ackproof.checkers.transactions.outcomes import Outcome, Transaction, transactions_of
+from ackproof.checkers.checks.transaction_history import (
+    G0,
+    SUMMARIES,
+    Offence,
+    Outcome,
+    Transaction,
+    transactions_of,
+)
+from ackproof.checkers.checks.transaction_rules import RULES
+from ackproof.checkers.index.partition_history import Fate
 from ackproof.history.transactional import TRANSFORMERS
 from examples import examples
 

@@ -7,8 +7,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from made_histories import Made, indexed, send
 
-from ackproof.checkers.rules.acks import watermark_regressed
-from ackproof.checkers.timeline.known import Timeline
+from ackproof.checkers.checks.acks import watermark_regressed
+from ackproof.checkers.context.timeline import Timeline
 
 
 class Ack(NamedTuple):

@@ -19,7 +19,7 @@ from checked_cells import (
 from checked_in_process import checked
 from made_histories import FINISHED, MadeRun, a_fault, at, losing, state, write_campaign
 
-from ackproof.checkers.cluster.observed import Observed, Span
+from ackproof.checkers.context.observed import Observed, Span
 
 SEEN_OF_U = (state(-5, 1, 0, (1, 2, 3), topic="u"),)
 

@@ -11,7 +11,7 @@ import pytest
 from ackproof.broker.server.replication.roles import Origin
 from ackproof.broker.server.replication.state_change_log import StateChangeLog
 from ackproof.broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
-from ackproof.checkers.timeline.words import Word, orders_of, words_of
+from ackproof.checkers.context.broker_logs import Word, orders_of, words_of
 
 T = ("a-topic", 3)
 

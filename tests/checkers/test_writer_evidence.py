@@ -22,7 +22,7 @@ from made_histories import (
     write_campaign,
 )
 
-from ackproof.checkers.evidence.gaps import UNJUDGED
+from ackproof.checkers.context.gaps import UNJUDGED
 from ackproof.history.manifest import FILE, PlannedFault
 from ackproof.history.schema import TABLES
 from ackproof.history.writer import TableWriter

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.checkers.raw_logs.segments import RawLog
+from ackproof.checkers.index.raw_logs import RawLog
 from ackproof.infra.systems import prepare
 
 pytestmark = [pytest.mark.libraries, pytest.mark.e2e]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from checked_in_process import checked
 
-from ackproof.checkers.reads import commits, shown
+from ackproof.checkers.checks import read_counts
 from ackproof.history import reader
 from ackproof.history.names import Stem
 from ackproof.history.schema import TABLES, decoded
@@ -129,8 +129,8 @@ def counts(directory: Path) -> Counts:
     told: dict[tuple[str, str], int | None] = {}
     for of, names, things in (
         ("cell", OF_CELLS, result.cells),
-        ("client", shown.COUNTS, result.consumption.clients),
-        ("group", commits.COUNTS, result.consumption.groups),
+        ("client", read_counts.CLIENT_COUNTS, result.consumption.clients),
+        ("group", read_counts.GROUP_COUNTS, result.consumption.groups),
     ):
         for thing in things:
             told |= {(getattr(thing, of), name): getattr(thing, name) for name in names}

@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner, Result
 
-from ackproof.checkers.catalogue import CATALOGUE
-from ackproof.checkers.judging.promises import PROMISES
+from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.guarantees.table import PROMISES
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.cli import cli

@@ -13,7 +13,7 @@ from jumping_clock import JumpingClock
 from own_commands import by_file
 from patience import PATIENCE_S
 
-from ackproof.checkers.evidence.fault_proofs import not_settled
+from ackproof.checkers.context.steps import not_settled
 from ackproof.harness.campaign.plan.faults import ScheduledFault, lanes
 from ackproof.harness.report import timeline
 from ackproof.harness.running import servers

@@ -20,7 +20,7 @@ from made_results import cell_result, guarantee
 from rich.console import Console
 
 from ackproof.checkers.check import SCRATCH, check
-from ackproof.checkers.reconciling.task import rows_of
+from ackproof.checkers.engine.tasks import rows_of
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult, RunResult, Verdict
 from ackproof.harness import report
 from ackproof.harness.cli import cli

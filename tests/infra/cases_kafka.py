@@ -15,7 +15,7 @@ from kafka_clients import create_topic, produce, read_all
 from patience import PATIENCE_S
 from striking import striker
 
-from ackproof.checkers.raw_logs.segments import OtherFormat, RawLog
+from ackproof.checkers.index.raw_logs import OtherFormat, RawLog
 from ackproof.infra.api.admin import Election
 from ackproof.infra.api.interface import ClusterView, Server, System, ViewUnavailable
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange

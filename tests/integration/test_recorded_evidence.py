@@ -17,10 +17,9 @@ from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
 from made_histories import Made, Send, entry, send
 from made_timelines import PARTITION, Told
 
-from ackproof.checkers.raw_logs.records import contents
-from ackproof.checkers.raw_logs.segments import RawLog
-from ackproof.checkers.replicas.divergence import Divergence
-from ackproof.checkers.timeline.words import words_of
+from ackproof.checkers.checks.replicas import Divergence
+from ackproof.checkers.context.broker_logs import words_of
+from ackproof.checkers.index.raw_logs import RawLog, contents
 from ackproof.history.payload import Encoder, Identity
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.systems.observer import ClusterObserver

@@ -18,9 +18,9 @@ from jepsen_plants import PLANTS, Choose, Plant, anything
 from made_consumers import left_by
 from made_histories import indexed
 
-from ackproof.checkers.catalogue import CHECKERS
-from ackproof.checkers.reads.anomalies import Coordinated, Promises
-from ackproof.checkers.reads.looking import looked_at
+from ackproof.checkers.checks.catalogue import CHECKERS
+from ackproof.checkers.checks.check_reads import looked_at
+from ackproof.checkers.checks.read_anomalies import Coordinated, Promises
 
 pytestmark = pytest.mark.jepsen
 

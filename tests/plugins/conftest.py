@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from installed_plugins import Install, write_plugin
 
-from ackproof.checkers.catalogue import CATALOGUE
+from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.infra import systems
 from ackproof.infra.clients.programs import CLIENTS
 from ackproof.plugins import SWITCH

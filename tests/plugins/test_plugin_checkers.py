@@ -11,8 +11,13 @@ import pytest
 from click.testing import CliRunner
 from installed_plugins import Install
 
-from ackproof.checkers.catalogue import BREAKS, CATALOGUE, CHECKERS
 from ackproof.checkers.check import check, evidence
+from ackproof.checkers.checks.catalogue import BREAKS, CATALOGUE, CHECKERS
+from ackproof.checkers.checks.plugin_examination import examined
+from ackproof.checkers.engine.oversized_partitions import is_whole
+from ackproof.checkers.engine.work_items import work_items
+from ackproof.checkers.guarantees.decisions import guarantees
+from ackproof.checkers.guarantees.table import PROMISES
 from ackproof.checkers.interface import (
     Anomaly,
     Examined,
@@ -21,11 +26,6 @@ from ackproof.checkers.interface import (
     Promised,
     RecordedRows,
 )
-from ackproof.checkers.judging.guarantees import guarantees
-from ackproof.checkers.judging.promises import PROMISES
-from ackproof.checkers.plugin_checks.examination import examined
-from ackproof.checkers.reconciling.items import work_items
-from ackproof.checkers.splitting.giants import is_whole
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 from ackproof.harness import report
 from ackproof.harness.campaign import validation

@@ -13,17 +13,18 @@ import yaml
 from made_results import cell_result
 from rich.console import Console
 
-from ackproof.checkers.judging.guarantees import campaign_verdict
-from ackproof.checkers.metadata_cost import Failover, ZooKeeperWork
+from ackproof.checkers.guarantees.decisions import campaign_verdict
 from ackproof.checkers.verdict import (
     ANOMALIES,
     CampaignResult,
     CellResult,
+    Failover,
     Latency,
     Outages,
     RunResult,
     Unavailable,
     Verdict,
+    ZooKeeperWork,
 )
 from ackproof.harness import report
 from ackproof.harness.report.comparison import (

@@ -14,7 +14,7 @@ from checked_in_process import checked
 from click.testing import CliRunner, Result
 from made_histories import losing, write_campaign
 
-from ackproof.checkers.autopsy.rows import AUTOPSIES
+from ackproof.checkers.root_cause.rows import AUTOPSIES
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult
 from ackproof.harness import report
 from ackproof.harness.cli import cli

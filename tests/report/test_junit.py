@@ -13,8 +13,8 @@ import xmlschema
 import yaml
 from made_results import cell_result, guarantee, threshold
 
-from ackproof.checkers.judging.facts import Facts
-from ackproof.checkers.judging.guarantees import judged
+from ackproof.checkers.guarantees.decisions import judged
+from ackproof.checkers.guarantees.facts import Facts
 from ackproof.checkers.verdict import (
     ANOMALIES,
     CampaignResult,

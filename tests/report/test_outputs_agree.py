@@ -19,8 +19,8 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
 from rich.console import Console
 
 from ackproof.checkers import thresholds
-from ackproof.checkers.judging.guarantees import campaign_verdict
-from ackproof.checkers.judging.promises import NO_LOSS
+from ackproof.checkers.guarantees.decisions import campaign_verdict
+from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import (
     ANOMALIES,
     CampaignResult,
@@ -92,7 +92,7 @@ def guarantees(draw: st.DrawFn, name: str, *, breaks: bool, decided: bool) -> Gu
 
 @st.composite
 def cells(draw: st.DrawFn, run: int, number: int) -> CellResult:
-    """A cell whose verdict follows from its guarantees, as in ``checkers.judging``."""
+    """A cell whose verdict follows from its guarantees, as in ``checkers.guarantees``."""
     decided, breaks = not draw(SELDOM), draw(SELDOM)
     names = draw(st.lists(st.sampled_from([*GUARANTEES][1:]), unique=True))
     found = [draw(guarantees(name, breaks=breaks, decided=decided)) for name in (NO_LOSS, *names)]

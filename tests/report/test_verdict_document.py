@@ -12,7 +12,6 @@ import pytest
 import yaml
 from made_results import cell_result, guarantee, threshold
 
-from ackproof.checkers.metadata_cost import Failover
 from ackproof.checkers.verdict import (
     ANOMALIES,
     CampaignResult,
@@ -20,6 +19,7 @@ from ackproof.checkers.verdict import (
     CellResult,
     ClientCounts,
     Consumption,
+    Failover,
     GroupCounts,
     Latency,
     Outages,

@@ -3,11 +3,10 @@
 import pyarrow as pa
 
 from ackproof.checkers.check import evidence
-from ackproof.checkers.judging.judge import campaign_result
-from ackproof.checkers.reconciling.items import work_items
-from ackproof.checkers.reconciling.reconcile import reconcile as reconcile_all
-from ackproof.checkers.reconciling.results import FOUND, PartitionTotals, Totals
-from ackproof.checkers.reconciling.work_item import WorkItem
+from ackproof.checkers.engine.reconcile import reconcile as reconcile_all
+from ackproof.checkers.engine.results import FOUND, PartitionTotals, Totals
+from ackproof.checkers.engine.work_items import WorkItem, work_items
+from ackproof.checkers.guarantees.judge import campaign_result
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.history.storage import AnyPath
 

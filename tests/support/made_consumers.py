@@ -7,9 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ackproof.checkers.reads.looking import Left
-from ackproof.checkers.reads.seen import COLUMNS
-from ackproof.checkers.reads.spans import Event
+from ackproof.checkers.checks.check_reads import Left
+from ackproof.checkers.checks.reads import COLUMNS, Event
 from ackproof.history.manifest import PlannedWriter
 from ackproof.history.schema import TABLES
 from ackproof.history.writer import PartitionedWriter, TableWriter
@@ -98,7 +97,7 @@ def committed_ok(number: int, time: int, offset: int, poll: int) -> list[Commit]
 
 
 def left_by(made: MadeConsumer, **changes: Any) -> Left:
-    """As :mod:`checkers.reads.looking` is given it."""
+    """As :mod:`checkers.checks.check_reads` is given it."""
     cells = [None if one.producer is None else made.cell for one in made.polls]
     rows = {
         "poll": pa.array([one.poll for one in made.polls], pa.int64()),

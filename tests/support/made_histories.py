@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 from made_consumers import T0, MadeConsumer, write_consumer, writers_of
 
-from ackproof.checkers.cluster.reach import NO_FAULTS, FaultWindows
-from ackproof.checkers.evidence.final_read import FinalRead
-from ackproof.checkers.partition.indexes import PartitionHistory
-from ackproof.checkers.partition.indexing import Unindexed, index
-from ackproof.checkers.timeline.known import UNSEEN, Timeline
+from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
+from ackproof.checkers.context.final_reads import FinalRead
+from ackproof.checkers.context.timeline import UNSEEN, Timeline
+from ackproof.checkers.index.indexing import Unindexed, index
+from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.history import storage
 from ackproof.history.cell import Cell, Value
 from ackproof.history.manifest import (

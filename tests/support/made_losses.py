@@ -21,17 +21,15 @@ from made_histories import (
 )
 from made_timelines import MOMENT, PARTITION, SETTLE_NS, acked
 
-from ackproof.checkers.autopsy.gathering import Told, scene
-from ackproof.checkers.autopsy.kinds import Kind
-from ackproof.checkers.autopsy.performing import Autopsies, perform
-from ackproof.checkers.autopsy.scene import Scene
-from ackproof.checkers.cluster.faults import faults_of
-from ackproof.checkers.cluster.observed import Observation, absences
-from ackproof.checkers.promises.surroundings import Surroundings
-from ackproof.checkers.promises.terms import ALL_PROMISED
-from ackproof.checkers.timeline.derived import timeline
-from ackproof.checkers.timeline.truncations import Truncation
-from ackproof.checkers.timeline.words import Word
+from ackproof.checkers.context.broker_logs import Truncation, Word
+from ackproof.checkers.context.faults import faults_of
+from ackproof.checkers.context.observed import Observation, absences
+from ackproof.checkers.context.surroundings import Surroundings
+from ackproof.checkers.context.timeline import timeline
+from ackproof.checkers.context.validity import ALL_PROMISED
+from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.missing_records import Autopsies, perform
+from ackproof.checkers.root_cause.partition_context import Scene, Told, scene
 from ackproof.history.schema import CLUSTER
 
 ERA_S = 1_000

@@ -6,14 +6,14 @@ from typing import Any
 
 from made_histories import SECOND, Entry, Made, Send, at, entry, indexed, send
 
-from ackproof.checkers.autopsy.kinds import Kind
-from ackproof.checkers.autopsy.performing import Autopsies
-from ackproof.checkers.autopsy.repeats.performing import perform_repeated
-from ackproof.checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
-from ackproof.checkers.partition.indexes import PartitionHistory
-from ackproof.checkers.promises.terms import ALL_PROMISED
-from ackproof.checkers.raw_logs.sessions import Session, Written
-from ackproof.checkers.timeline.known import Timeline
+from ackproof.checkers.context.timeline import Timeline
+from ackproof.checkers.context.validity import ALL_PROMISED
+from ackproof.checkers.index.partition_history import PartitionHistory
+from ackproof.checkers.index.raw_logs import Session, Written
+from ackproof.checkers.root_cause.duplicates import perform_repeated
+from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.missing_records import Autopsies
+from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene, Sender
 
 ERA_S = 1_000
 """Between two bursts: whatever was under way is answered. Each has two epochs, the second of which

@@ -27,13 +27,12 @@ from made_histories import (
     state,
 )
 
-from ackproof.checkers.catalogue import CHECKERS
-from ackproof.checkers.cluster.faults import FaultFacts, Partition, faults_of
-from ackproof.checkers.cluster.observed import Observation
-from ackproof.checkers.promises.surroundings import Surroundings
-from ackproof.checkers.timeline.derived import timeline
-from ackproof.checkers.timeline.known import Timeline
-from ackproof.checkers.timeline.words import Word
+from ackproof.checkers.checks.catalogue import CHECKERS
+from ackproof.checkers.context.broker_logs import Word
+from ackproof.checkers.context.faults import FaultFacts, Partition, faults_of
+from ackproof.checkers.context.observed import Observation
+from ackproof.checkers.context.surroundings import Surroundings
+from ackproof.checkers.context.timeline import Timeline, timeline
 from ackproof.history.cell import Value
 
 PARTITION: Partition = (TOPIC, 0)

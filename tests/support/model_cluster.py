@@ -11,8 +11,8 @@ unless elections may be unclean; followers take over the leader's log when they 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ackproof.checkers.cluster.faults import FaultFacts
-from ackproof.checkers.cluster.observed import Observed, State
+from ackproof.checkers.context.faults import FaultFacts
+from ackproof.checkers.context.observed import Observed, State
 
 SECOND = 1_000_000_000
 BROKERS = (1, 2, 3)

@@ -13,9 +13,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ackproof.checkers.arrays import NONE
-from ackproof.checkers.partition.indexes import Fate
-from ackproof.checkers.transactions.histories import Inputs, Log, Sent, Shown, TransactionalHistory
-from ackproof.checkers.transactions.outcomes import transactions_of
+from ackproof.checkers.checks.transaction_history import (
+    Inputs,
+    Log,
+    Sent,
+    Shown,
+    TransactionalHistory,
+    transactions_of,
+)
+from ackproof.checkers.index.partition_history import Fate
 from ackproof.history.transactional import SESSIONS_MAX, producer_number
 
 PRODUCERS = 2

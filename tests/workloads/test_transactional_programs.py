@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S
 
-from ackproof.checkers.transactions.outcomes import Outcome, transactions_of
+from ackproof.checkers.checks.transaction_history import Outcome, transactions_of
 from ackproof.history.reader import read
 from ackproof.infra.machine.waiting import wait_until
 

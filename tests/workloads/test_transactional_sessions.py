@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.checkers.transactions.outcomes import Outcome, transactions_of
+from ackproof.checkers.checks.transaction_history import Outcome, transactions_of
 from ackproof.history.reader import read
 from ackproof.history.schema import SendType
 from ackproof.workloads.foreign.protocol import Remedy

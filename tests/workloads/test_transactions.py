@@ -12,7 +12,7 @@ import pytest
 from patience import PATIENCE_S
 
 from ackproof.checkers.arrays import NONE
-from ackproof.checkers.transactions.outcomes import Membership, Outcome, transactions_of
+from ackproof.checkers.checks.transaction_history import Membership, Outcome, transactions_of
 from ackproof.history.reader import read
 from ackproof.infra.machine.waiting import wait_until
 

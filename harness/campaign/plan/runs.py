@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ackproof.checkers.catalogue import CATALOGUE
-from ackproof.checkers.plugin_checks.work import concerned
+from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.checks.plugin_work import concerned
 from ackproof.harness.campaign.backends import client_nodes
 from ackproof.harness.campaign.model import schedule
 from ackproof.harness.campaign.model.campaign import Campaign

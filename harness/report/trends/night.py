@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ackproof.checkers.judging.promises import NO_LOSS
+from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.report import outcome
 from ackproof.harness.report.cell_document import CellDocument

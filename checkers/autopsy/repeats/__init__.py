@@ -1,1 +1,0 @@
-"""The autopsies of records that stand in a partition's log more than once."""

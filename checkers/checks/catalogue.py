@@ -1,0 +1,260 @@
+"""The conditions that a plug-in's checker must meet."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from ackproof.checkers.checks.acks import (
+    acked_below_min_isr,
+    nonmonotonic_send,
+    stale_leader_ack,
+    watermark_regressed,
+)
+from ackproof.checkers.checks.read_anomalies import (
+    COMMIT_LOST,
+    COMMIT_REGRESSED,
+    INCONSISTENT,
+    NONMONOTONIC,
+    SKIPPED,
+    SKIPPED_BY_COMMIT,
+    UNSEEN,
+    VANISHED,
+)
+from ackproof.checkers.checks.records import (
+    duplicated,
+    epoch_regressed,
+    failed_but_present,
+    lost,
+    offset_gap,
+    offset_mismatch,
+    phantom,
+    reordered,
+    two_leaders,
+)
+from ackproof.checkers.checks.replicas import DIVERGENT
+from ackproof.checkers.checks.transaction_history import (
+    ABORTED_READ,
+    G1C,
+    LOST_COMMIT,
+    OFFSETS_ALONE,
+    PRECOMMITTED_READ,
+    RECORDS_ALONE,
+    RESURRECTED,
+    SUMMARIES,
+    TORN,
+    TWICE,
+    ZOMBIE,
+)
+from ackproof.checkers.index.partition_history import PartitionHistory
+from ackproof.checkers.interface import Extent, PluginChecker, Promised
+from ackproof.history.schema import TABLES
+from ackproof.plugins import Table
+from ackproof.plugins.registration import NAME
+
+_NAME_LENGTH_MAX = 60
+_CALLED = ("examine", "concerns", "not_promised")
+
+
+def as_checker(found: object, name: str, guarantees: Sequence[str] = ()) -> PluginChecker:
+    """Return a registered object as the checker called ``name``. ``guarantees``: the names of the
+    built-in ones. Raises ValueError that says what is wrong with it."""
+    if isinstance(found, type):
+        raise ValueError(f"{found.__name__} is a class; register an instance of PluginChecker")
+    if not isinstance(found, PluginChecker):
+        raise ValueError(
+            f"it is of the type {type(found).__name__}; register an instance of "
+            "ackproof.checkers.interface.PluginChecker"
+        )
+    for problem in _problems(found, name, guarantees):
+        raise ValueError(problem)
+    return found
+
+
+def _problems(checker: PluginChecker, name: str, guarantees: Sequence[str]) -> Iterator[str]:
+    if not NAME.fullmatch(name) or len(name) > _NAME_LENGTH_MAX:
+        yield (
+            f"{name!r} is not a name of lower-case words joined by hyphens, of at most "
+            f"{_NAME_LENGTH_MAX} characters"
+        )
+    if checker.name != name:
+        yield f"it is registered as {name} and says that its name is {checker.name!r}"
+    if checker.breaks in guarantees:
+        yield f"its guarantee {checker.breaks} is a built-in one's; give it another name"
+    for attribute in ("summary", "guarantee"):
+        text = getattr(checker, attribute)
+        if not isinstance(text, str) or len(text.splitlines()) != 1 or not text.strip():
+            yield f"its {attribute} must be one line of text"
+    if not isinstance(checker.extent, Extent):
+        yield f"its extent must be one of {_members(Extent)}"
+    if not isinstance(checker.promised, Promised):
+        yield f"its promised must be one of {_members(Promised)}"
+    uncallable = [one for one in _CALLED if not callable(getattr(checker, one))]
+    if uncallable:
+        yield f"{', '.join(uncallable)}: must be a function"
+    yield from _table_problems(checker.reads)
+
+
+def _table_problems(reads: object) -> Iterator[str]:
+    if not isinstance(reads, Mapping) or not reads:
+        yield "its reads must name the columns that it reads, by table"
+        return
+    for table, columns in reads.items():
+        if table not in TABLES:
+            yield f"it reads the table {table!r}; there are {', '.join(TABLES)}"
+            return
+        if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
+            yield f"it must name columns of the table {table}, in a list"
+            return
+        unknown = [one for one in columns if one not in TABLES[table].names]
+        if unknown:
+            known = ", ".join(TABLES[table].names)
+            yield f"the table {table} has no column {unknown[0]!r}; there are {known}"
+
+
+def _members(kind: type[Extent] | type[Promised]) -> str:
+    return ", ".join(f"{kind.__name__}.{one.name}" for one in kind)
+
+
+# --- catalogue ------------------------------------------------------------------------------------
+#
+# All checkers, in one explicit table. A new built-in one is a function and a line here. Plug-ins
+# add others under the entry-point group ``ackproof.checkers`` (:mod:`checkers.checks.catalogue`).
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRule:
+    """A rule on the history of one partition, and one line on what it finds."""
+
+    rule: Callable[[PartitionHistory], pa.Table]
+    summary: str
+
+
+CHECKERS: Mapping[str, PartitionRule] = {
+    "lost": PartitionRule(rule=lost, summary="acked, and absent from the partition's final log"),
+    "offset-mismatch": PartitionRule(
+        rule=offset_mismatch,
+        summary="acked at one offset, and present only at others; or another was acked there",
+    ),
+    "duplicated": PartitionRule(
+        rule=duplicated, summary="one sent record at two or more offsets of the final log"
+    ),
+    "reordered": PartitionRule(
+        rule=reordered, summary="stands behind a record that its producer sent later"
+    ),
+    "phantom": PartitionRule(
+        rule=phantom, summary="in the final log, and never sent there; or an undecodable payload"
+    ),
+    "failed-but-present": PartitionRule(
+        rule=failed_but_present, summary="failed for certain, and yet in the final log"
+    ),
+    "offset-gap": PartitionRule(
+        rule=offset_gap, summary="offsets between start and end of the final log without a record"
+    ),
+    "nonmonotonic-send": PartitionRule(
+        rule=nonmonotonic_send, summary="acked at a lower offset than one its producer sent before"
+    ),
+    "watermark-regressed": PartitionRule(
+        rule=watermark_regressed,
+        summary="acked by all in sync, and the log of a leader, or the end that ListOffsets told, "
+        "ended before it later",
+    ),
+    "epoch-regressed": PartitionRule(
+        rule=epoch_regressed,
+        summary="a leader epoch that went back: in ZooKeeper, at a broker, or in the final log",
+    ),
+    "two-leaders": PartitionRule(
+        rule=two_leaders, summary="a leader epoch in which two brokers led"
+    ),
+    "stale-leader-ack": PartitionRule(
+        rule=stale_leader_ack, summary="acked by a leader that was deposed before it was sent"
+    ),
+    "acked-below-min-isr": PartitionRule(
+        rule=acked_below_min_isr,
+        summary="acked by all in sync while these were fewer than min.insync.replicas",
+    ),
+}
+
+CONSUMPTION: Mapping[str, str] = {
+    VANISHED: "shown to a consumer, and the final log has no record at that offset",
+    INCONSISTENT: "an offset that two reads, or a read and an ack, say holds different records",
+    SKIPPED: "in the final log, and passed over by a consumer as it went on reading",
+    NONMONOTONIC: "shown to a consumer at or below the offset it was shown just before",
+    UNSEEN: "acked and in the final log, never shown to a tail reader that read past it",
+    COMMIT_LOST: "an offset was committed for a group, and later a member read back nothing",
+    COMMIT_REGRESSED: "an offset was committed for a group, and later a member read back an older "
+    "one",
+    SKIPPED_BY_COMMIT: "in the final log, and committed past by an at-least-once group none of "
+    "whose members was shown it",
+}
+"""The checkers of what consumers were shown and committed, which look at one consumer, or group,
+after the other."""
+
+BREAKS: Mapping[str, str] = {
+    "lost": "no-acked-record-lost",
+    "offset-mismatch": "acked-offset-kept",
+    "duplicated": "no-duplicates",
+    "reordered": "no-reordering",
+    "phantom": "no-phantom",
+    "failed-but-present": "failed-records-absent",
+    "offset-gap": "no-offset-gap",
+    "nonmonotonic-send": "acks-in-order",
+    "watermark-regressed": "committed-stays",
+    "epoch-regressed": "epochs-rise",
+    "two-leaders": "one-leader-an-epoch",
+    "stale-leader-ack": "deposed-leaders-stop",
+    "acked-below-min-isr": "min-isr-kept",
+    VANISHED: "reads-stay",
+    INCONSISTENT: "reads-agree",
+    SKIPPED: "no-poll-skip",
+    NONMONOTONIC: "polls-in-order",
+    UNSEEN: "no-unseen",
+    COMMIT_LOST: "commits-kept",
+    COMMIT_REGRESSED: "commits-in-order",
+    SKIPPED_BY_COMMIT: "nothing-skipped-by-commit",
+    LOST_COMMIT: "committed-transactions-kept",
+    TORN: "transactions-whole",
+    RESURRECTED: "aborted-stays-aborted",
+    ZOMBIE: "zombies-fenced",
+    ABORTED_READ: "no-aborted-read",
+    PRECOMMITTED_READ: "no-precommitted-read",
+    G1C: "no-circular-reads",
+    OFFSETS_ALONE: "offsets-with-records",
+    RECORDS_ALONE: "records-with-offsets",
+    TWICE: "transformed-once",
+    DIVERGENT: "replicas-agree",
+}
+"""The guarantee that an anomaly of a built-in checker breaks; ``G0`` breaks none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltInChecker:
+    """A built-in checker: what one of its anomalies is, and the guarantee that it breaks."""
+
+    summary: str
+    breaks: str | None
+
+
+_SUMMARIES: Mapping[str, str] = {
+    **{name: rule.summary for name, rule in CHECKERS.items()},
+    **CONSUMPTION,
+    **SUMMARIES,
+    DIVERGENT: "replicas in sync whose raw logs are not the same, up to the end of the final read",
+}
+
+CATALOGUE: Table[BuiltInChecker | PluginChecker] = Table(
+    "ackproof.checkers",
+    "checker",
+    {
+        name: BuiltInChecker(summary=summary, breaks=BREAKS.get(name))
+        for name, summary in _SUMMARIES.items()
+    },
+    partial(as_checker, guarantees=tuple(BREAKS.values())),
+)
+"""Every checker, by the name of its anomalies."""
+
+
+def plugin_checkers() -> Mapping[str, PluginChecker]:
+    """Return the checkers of plug-ins that can be used, by name. Imports all of them."""
+    return {name: one for name, one in CATALOGUE.items() if isinstance(one, PluginChecker)}

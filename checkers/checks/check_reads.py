@@ -1,0 +1,437 @@
+"""Whether a group goes on with a partition, when nothing keeps it from that: as counts.
+
+- ``went_on``: how many records its members were shown that were sent in peace.
+- ``owed_since``: when the first record was acked, in peace, behind all that its members were shown:
+  behind the last time that any of them was shown anything, to its very end. Such a record stands in
+  the final log, and none of them was ever shown it. NONE where there is none.
+- ``holders``: how many members that were not crashed had the partition when clients were asked to
+  end.
+
+All of them are None of a group of which not everything is known, but for what was never recorded of
+members that were crashed: that was before there was peace."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.checks import claims, latency, read_counts, reads
+from ackproof.checkers.checks.claims import Claims
+from ackproof.checkers.checks.group_offsets import COLUMNS as OFFSETS_COLUMNS
+from ackproof.checkers.checks.group_offsets import Committed, read_back_after_a_commit
+from ackproof.checkers.checks.read_anomalies import (
+    COMMIT_LOST,
+    COMMIT_REGRESSED,
+    INCONSISTENT,
+    NONMONOTONIC,
+    SKIPPED,
+    SKIPPED_BY_COMMIT,
+    UNSEEN,
+    VANISHED,
+    Anomalies,
+    Found,
+    Promises,
+)
+from ackproof.checkers.checks.read_counts import Consumer, Counted, Counts, OfGroup, Shown
+from ackproof.checkers.checks.reads import COLUMNS as SHOWN_COLUMNS
+from ackproof.checkers.checks.reads import Event, Records, Seen
+from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Span
+from ackproof.checkers.context.row_times import Expected
+from ackproof.checkers.index import columns
+from ackproof.checkers.index.partition_history import Fate, PartitionHistory
+from ackproof.history import reader
+
+COUNTS = ("went_on", "owed_since", "holders")
+
+
+def going_on(
+    history: PartitionHistory, shown: Array, last_shown: int, peace: Span, *, whole: bool
+) -> Mapping[str, int | None]:
+    """The first two counts.
+
+    Args:
+        shown: By record number: whether a member was shown it.
+        last_shown: When a member was shown anything for the last time; NONE for never.
+        whole: Whether that is all that members were shown.
+    """
+    if not whole:
+        return dict.fromkeys(COUNTS[:2])
+    standing = (history.first != NONE) & ~history.contradicted
+    if history.visible is not None:
+        standing[standing] = history.visible[history.first[standing]]
+    # Two clients' clocks: a record may be shown before its producer hears of it, and seem to be
+    # acked later than it was shown.
+    behind = max(peace.start, last_shown + OBSERVATION_LAG_NS)
+    owed = standing & (history.fate == Fate.ACKED) & ~shown & (history.time >= behind)
+    in_peace = shown & (history.asked >= peace.start + OBSERVATION_LAG_NS)
+    return {
+        "went_on": int(np.count_nonzero(in_peace)),
+        "owed_since": int(history.time[owed].min()) if owed.any() else NONE,
+    }
+
+
+def holders(events: Iterable[Sequence[tuple[int, str]]], until: int) -> int:
+    """How many of the members had a partition at a time. ``events``: time and event of each row of
+    its assignments, a member each."""
+    last = ([event for time, event in mine if time < until][-1:] for mine in events)
+    return sum(told in (["assigned"], ["out-of-range"]) for told in last)
+
+
+# --- looking --------------------------------------------------------------------------------------
+#
+# What consumers were shown and committed of one partition: what is wrong with it, and counts.
+#
+# The checkers are :mod:`checkers.checks`; what each count is stands in
+# :mod:`checkers.checks.read_counts` (of a client) and :mod:`checkers.checks.read_counts` (of a
+# group). Here the files of one partition are read, one client at a time, next to its
+# reconciliation. What is kept of a client, when the next one is read, is what disagrees with the
+# final log, which records its group was shown, and what it committed. What cannot be read is told,
+# and what it would have told is unknown.
+
+
+ASSIGNED_COLUMNS = ("time", "group", "event", "topic", "partition", "offset", "poll")
+COMMITTED_COLUMNS = (*OFFSETS_COLUMNS, "topic", "partition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumed:
+    """What came of looking at all consumers of a partition.
+
+    Attributes:
+        counted: By client, then by group.
+        clients: Their names, by number.
+        found: Anomalies.
+        looked: The checkers that could look at everything.
+        examined: How much each of them looked at: records as often as they were shown, answers
+            that told what is committed, commits.
+        seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
+            none was, NONE where nobody knows.
+        latencies: Of tail readers, as :mod:`checkers.checks.latency` counts them.
+        problems: What could not be read.
+    """
+
+    counted: list[Counted]
+    clients: Sequence[str]
+    found: list[Found]
+    looked: set[str]
+    examined: Mapping[str, int]
+    seen: Array
+    latencies: Counter[str]
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a consumer left of the partition, as far as it can be read.
+
+    Attributes:
+        member: Whether it is of a group; else it is a tail reader.
+        group: Kafka's ``group.id``; None for a tail reader, and where nothing tells it.
+        rows: Of ``polls``, :data:`checkers.checks.reads.COLUMNS`.
+        events: Of its assignments.
+        commits: Rows of ``commits``, :data:`checkers.checks.group_offsets.COLUMNS`.
+        rows_whole, events_whole, commits_whole: Whether these are all, but for the last of who was
+            crashed (``cut``).
+        problems: What is wrong with the files that cannot be read.
+    """
+
+    client: str
+    member: bool
+    group: str | None
+    rows: pa.Table
+    events: Sequence[Event]
+    commits: Sequence[Mapping[str, Any]]
+    rows_whole: bool
+    events_whole: bool
+    commits_whole: bool
+    cut: bool
+    problems: Sequence[str] = ()
+
+
+def consumed(
+    consumers: Sequence[Consumer], history: PartitionHistory, promises: Promises
+) -> Consumed:
+    """Look at all consumers of a partition, whose files are read one after the other."""
+    return looked_at((_left(one, history) for one in consumers), history, promises)
+
+
+def looked_at(everyone: Iterable[Left], history: PartitionHistory, promises: Promises) -> Consumed:
+    """Look at what consumers left of a partition, one after the other."""
+    looking = _Looking(history, promises)
+    for left in everyone:
+        looking.at(left)
+    return looking.result()
+
+
+class _Looking:
+    """What is gathered while consumers are looked at."""
+
+    def __init__(self, history: PartitionHistory, promises: Promises) -> None:
+        self._history = history
+        self._promises = promises
+        self._records = Records(history)
+        self._claims: list[Claims] = []
+        self._members: list[_Member] = []
+        self._counted: list[Counted] = []
+        self._found: list[Found] = []
+        self._clients: list[str] = []
+        self._readers: list[Counted] = []
+        self._examined: Counter[str] = Counter()
+        self._latencies: list[Counter[str]] = []
+        self._whole = True
+        self._cut = False
+        self._problems: list[str] = []
+        self._anomalies = Anomalies(
+            history=history, records=self._records, promises=promises, clients=self._clients
+        )
+
+    @cached_property
+    def _contested(self) -> Claims:
+        """Where nobody was to read it, as in most partitions, nobody asks."""
+        return claims.contested_acks(self._history)
+
+    def at(self, left: Left) -> None:
+        """Look at one consumer."""
+        history = self._history
+        seen = self._records.seen(left.rows)
+        made = claims.made_by(len(self._clients), seen, self._records, self._contested)
+        mine = Shown(
+            seen=seen,
+            events=left.events if left.events_whole else None,
+            whole=left.rows_whole,
+            cut=left.cut,
+            all_of_it=not left.member,
+            claims=made,
+        )
+        found = read_counts.look_at_client(mine, history)
+        counts = read_counts.client_counts(
+            mine, found, self._contested, history, self._promises.compacted
+        )
+        counted = Counted(client=left.client, group=left.group, counts=counts)
+        self._clients.append(left.client)
+        self._counted.append(counted)
+        self._claims.append(made)
+        self._whole &= left.rows_whole
+        for anomaly in (VANISHED, INCONSISTENT, SKIPPED, NONMONOTONIC):
+            self._examined[anomaly] += len(seen.offset)
+        self._cut |= left.cut
+        self._problems += left.problems
+        if found.steps is not None:
+            self._add(self._anomalies.nonmonotonic(left.client, seen, found.steps))
+        if found.passed is not None:
+            self._add(self._anomalies.skipped(left.client, seen, found.passed))
+        if found.unseen is not None:
+            self._add(self._anomalies.unseen(left.client, seen, found.unseen))
+        if left.member:
+            records = reads.records_shown(seen, history)
+            committed = _committed(left, seen)
+            last = int(seen.time.max(initial=NONE))
+            self._members.append(
+                _Member(group=left.group, committed=committed, shown=records, last_shown=last)
+            )
+        else:
+            self._readers.append(counted)
+            self._examined[UNSEEN] += len(seen.offset)
+            self._latencies.append(latency.of_reader(history, seen.record, seen.time))
+
+    def result(self) -> Consumed:
+        """What was found, when all have been looked at."""
+        # Of what nobody was shown nothing has vanished, and nothing overrules it.
+        if self._clients:
+            made = claims.together([self._contested, *self._claims])
+            self._add(self._anomalies.vanished(made))
+            self._add(self._anomalies.inconsistent(made))
+            seen = self._seen(made)
+        else:
+            seen = np.full(len(self._history.sequence), NONE, dtype=np.int64)
+        self._counted += self._groups()
+        return Consumed(
+            counted=self._counted,
+            clients=self._clients,
+            found=self._found,
+            looked=set(self._looked()),
+            examined=self._examined,
+            seen=seen,
+            latencies=latency.together(self._latencies),
+            problems=self._problems,
+        )
+
+    def _read(self, reader: Counted) -> bool:
+        """Return whether a tail reader was shown anything, if there is anything to be shown."""
+        all_rows = np.arange(len(self._history.log_offset))
+        return bool(reader.counts["shown"] or not len(self._history.shown_to_consumers(all_rows)))
+
+    def _groups(self) -> Iterator[Counted]:
+        # A member of which nothing tells the group may be of any.
+        told = all(
+            one.committed.whole and one.committed.shown_whole
+            for one in self._members
+            if one.group is None
+        )
+        for name in sorted({one.group for one in self._members if one.group is not None}):
+            mine = [one for one in self._members if one.group == name]
+            group = OfGroup(
+                name=name,
+                members=[one.committed for one in mine],
+                shown=np.logical_or.reduce([one.shown for one in mine]),
+                whole=told and all(one.committed.whole for one in mine),
+                shown_whole=all(one.committed.shown_whole for one in mine),
+            )
+            promise = self._promises.to(name)
+            found = read_counts.look_at_group(group, promise, self._history)
+            for anomaly in (COMMIT_LOST, COMMIT_REGRESSED):
+                self._examined[anomaly] += read_back_after_a_commit(group.members)
+            self._examined[SKIPPED_BY_COMMIT] += len(found.furthest.offset)
+            for lost in (True, False):
+                self._add(self._anomalies.read_back(name, found.told, lost))
+            if found.passed is not None:
+                past = self._anomalies.skipped_by_commit(
+                    name, found.passed, found.furthest, group.members
+                )
+                self._add(past)
+            counts = {
+                **read_counts.group_counts(group, found, self._history),
+                **self._going_on(group, promise.peace, max(one.last_shown for one in mine)),
+            }
+            yield Counted(client=None, group=name, counts=counts)
+
+    def _going_on(self, group: OfGroup, peace: Span, last_shown: int) -> Counts:
+        whole = group.whole and group.shown_whole
+        # Who was crashed has no row that it lost anything.
+        alive = [one for one in group.members if not one.cut]
+        events = [[(e.time, e.event) for e in one.events] for one in alive]
+        return {
+            **going_on(self._history, group.shown, last_shown, peace, whole=whole),
+            "holders": holders(events, peace.end) if whole else None,
+        }
+
+    def _add(self, found: Found) -> None:
+        if len(found.rows):
+            self._found.append(found)
+
+    def _looked(self) -> Iterator[str]:
+        """The checkers that everything told what they asked."""
+        whole = self._whole and self._history.read.complete
+        if whole and not self._promises.compacted:
+            yield VANISHED
+        if whole and self._history.sends_whole:
+            yield INCONSISTENT
+        clients = [one for one in self._counted if one.client is not None]
+        groups = {str(one.group): one.counts for one in self._counted if one.client is None}
+        asked = {SKIPPED: clients, NONMONOTONIC: clients, UNSEEN: self._readers}
+        for anomaly, some in asked.items():
+            told = all(one.counts[_COUNTS[anomaly]] is not None for one in some)
+            if told and (anomaly != UNSEEN or all(map(self._read, self._readers))):
+                yield anomaly
+        for anomaly in (COMMIT_LOST, COMMIT_REGRESSED, SKIPPED_BY_COMMIT):
+            concerned = [
+                name
+                for name in {*self._promises.groups, *groups}
+                if anomaly != SKIPPED_BY_COMMIT
+                or self._promises.to(name).at_least_once is not False
+            ]
+            counts = (groups.get(name, {}).get(_COUNTS[anomaly]) for name in concerned)
+            if None not in counts:
+                yield anomaly
+
+    def _seen(self, made: Claims) -> Array:
+        """Of the lost records, none of which stands in the log."""
+        history = self._history
+        known = len(history.sequence)
+        told = self._whole and not self._cut
+        found = np.full(known, 0 if told else NONE, dtype=np.int64)
+        shown_to = made.record[(made.who != claims.ACK) & (made.record < known)]
+        found[shown_to[shown_to != NONE]] = 1
+        lost = (history.fate == Fate.ACKED) & (history.first == NONE)
+        return np.where(lost, found, NONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Member:
+    """What is kept of a member until its group is looked at. ``shown``: by record number, whether
+    it was shown it; ``last_shown``: when it was shown anything for the last time, or NONE."""
+
+    group: str | None
+    committed: Committed
+    shown: Array
+    last_shown: int
+
+
+_COUNTS = {
+    SKIPPED: "skipped",
+    NONMONOTONIC: "nonmonotonic",
+    UNSEEN: "unseen",
+    COMMIT_LOST: "commits_lost",
+    COMMIT_REGRESSED: "commits_regressed",
+    SKIPPED_BY_COMMIT: "skipped_by_commit",
+}
+"""The counts that are None where a checker could not look."""
+
+
+def _committed(left: Left, seen: Seen) -> Committed:
+    last = len(seen.offset) - 1
+    return Committed(
+        client=left.client,
+        rows=left.commits,
+        events=left.events,
+        whole=left.commits_whole,
+        shown_whole=left.rows_whole and left.events_whole,
+        cut=left.cut,
+        reached=int(seen.offset[last]) + 1 if last >= 0 else NONE,
+        last_poll=int(seen.poll[last]) if last >= 0 else 0,
+        highest=seen.highest,
+    )
+
+
+def _left(consumer: Consumer, history: PartitionHistory) -> Left:
+    expected = consumer.expected
+    rows, of_rows = _read("polls", consumer.polls, SHOWN_COLUMNS, expected)
+    told, of_events = _read("assignments", consumer.assignments, ASSIGNED_COLUMNS, expected)
+    kept, of_commits = _read("commits", consumer.commits, COMMITTED_COLUMNS, expected)
+    events = [
+        Event(event=row["event"], poll=row["poll"], offset=row["offset"], time=row["time"])
+        for row in _of(told, history)
+    ]
+    return Left(
+        client=consumer.client,
+        member=consumer.member,
+        group=_group(told, kept),
+        rows=rows,
+        events=events,
+        commits=_of(kept, history),
+        rows_whole=not of_rows and consumer.polls_whole,
+        events_whole=not of_events and consumer.assignments_whole,
+        commits_whole=not of_commits and consumer.commits_whole,
+        cut=consumer.cut,
+        problems=[*of_rows, *of_events, *of_commits],
+    )
+
+
+def _read(
+    table: str, files: Sequence[str], names: Sequence[str], expected: Expected
+) -> tuple[pa.Table, list[str]]:
+    """Return what can be read, and what is wrong with the other files."""
+    found, problems = columns.sound(
+        files, lambda file: reader.read_files(table, [file], names), expected
+    )
+    return pa.concat_tables([reader.read_files(table, [], names), *found]), problems
+
+
+def _of(rows: pa.Table, history: PartitionHistory) -> list[dict[str, Any]]:
+    """Those on this partition."""
+    mine = pc.and_(
+        pc.equal(rows["topic"], history.topic), pc.equal(rows["partition"], history.partition)
+    )
+    told: list[dict[str, Any]] = rows.filter(mine).to_pylist()
+    return told
+
+
+def _group(*tables: pa.Table) -> str | None:
+    names = (name for rows in tables for name in pc.unique(rows["group"]).to_pylist())
+    return next((name for name in names if name is not None), None)

@@ -1,0 +1,150 @@
+"""What transactions and their cells are counted as."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ackproof.checkers.checks.rows import rows_of_findings
+from ackproof.checkers.checks.transaction_gathering import gathered
+from ackproof.checkers.checks.transaction_history import (
+    SUMMARIES,
+    Offence,
+    Outcome,
+    TransactionalHistory,
+)
+from ackproof.checkers.checks.transaction_rules import RULES
+from ackproof.checkers.context import status
+from ackproof.checkers.context.fault_windows import windows
+from ackproof.checkers.context.partition_guarantees import transactional_terms_of
+from ackproof.checkers.context.run import RunEvidence
+from ackproof.checkers.context.validity import Terms
+from ackproof.checkers.verdict import ANOMALIES, TransactionCounts
+from ackproof.history.cell import Cell
+
+TRANSACTIONS = "transactions"
+"""Each transaction, by outcome and by whether it is promised."""
+
+LOOKED = "transactions looked at"
+"""A cell that all rules could look at in full."""
+
+
+# --- looking --------------------------------------------------------------------------------------
+#
+# Looking at a cell's transactions: its history, the rules, and what they find as counts and rows.
+#
+# In the driver, a cell at a time: a transaction goes over partitions, and memory grows with what a
+# cell sends.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellTransactions:
+    """What came of looking at a cell's transactions.
+
+    Attributes:
+        counts: Of each anomaly, and of these by standing; of transactions.
+        rows: The anomalies, as ANOMALIES.
+        gaps: What is missing to conclude, a sentence each.
+        crashed: The rules that failed.
+        why: Why not everything is promised, a sentence each.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    rows: pa.Table = field(default_factory=ANOMALIES.empty_table)
+    gaps: tuple[str, ...] = ()
+    crashed: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+
+    @property
+    def summed(self) -> TransactionCounts:
+        """Return the counts in short; None of what is none, where not everything was looked at."""
+        none = 0 if self.counts[LOOKED] else None
+        committed, not_committed, unknown = (
+            self.counts[f"{TRANSACTIONS} {outcome}"] or none
+            for outcome in (Outcome.COMMITTED, Outcome.NOT_COMMITTED, Outcome.UNKNOWN)
+        )
+        return TransactionCounts(
+            committed=committed,
+            not_committed=not_committed,
+            unknown=unknown,
+            found={name: self.counts[name] or none for name in SUMMARIES},
+        )
+
+
+def look_at_all(
+    runs: Sequence[RunEvidence], tell: Callable[[str], None]
+) -> Mapping[tuple[int, str], CellTransactions]:
+    """What came of looking at every cell that is written in transactions, by run and cell."""
+    found = {}
+    for run in runs:
+        for planned in run.planned.cells:
+            if planned.transactional:
+                tell(f"transactions of {planned.cell.name}, run {run.number}")
+                found[run.number, planned.cell.name] = look_at(run, planned.cell)
+    return found
+
+
+def look_at(run: RunEvidence, cell: Cell) -> CellTransactions:
+    """What came of looking at one cell."""
+    try:
+        told = gathered(run, cell)
+    except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
+        return CellTransactions(gaps=(f"its transactions cannot be looked at: {error!r}",))
+    history = told.history
+    promise = transactional_terms_of(run, cell)
+    counts, offences, failed = _found(history, promise)
+    whole = (
+        not told.problems
+        and not history.lacking
+        and history.positions.keys() >= set(range(cell.partitions))
+    )
+    counts[LOOKED] = int(history.log_complete and whole)
+    counts.update(_transactions(history, promise))
+    touching = [fault for fault in run.faults if any(map(fault.touches, cell.topic_partitions))]
+    bound = run.clock_bound_ns(cell.topic_partitions[0]) or 0
+    named = [(one.anomaly, one) for one in offences]
+    rows = rows_of_findings(
+        run.number, cell, named, windows(touching, run.planned, bound, run.pace)
+    )
+    crashed = [f"the checker {name} failed: {error!r}" for name, error in failed.items()]
+    return CellTransactions(
+        counts=counts,
+        rows=rows,
+        gaps=tuple(dict.fromkeys([*told.problems, *crashed])),
+        crashed=tuple(failed),
+        why=promise.why,
+    )
+
+
+def _found(
+    history: TransactionalHistory, promise: Terms
+) -> tuple[Counter[str], list[Offence], dict[str, Exception]]:
+    """Counts, the offences, and the rules that failed."""
+    counts: Counter[str] = Counter()
+    offences: list[Offence] = []
+    failed: dict[str, Exception] = {}
+    # Which record is of which transaction follows from where each begins: without all of them a
+    # record of one that is missing counts as the one's before.
+    rules = {} if "transactions" in history.lacking else RULES
+    for name, rule in rules.items():
+        try:
+            offences += rule(history)
+        except Exception as error:  # noqa: BLE001 - one checker never takes down another
+            failed[name] = error
+    for anomaly in {one.anomaly for one in offences}:
+        mine = [one for one in offences if one.anomaly == anomaly]
+        # Of what no transaction has a time for: the earliest, of which the least is promised.
+        times = np.array([one.time or 0 for one in mine], dtype=np.int64)
+        counts[anomaly] = len(mine)
+        counts.update(status.by_time(anomaly, times, promise))
+    return counts, offences, failed
+
+
+def _transactions(history: TransactionalHistory, promise: Terms) -> Counter[str]:
+    times = np.array([one.time for one in history.transactions], dtype=np.int64)
+    counts = status.by_time(TRANSACTIONS, times, promise)
+    for outcome in Outcome:
+        counts[f"{TRANSACTIONS} {outcome}"] = int(history.with_outcome(outcome).sum())
+    return counts

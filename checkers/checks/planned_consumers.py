@@ -1,0 +1,97 @@
+"""The consumers of a run: who was to read what, what they left, and what is promised to groups."""
+
+from collections.abc import Mapping
+
+from ackproof.checkers.checks.read_counts import Consumer, Group
+from ackproof.checkers.context.fault_windows import windows
+from ackproof.checkers.context.faults import Partition
+from ackproof.checkers.context.partition_guarantees import (
+    around_group,
+    committed_terms_of,
+    offsets_partition,
+    within_int64,
+)
+from ackproof.checkers.context.quiet_period import peace_of
+from ackproof.checkers.context.run import RunEvidence
+from ackproof.checkers.context.validity import Stale, stale_spans
+from ackproof.checkers.context.writers import Left
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedGroup, PlannedRun, PlannedWriter
+from ackproof.history.schema import CONSUMPTION
+
+AT_LEAST_ONCE = "at-least-once"
+
+_NOTHING = Left(files=(), whole=False, cut=False)
+
+
+def consumers_of(run: RunEvidence, partition: Partition) -> list[Consumer]:
+    """Who was to read a partition, and what they left, by name. Who is to commit is a member of a
+    group; who is not reads all there is."""
+    return [
+        _consumer(run, client, tables, partition)
+        for client, tables in sorted(clients_of(run.planned).items())
+        if "polls" in tables and partition in tables["polls"].partitions
+    ]
+
+
+def clients_of(run: PlannedRun) -> Mapping[str, Mapping[str, PlannedWriter]]:
+    """The writers of these tables, by client and table."""
+    found: dict[str, dict[str, PlannedWriter]] = {}
+    for writer in run.writers:
+        if writer.table in CONSUMPTION:
+            found.setdefault(writer.client or writer.writer, {})[writer.table] = writer
+    return found
+
+
+def _consumer(
+    run: RunEvidence, client: str, tables: Mapping[str, PlannedWriter], partition: Partition
+) -> Consumer:
+    def left(table: str, where: Partition | None = None) -> Left:
+        return run.writers.left(tables[table], where) if table in tables else _NOTHING
+
+    polls, assignments, committed = left("polls", partition), left("assignments"), left("commits")
+    return Consumer(
+        client=client,
+        member="commits" in tables,
+        polls=list(map(str, polls.files)),
+        assignments=list(map(str, assignments.files)),
+        commits=list(map(str, committed.files)),
+        polls_whole=polls.whole,
+        assignments_whole=assignments.whole,
+        commits_whole=committed.whole,
+        cut=polls.cut,
+        expected=run.expected("polls", partition),
+    )
+
+
+def group_of(run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Partition) -> Group:
+    """What is promised to a group of a cell that reads a partition, for a work item."""
+    peace = peace_of(run, cell).span
+    promise, kept_in = committed_terms_of(run, group, partition), offsets_partition(run, group)
+    concerned = [
+        fault
+        for fault in run.faults
+        if fault.touches(partition) or (kept_in is not None and fault.touches(kept_in))
+    ]
+    stale: list[Stale] = []
+    if kept_in is not None:
+        stale += stale_spans(kept_in, around_group(run, kept_in, partition))
+    reached = windows(concerned, run.planned, run.clock_bound_ns(partition, "polls") or 0, run.pace)
+    return Group(
+        name=group.name,
+        at_least_once=group.delivery == AT_LEAST_ONCE,
+        unpromised_before=within_int64(promise.unpromised_before),
+        unknown_before=within_int64(promise.unknown_before),
+        stale=[
+            Stale(
+                start=within_int64(one.start),
+                seen=within_int64(one.seen),
+                end=within_int64(one.end),
+            )
+            for one in stale
+        ],
+        fault_bounds=list(reached.bounds),
+        fault_labels=list(reached.labels),
+        peace_start=within_int64(peace.start),
+        peace_end=within_int64(peace.end),
+    )

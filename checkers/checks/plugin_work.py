@@ -1,0 +1,189 @@
+"""The work of a plug-in's checker: listed by the driver and sent to the task that does it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ackproof.checkers.checks.catalogue import CATALOGUE, plugin_checkers
+from ackproof.checkers.context.fault_windows import FaultWindows, windows
+from ackproof.checkers.context.faults import Partition
+from ackproof.checkers.context.observed import Span
+from ackproof.checkers.context.partition_guarantees import shown_terms_of, terms_of, within_int64
+from ackproof.checkers.context.row_times import Expected
+from ackproof.checkers.context.run import RunEvidence
+from ackproof.checkers.context.validity import ALL_PROMISED, Terms
+from ackproof.checkers.interface import Extent, PluginChecker, Promised
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedCell, PlannedRun
+from ackproof.history.names import PARTITIONED
+
+_CLIENTS = frozenset({"sends", "polls", "assignments", "commits"})
+"""Tables that clients close when they are asked to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles:
+    """The files of one table, or of one partition of it, and what their rows must say."""
+
+    table: str
+    files: tuple[str, ...]
+    expected: Expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginWork:
+    """One checker, and one partition or cell that it must look at.
+
+    Attributes:
+        checker: The name of the checker.
+        plugin: The plug-in that it is of, with its version.
+        partition: The number of the partition; None for the whole cell.
+        tables: The files that it reads, in the order of the partitions.
+        missing: Which rows of these are missing, a sentence each.
+        log_records: How many records the final read got, over all files of ``log``.
+        crashed: The tables with writers that a fault crashed.
+        read_began: As in :class:`checkers.interface.RecordedRows`.
+        terms: When the guarantee is promised, by partition; None for what is about no single one.
+        faults: The faults of the run, to label anomalies with.
+    """
+
+    checker: str
+    plugin: str
+    run: int
+    cell: Cell
+    partition: int | None
+    tables: tuple[TableFiles, ...]
+    missing: tuple[str, ...]
+    log_records: int
+    crashed: frozenset[str]
+    clock_bound_ns: int | None
+    read_began: int | None
+    terms: Mapping[int | None, Terms]
+    faults: FaultWindows
+
+
+def concerned(run: PlannedRun, planned: PlannedCell) -> Mapping[str, PluginChecker]:
+    """Return the checkers of plug-ins that concern a cell, by name: those of which all tables are
+    recorded, and that say so. One that fails to say so does."""
+    return {
+        name: checker
+        for name, checker in plugin_checkers().items()
+        if _is_recorded(checker, run, planned.cell) and _concerns(checker, planned.cell)
+    }
+
+
+def _is_recorded(checker: PluginChecker, run: PlannedRun, cell: Cell) -> bool:
+    mine = set(cell.topic_partitions)
+    recorded = {
+        writer.table
+        for writer in run.writers
+        if writer.table not in PARTITIONED or mine.intersection(writer.partitions)
+    }
+    return recorded >= checker.reads.keys()
+
+
+def _concerns(checker: PluginChecker, cell: Cell) -> bool:
+    try:
+        return bool(checker.concerns(cell))
+    except (Exception, SystemExit):  # noqa: BLE001 - the examination asks again, and tells why
+        return True
+
+
+def work_of(
+    run: RunEvidence, planned: PlannedCell, partition: Partition | None
+) -> list[PluginWork]:
+    """Return what plug-ins' checkers have to look at in a partition of a cell, or, with None, in
+    the cell as a whole."""
+    extent = Extent.CELL if partition is None else Extent.PARTITION
+    return [
+        _work(run, planned.cell, partition, checker)
+        for checker in concerned(run.planned, planned).values()
+        if checker.extent is extent
+    ]
+
+
+def _work(
+    run: RunEvidence, cell: Cell, partition: Partition | None, checker: PluginChecker
+) -> PluginWork:
+    places = cell.topic_partitions if partition is None else (partition,)
+    bounds = [run.clock_bound_ns(place, "sends", "polls") for place in places]
+    bound = None if None in bounds else max(one for one in bounds if one is not None)
+    touching = [fault for fault in run.faults if any(map(fault.touches, places))]
+    reads = [run.reads.get(place) for place in places]
+    began = [run.final_read(place).began for place in places]
+    return PluginWork(
+        checker=checker.name,
+        plugin=str(CATALOGUE.plugin(checker.name)),
+        run=run.number,
+        cell=cell,
+        partition=None if partition is None else partition[1],
+        tables=tuple(_files(run, cell, places, checker)),
+        missing=tuple(_missing(run, places, checker)),
+        log_records=sum(read.records or 0 for read in reads if read is not None),
+        crashed=frozenset(
+            table
+            for table in checker.reads.keys() & PARTITIONED
+            if any(run.writers.cut(table, place) for place in places)
+        ),
+        clock_bound_ns=bound,
+        read_began=None if None in began else min(one for one in began if one is not None),
+        terms=_terms(run, cell, places, checker.promised),
+        faults=windows(touching, run.planned, bound or 0, run.pace),
+    )
+
+
+def _files(
+    run: RunEvidence, cell: Cell, places: Sequence[Partition], checker: PluginChecker
+) -> Iterator[TableFiles]:
+    for table in checker.reads:
+        for place in places if table in PARTITIONED else (None,):
+            yield TableFiles(
+                table=table,
+                files=tuple(map(str, run.writers.files(table, place))),
+                expected=run.expected(table, place, cell.name if table == "sends" else None),
+            )
+
+
+def _missing(
+    run: RunEvidence, places: Sequence[Partition], checker: PluginChecker
+) -> Iterator[str]:
+    """Yield which rows of the tables that a checker reads are missing or damaged."""
+    for table in checker.reads:
+        if table in PARTITIONED:
+            for topic, number in places:
+                if not run.writers.whole(table, (topic, number)):
+                    yield f"rows of {table} of {topic}-{number} are missing or damaged"
+        elif table in run.incomplete or run.writers.incomplete(table):
+            yield f"rows of {table} are missing or damaged"
+    if not run.flushed and not _CLIENTS.isdisjoint(checker.reads):
+        yield "the clients are not known to have closed their histories"
+    if "log" in checker.reads:
+        for topic, number in places:
+            if not run.final_read((topic, number)).complete:
+                yield f"the final read of {topic}-{number} did not get to the end of the log"
+
+
+def _terms(
+    run: RunEvidence, cell: Cell, places: Sequence[Partition], promised: Promised
+) -> Mapping[int | None, Terms]:
+    of = {Promised.WHILE_ACKS_ARE_KEPT: terms_of, Promised.WHILE_READS_STAY: shown_terms_of}
+    if promised not in of:
+        return {None: ALL_PROMISED, **{number: ALL_PROMISED for _, number in places}}
+    own: dict[int | None, Terms] = {
+        place[1]: _within_int64(of[promised](run, cell, place)) for place in places
+    }
+    together = Terms(
+        unpromised_before=max(one.unpromised_before for one in own.values()),
+        unknown_before=max(one.unknown_before for one in own.values()),
+        unknown_in=tuple(span for one in own.values() for span in one.unknown_in),
+    )
+    return {None: together, **own}
+
+
+def _within_int64(terms: Terms) -> Terms:
+    return Terms(
+        unpromised_before=within_int64(terms.unpromised_before),
+        unknown_before=within_int64(terms.unknown_before),
+        unknown_in=tuple(
+            Span(within_int64(span.start), within_int64(span.end)) for span in terms.unknown_in
+        ),
+    )

@@ -1,0 +1,334 @@
+"""What is wrong with what consumers were shown and committed of a partition, as rows of anomalies,
+and how each stands to what was promised.
+
+A read is promised to stay from some time on (:func:`checkers.context.validity.shown_terms`). When
+it was read from the log is not known: not before the record was sent, and not after it was shown; a
+client library may have held it for a while."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.checks import claims
+from ackproof.checkers.checks.claims import ACK, Claims
+from ackproof.checkers.checks.group_offsets import Committed, Furthest, ReadBack
+from ackproof.checkers.checks.reads import Passed, Records, Seen, Steps
+from ackproof.checkers.checks.rows import rows
+from ackproof.checkers.context import status
+from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
+from ackproof.checkers.context.faults import FOREVER
+from ackproof.checkers.context.observed import NEVER, Span
+from ackproof.checkers.context.status import BY_THE_DEPOSED, Standing
+from ackproof.checkers.context.validity import ALL_PROMISED, Stale, Terms
+from ackproof.checkers.index.partition_history import PartitionHistory
+
+VANISHED = "vanished-read"
+INCONSISTENT = "inconsistent-read"
+SKIPPED = "poll-skip"
+NONMONOTONIC = "nonmonotonic-poll"
+UNSEEN = "unseen"
+COMMIT_LOST = "commit-lost"
+COMMIT_REGRESSED = "commit-regressed"
+SKIPPED_BY_COMMIT = "skipped-by-commit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinated:
+    """What is promised of a group's committed offsets.
+
+    Attributes:
+        at_least_once: Whether it commits what its members were shown, and nothing else; None where
+            nobody knows.
+        terms: Of the partition of ``__consumer_offsets`` that keeps them.
+        stale: When a coordinator that was deposed may have told what it knew.
+        faults: That reach that partition, or this one.
+        peace: When nothing keeps it from going on (:mod:`checkers.context.quiet_period`).
+    """
+
+    at_least_once: bool | None = None
+    terms: Terms = ALL_PROMISED
+    stale: tuple[Stale, ...] = ()
+    faults: FaultWindows = NO_FAULTS
+    peace: Span = NEVER
+
+
+_UNPLANNED = Coordinated(terms=Terms(unknown_before=FOREVER))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promises:
+    """What is promised of a partition: of its acked records, of what consumers were shown of it,
+    and to its groups, by Kafka's ``group.id``. ``compacted``: whether its log is compacted."""
+
+    acked: Terms = ALL_PROMISED
+    shown: Terms = ALL_PROMISED
+    groups: Mapping[str, Coordinated] = field(default_factory=dict)
+    compacted: bool = False
+
+    def to(self, group: str) -> Coordinated:
+        """What is promised to a group; of one that nobody planned nobody knows."""
+        return self.groups.get(group, _UNPLANNED)
+
+    def counts(self, history: PartitionHistory) -> Counter[str]:
+        """How the partition stands to what is promised to its consumers, and each group's share of
+        it."""
+        shown = status.of_partition(history.begun, self.shown)
+        counts = Counter({status.count_name(status.READABLE, shown): 1})
+        for group in self.groups.values():
+            kept = status.of_partition(history.begun, group.terms)
+            counts[status.count_name(status.COORDINATED, kept)] += 1
+        return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Anomalies of one kind: their rows, and how many stand how to what was promised.
+
+    Attributes:
+        shown: What the rows were made of, where these tell that what somebody was shown does not
+            stand in the log: what an offset was said to hold.
+        whose: Of each row, its places in ``shown``.
+        promised: Of each row, whether that was promised not to be.
+    """
+
+    anomaly: str
+    rows: pa.Table
+    standing: Mapping[str, int]
+    shown: Claims | None = None
+    whose: Sequence[Array] = ()
+    promised: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anomalies:
+    """Makes them, of one partition. ``clients``: the names of its consumers, by number."""
+
+    history: PartitionHistory
+    records: Records
+    promises: Promises
+    clients: Sequence[str]
+
+    def vanished(self, made: Claims) -> Found:
+        """One row an offset and record, whoever was shown it."""
+        gone = claims.vanished(made, self.history, self.promises.compacted)
+        firsts, whose = _each(gone.offset, gone.record)
+        until, since = _latest(gone.until, whose), _latest(gone.since, whose)
+        details = (
+            f"{self._shown(gone, mine)} {self.records.name(gone.record[first])}; "
+            f"{self._ending(gone.offset[first])}"
+            for first, mine in zip(firsts, whose, strict=True)
+        )
+        return Found(
+            anomaly=VANISHED,
+            rows=rows(
+                self.history,
+                VANISHED,
+                offsets=gone.offset[firsts],
+                records=gone.record[firsts],
+                details=details,
+                times=until,
+            ),
+            standing=status.by_time(VANISHED, until, self.promises.shown, since),
+            shown=gone,
+            whose=whose,
+            promised=~np.logical_or(*status.standings(until, self.promises.shown, since)),
+        )
+
+    def inconsistent(self, made: Claims) -> Found:
+        """One row an offset."""
+        wrong = claims.overruled(made, self.history)
+        firsts, whose = _each(wrong.offset)
+        details = [self._disagreement(made, wrong, mine) for mine in whose]
+        stands = self._best_of(wrong, whose)
+        return Found(
+            anomaly=INCONSISTENT,
+            rows=rows(
+                self.history,
+                INCONSISTENT,
+                offsets=wrong.offset[firsts],
+                records=wrong.record[firsts],
+                details=details,
+                times=_latest(wrong.until, whose),
+            ),
+            standing=Counter(status.count_name(INCONSISTENT, best) for best in stands),
+            shown=wrong,
+            whose=whose,
+            promised=np.array([best is Standing.PROMISED for best in stands], dtype=bool),
+        )
+
+    def nonmonotonic(self, client: str, seen: Seen, steps: Steps) -> Found:
+        """One row a step."""
+        details = (
+            f"shown to {client} in poll {seen.poll[row]}, after offset {seen.offset[before]} "
+            f"in poll {seen.poll[before]}"
+            for before, row in zip(steps.before, steps.rows, strict=True)
+        )
+        found = rows(
+            self.history,
+            NONMONOTONIC,
+            offsets=seen.offset[steps.rows],
+            records=seen.record[steps.rows],
+            details=details,
+            times=seen.time[steps.rows],
+        )
+        return self._of_partition(NONMONOTONIC, found)
+
+    def skipped(self, client: str, seen: Seen, passed: Passed) -> Found:
+        """One row a record."""
+        details = (
+            f"{client} passed over it: poll {seen.poll[row]} went on at offset {seen.offset[row]}"
+            for row in passed.rows
+        )
+        found = rows(
+            self.history,
+            SKIPPED,
+            offsets=self.history.log_offset[passed.positions],
+            records=self.history.log_record[passed.positions],
+            details=details,
+            times=seen.time[passed.rows],
+        )
+        return self._of_partition(SKIPPED, found)
+
+    def unseen(self, client: str, seen: Seen, unseen: Array) -> Found:
+        """One row a record."""
+        detail = f"never shown to {client}, which was shown offset {seen.highest}"
+        found = rows(
+            self.history,
+            UNSEEN,
+            offsets=self.history.first_offset(unseen),
+            records=unseen,
+            details=[detail] * len(unseen),
+        )
+        return self._of_partition(UNSEEN, found)
+
+    def read_back(self, group: str, told: Sequence[ReadBack], lost: bool) -> Found:
+        """One row a time that a member was told too little."""
+        anomaly = COMMIT_LOST if lost else COMMIT_REGRESSED
+        mine = [one for one in told if one.lost is lost]
+        promise = self.promises.to(group)
+        found = rows(
+            self.history,
+            anomaly,
+            offsets=[one.offset if one.committed is None else one.committed for one in mine],
+            details=[_told(group, one) for one in mine],
+            times=np.array([one.time for one in mine], dtype=np.int64),
+            faults=promise.faults,
+        )
+        certain = np.array([one.certain for one in mine], dtype=bool)
+        answered = np.array([one.answered for one in mine], dtype=np.int64)
+        stands = Counter(status.by_time(anomaly, answered[certain], promise.terms))
+        # Whoever told it: what was not promised to be kept need not be told.
+        unpromised, _ = status.standings(answered[~certain], promise.terms)
+        stands[status.count_name(anomaly, Standing.UNPROMISED)] += int(unpromised.sum())
+        stands[status.count_name(anomaly, Standing.UNKNOWN)] += int((~unpromised).sum())
+        stands[BY_THE_DEPOSED] += int((~unpromised).sum())
+        return Found(anomaly=anomaly, rows=found, standing=stands)
+
+    def skipped_by_commit(
+        self, group: str, passed: Array, furthest: Furthest, members: Sequence[Committed]
+    ) -> Found:
+        """One row a record. ``passed``: their numbers."""
+        at = self.history.first_offset(passed)
+        commit = furthest.past(at)
+        details = (
+            f"{members[furthest.client[one]].client} committed offset {furthest.offset[one]} for "
+            f"{group}, of which nobody was shown it"
+            for one in commit
+        )
+        found = rows(
+            self.history,
+            SKIPPED_BY_COMMIT,
+            offsets=at,
+            records=passed,
+            details=details,
+            times=furthest.answered[commit],
+        )
+        return self._of_partition(SKIPPED_BY_COMMIT, found)
+
+    def _of_partition(self, anomaly: str, found: pa.Table) -> Found:
+        """What a consumer makes of a log of which nothing was cut off that it was shown."""
+        stands = status.of_partition(self.history.begun, self.promises.shown)
+        return Found(
+            anomaly=anomaly,
+            rows=found,
+            standing={status.count_name(anomaly, stands): len(found)},
+        )
+
+    def _best_of(self, wrong: Claims, whose: Sequence[Array]) -> list[Standing]:
+        """How each offset stands: as the one that stands best of those that were overruled."""
+        acks = wrong.who == ACK
+        shown = status.standings(wrong.until, self.promises.shown, wrong.since)
+        acked = status.standings(wrong.until, self.promises.acked)
+        unpromised, unknown = (
+            np.where(acks, by_ack, by_read) for by_ack, by_read in zip(acked, shown, strict=True)
+        )
+        stands = []
+        for mine in whose:
+            if not (unpromised[mine] | unknown[mine]).all():
+                stands.append(Standing.PROMISED)
+            else:
+                stands.append(Standing.UNKNOWN if unknown[mine].any() else Standing.UNPROMISED)
+        return stands
+
+    def _disagreement(self, made: Claims, wrong: Claims, mine: Array) -> str:
+        offset = int(wrong.offset[mine[0]])
+        said = (self._claim(wrong, one) for one in mine)
+        held = self.history.standing_at(offset)
+        if held != "no record":
+            return f"{'; '.join(said)}; the final log holds {held}"
+        there = slice(*np.searchsorted(made.offset, [offset, offset + 1]))
+        rest = set(range(len(made))[there])
+        overruled = {(int(wrong.record[one]), int(wrong.who[one])) for one in mine}
+        others = (
+            self._claim(made, one)
+            for one in sorted(rest)
+            if (int(made.record[one]), int(made.who[one])) not in overruled
+        )
+        return "; ".join([*said, *others])
+
+    def _claim(self, made: Claims, one: int) -> str:
+        whose = "acked" if made.who[one] == ACK else f"shown to {self.clients[made.who[one]]}"
+        return f"{whose}: {self.records.name(made.record[one])}"
+
+    def _shown(self, made: Claims, mine: Array) -> str:
+        others = len(mine) - 1
+        more = f" and {others} more" if others else ""
+        return f"shown to {self.clients[made.who[mine[0]]]}{more}:"
+
+    def _ending(self, offset: int) -> str:
+        end = self.history.read.end
+        if end is not None and offset >= end:
+            return f"truncated: the log ends at {end}"
+        return "the final log has no record there"
+
+
+def _told(group: str, one: ReadBack) -> str:
+    if one.committed is None:
+        return (
+            f"{one.client} was told offset {one.offset} when it was assigned the partition, which "
+            f"no member of {group} had committed or got to"
+        )
+    told = "that nothing is" if one.lost else f"offset {one.offset}"
+    return (
+        f"{one.by} had committed it for {group}, and was answered; {one.client} was told {told} "
+        "when it was assigned the partition"
+    )
+
+
+def _each(*keys: Array) -> tuple[Array, list[Array]]:
+    """Of arrays that are sorted by all of these: where each different one begins, and the places
+    of all that are the same."""
+    count = len(keys[0])
+    if not count:
+        return np.empty(0, dtype=np.int64), []
+    differs = np.logical_or.reduce([np.diff(key) != 0 for key in keys])
+    firsts = np.concatenate([[0], np.flatnonzero(differs) + 1])
+    return firsts, np.split(np.arange(count), firsts[1:])
+
+
+def _latest(times: Array, whose: Sequence[Array]) -> Array:
+    return np.array([times[mine].max() for mine in whose], dtype=np.int64)

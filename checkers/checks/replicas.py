@@ -1,0 +1,420 @@
+"""Whether replicas hold the same log: their raw logs compared byte by byte, as far as they were
+collected (:mod:`checkers.index.raw_logs`), and rows of anomalies made of what differs."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from ackproof.checkers.checks.rows import ROWS
+from ackproof.checkers.context.faults import FOREVER, Partition
+from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Span
+from ackproof.checkers.context.run import RunEvidence
+from ackproof.checkers.index.raw_logs import Batch, RawLog, Undecodable, contents, holds
+from ackproof.history.cell import Cell
+from ackproof.history.payload import Identity
+from ackproof.history.storage import AnyPath
+
+FILE = "replication-offset-checkpoint"
+
+
+def high_watermark(log: AnyPath, partition: tuple[str, int]) -> int | None:
+    """That of the partition whose log is in this directory; None where nothing is written of it, or
+    not in that format. Up to five seconds old, and lower than it is
+    (``replica.high.watermark.checkpoint.interval.ms``)."""
+    try:
+        version, _, *entries = (log.parent / FILE).read_text().splitlines()
+    except (OSError, ValueError):
+        return None
+    topic, number = partition
+    for entry in entries if version == "0" else ():
+        match entry.split(" "):
+            case [name, which, offset] if (name, which) == (topic, str(number)):
+                return int(offset) if offset.isdecimal() else None
+    return None
+
+
+# --- collected ------------------------------------------------------------------------------------
+#
+# Which copies of a partition's log can be compared, and up to where.
+#
+# All that was committed is the same in the logs of all of the ISR. So what is compared is
+#
+# - the logs of those who were in the ISR as long as logs were being copied, under one leader in one
+#   leader epoch. Who was out of it (down, cut off, catching up) may hold anything.
+# - up to the end of the final read: a consumer is given nothing that is not committed, and what was
+#   committed then every member of the ISR had then, and whoever entered it later. What stands
+# behind
+#   that may be under way, and may differ. Where the final read tells no end, as when what it was
+#   given ended its client, up to the largest high watermark that a member has written down: those
+#   are up to five seconds old, and lower.
+# - from the later of the two log starts on.
+#
+# So what is found below the end is no race of the copying: nothing there is written any more. What
+# cannot be seen: copies that are all wrong in the same way, and those of brokers out of the ISR.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """The collected logs of a partition that can be compared.
+
+    Attributes:
+        brokers: Their ids, the leader's first.
+        directories: Where the log of each is.
+        end: Up to where (exclusive) they are to be the same.
+        untold: Why others cannot be, a sentence each.
+    """
+
+    brokers: tuple[int, ...] = ()
+    directories: tuple[AnyPath, ...] = ()
+    end: int = 0
+    untold: tuple[str, ...] = ()
+
+
+def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
+    """Those of one partition; none, and nothing told of it, where the run as a whole has none."""
+    if run.collected is None or run.logs is None:
+        return Copies()
+    if "cluster" in run.incomplete:
+        why = "rows of the table cluster are missing, which tell who was in the ISR"
+        return Copies(untold=(f"replicas not compared: {why}",))
+    observed = run.observation.of(partition)
+    # A change that took place while logs were copied may be in the table a moment later.
+    lagging = min(run.collected.end + OBSERVATION_LAG_NS, FOREVER)
+    states = observed.during(Span(run.collected.start, lagging))
+    if not states or observed.blind(run.collected):
+        why = "nobody watched who was in the ISR while logs were collected"
+        return Copies(untold=(f"replicas not compared: {why}",))
+    if len({(state.leader, state.leader_epoch) for state in states}) > 1:
+        return Copies(untold=("replicas not compared: an election while logs were collected",))
+    members = set.intersection(*(set(state.isr) for state in states))
+    (leader,) = {state.leader for state in states}
+    logs = run.logs.get(f"{partition[0]}-{partition[1]}", ())
+    found = {broker: [path for holder, path in logs if holder == broker] for broker in members}
+    whole = [broker for broker in sorted(found) if len(found[broker]) == 1]
+    whole.sort(key=lambda broker: broker != leader)
+    end = _committed(run, partition, [found[broker][0] for broker in whole])
+    if end is None:
+        return Copies(untold=("replicas not compared: no final read tells what was committed",))
+    return Copies(
+        brokers=tuple(whole),
+        directories=tuple(found[broker][0] for broker in whole),
+        end=end,
+        untold=tuple(_untold(cell, found)),
+    )
+
+
+def _committed(run: RunEvidence, partition: Partition, logs: Sequence[AnyPath]) -> int | None:
+    """Up to where the log is committed for certain; None where nothing tells."""
+    read = run.reads.get(partition)
+    if read is not None and read.read.end is not None:
+        return read.read.end
+    marks = (high_watermark(log, partition) for log in logs)
+    return max((mark for mark in marks if mark is not None), default=None)
+
+
+def _untold(cell: Cell, found: Mapping[int, list[AnyPath]]) -> Iterator[str]:
+    for broker, logs in sorted(found.items()):
+        if len(logs) != 1:
+            why = "was collected from several log directories" if logs else "was not collected"
+            yield f"the log of broker-{broker} not compared: it {why}"
+    if len(found) < cell.replication_factor:
+        isr = ", ".join(f"broker-{broker}" for broker in sorted(found)) or "nobody"
+        yield f"replicas not compared: while logs were collected only {isr} was in the ISR"
+
+
+# --- comparison -----------------------------------------------------------------------------------
+#
+# Where two replicas' logs differ: a walk along both by offset, a batch of each in memory.
+#
+# A follower appends the leader's batches as they are, so that the same bytes stand in every log,
+# and whoever has a batch has all of it. Only where the bytes differ batches are opened, and
+# compared record by record: by leader epoch, then by content. Where neither tells them apart, the
+# rest of the batch does (its CRC, attributes, producer, timestamps), and all its offsets differ.
+# Batches that are cut differently and hold the same records in the same epochs do not differ. Nor
+# is anything said of offsets that lie in what cannot be read of a log.
+
+
+class Kind(StrEnum):
+    """How two logs differ at an offset."""
+
+    DIFFERS = "differs"
+    """Each holds something there, and not the same."""
+    LACKS = "lacks"
+    """One holds nothing there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The batch that a log holds at an offset: its leader epoch, its CRC, and whether that fits."""
+
+    leader_epoch: int
+    crc: int
+    intact: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Neighbouring offsets at which two logs differ in the same way.
+
+    Attributes:
+        first, last: Offsets, both included.
+        one, other: What each holds at the first of them, in words; None for nothing.
+        sides: The batches that hold that, one and other; None for nothing.
+        identity: Whose record stands there in the one, or else in the other; None for nobody's.
+    """
+
+    kind: Kind
+    first: int
+    last: int
+    one: str | None
+    other: str | None
+    sides: tuple[Side | None, Side | None]
+    identity: Identity | None
+
+    def continued_by(self, later: "Difference") -> bool:
+        """Whether ``later`` is more of the same."""
+        same = (self.kind, self.one is None, self.other is None)
+        return self.last + 1 == later.first and same == (
+            later.kind,
+            later.one is None,
+            later.other is None,
+        )
+
+
+def differences(one: RawLog, other: RawLog, start: int, end: int) -> Iterator[Difference]:
+    """The differences of two logs from ``start`` to ``end`` (exclusive), in their order.
+
+    Raises what :meth:`checkers.index.raw_logs.RawLog.batches` raises.
+    """
+    found: Difference | None = None
+    for difference in _differences(one, other, start, end):
+        if found is not None and found.continued_by(difference):
+            found = replace(found, last=difference.last)
+            continue
+        if found is not None:
+            yield found
+        found = difference
+    if found is not None:
+        yield found
+
+
+def _differences(one_log: RawLog, other_log: RawLog, offset: int, end: int) -> Iterator[Difference]:
+    ones, others = one_log.batches(offset, end), other_log.batches(offset, end)
+    one, other = next(ones, None), next(others, None)
+    while offset < end and (one or other):
+        following = min(batch.base_offset for batch in (one, other) if batch)
+        offset = max(offset, following)
+        last = _stretch(offset, end, one, other)
+        here, there = _at(one, offset), _at(other, offset)
+        if here is not None and there is not None:
+            yield from _compared(here, there, offset, last)
+        elif here is not None or there is not None:
+            lacking = one_log if here is None else other_log
+            for from_, to in _outside(lacking.unread, offset, last):
+                yield _difference(Kind.LACKS, from_, to, here, there)
+        offset = last + 1
+        if one is not None and one.last_offset < offset:
+            one = next(ones, None)
+        if other is not None and other.last_offset < offset:
+            other = next(others, None)
+
+
+def _outside(unread: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield the offsets, from one to another, that lie in none of the ranges that could not be
+    read: what a log holds there nobody knows."""
+    for since, until in sorted(unread):
+        if first < since <= last:
+            yield first, since - 1
+        if since <= last:
+            first = max(first, until)
+    if first <= last:
+        yield first, last
+
+
+def _at(batch: Batch | None, offset: int) -> Batch | None:
+    return batch if batch is not None and batch.base_offset <= offset else None
+
+
+def _stretch(offset: int, end: int, *batches: Batch | None) -> int:
+    """How far it stays the same batches, or none, that stand from ``offset`` on."""
+    edges = [end - 1]
+    for batch in batches:
+        if batch is not None:
+            begun = batch.base_offset <= offset
+            edges.append(batch.last_offset if begun else batch.base_offset - 1)
+    return min(edges)
+
+
+def _compared(one: Batch, other: Batch, first: int, last: int) -> Iterator[Difference]:
+    if one.data == other.data:
+        return
+    for from_, to in _unlike(one, other, first, last):
+        yield _difference(Kind.DIFFERS, from_, to, one, other)
+
+
+def _unlike(one: Batch, other: Batch, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The offsets, from one to another, at which the records of two batches are not alike."""
+    if one.leader_epoch != other.leader_epoch:
+        yield first, last
+        return
+    try:
+        mine, theirs = contents(one), contents(other)
+    except Undecodable:
+        yield first, last
+        return
+    offsets = range(first, last + 1)
+    unlike = [offset for offset in offsets if mine.get(offset) != theirs.get(offset)]
+    yield from ((offset, offset) for offset in unlike)
+    same_cut = (one.base_offset, one.last_offset) == (other.base_offset, other.last_offset)
+    if not unlike and same_cut:
+        yield first, last
+
+
+def _difference(
+    kind: Kind, first: int, last: int, one: Batch | None, other: Batch | None
+) -> Difference:
+    (here, mine), (there, theirs) = (
+        (None, None) if batch is None else holds(batch, first) for batch in (one, other)
+    )
+    return Difference(
+        kind=kind,
+        first=first,
+        last=last,
+        one=here,
+        other=there,
+        sides=(_side(one), _side(other)),
+        identity=mine or theirs,
+    )
+
+
+def _side(batch: Batch | None) -> Side | None:
+    return None if batch is None else Side(batch.leader_epoch, batch.crc, batch.intact)
+
+
+# --- divergence -----------------------------------------------------------------------------------
+#
+# The checker divergent-replicas: rows of anomalies from the copies of one partition.
+
+
+DIVERGENT = "divergent-replicas"
+"""This checker, which is no rule: its input is not the history."""
+
+_ROWS_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """A range of offsets at which the logs of two brokers, ``one`` and ``other``, differ."""
+
+    one: int
+    other: int
+    difference: Difference
+
+
+@dataclass(slots=True, kw_only=True)
+class Divergence:
+    """The copies of one partition, each compared with the first.
+
+    Attributes:
+        brokers: Whose the copies are, the leader first where its is among them.
+        directories: Where each is.
+        end: Up to where (exclusive) they are to be the same.
+        deleted_before: The offset below which records were deleted by order.
+        untold: What of them could not be compared, a sentence each; grows with :meth:`partings`.
+        compared: How many offsets were compared, pair by pair; likewise.
+    """
+
+    cell: str
+    topic: str
+    partition: int
+    brokers: Sequence[int]
+    directories: Sequence[AnyPath]
+    end: int
+    deleted_before: int = 0
+    untold: list[str] = field(default_factory=list)
+    compared: int = 0
+
+    def partings(self) -> Iterator[list[Parting]]:
+        """Where copies differ from the first, some at a time.
+
+        Raises:
+            OtherFormat: A log is not of message format v2.
+            OSError: A file cannot be read.
+        """
+        some: list[Parting] = []
+        for parting in self._partings():
+            some.append(parting)
+            if len(some) == _ROWS_AT_ONCE:
+                yield some
+                some = []
+        if some:
+            yield some
+
+    def rows(self, partings: Sequence[Parting]) -> pa.Table:
+        """A row of :data:`checkers.checks.rows.ROWS` for each."""
+        return pa.Table.from_pylist(list(map(self._row, partings)), schema=ROWS)
+
+    def _partings(self) -> Iterator[Parting]:
+        logs = list(zip(self.brokers, self.directories, strict=True))
+        for broker, directory in logs[1:]:
+            first, one = logs[0][0], RawLog(logs[0][1])
+            other = RawLog(directory)
+            start = self._start({first: one.start, broker: other.start})
+            for difference in differences(one, other, start, self.end):
+                yield Parting(one=first, other=broker, difference=difference)
+            reached = max(start, min(max(one.reached, other.reached), self.end))
+            self.compared += reached - start
+            if reached < self.end and not one.damage and not other.damage:
+                words = f"the logs of broker-{first} and broker-{broker} end at offset {reached}"
+                self.untold.append(f"replicas not compared up to offset {self.end}: {words}")
+            told = {f"broker-{first}": one.damage, f"broker-{broker}": other.damage}
+            self.untold += [f"the log of {who} {what}" for who in told for what in told[who]]
+
+    def _start(self, starts: Mapping[int, int | None]) -> int:
+        """Where both logs have begun; that one of them begins later is told, for what it lacks may
+        have been deleted as it should, or not."""
+        known = [start for start in starts.values() if start is not None]
+        if len(known) < len(starts):
+            self.untold.append(f"replicas not compared: {_starts(starts)}")
+            return self.end
+        # What was to be deleted, one that was copied anew never had.
+        if len(set(known)) > 1 and max(known) > self.deleted_before:
+            words = f"replicas not compared below offset {max(known)}: {_starts(starts)}"
+            self.untold.append(words)
+        return max(known)
+
+    def _row(self, parting: Parting) -> dict[str, Any]:
+        difference, whose = parting.difference, parting.difference.identity
+        return {
+            "cell": self.cell,
+            "anomaly": DIVERGENT,
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": difference.first,
+            "producer": None if whose is None else whose.producer,
+            "sequence": None if whose is None else whose.sequence,
+            "detail": _detail(difference, f"broker-{parting.one}", f"broker-{parting.other}"),
+        }
+
+
+def _starts(starts: Mapping[int, int | None]) -> str:
+    return ", ".join(
+        f"the log of broker-{broker} has no segment"
+        if start is None
+        else f"the log of broker-{broker} starts at {start}"
+        for broker, start in starts.items()
+    )
+
+
+def _detail(difference: Difference, one: str, other: str) -> str:
+    first, last = difference.first, difference.last
+    where = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    if difference.kind is Kind.DIFFERS:
+        holds = f"{one} holds {difference.one}, {other} {difference.other}"
+        return f"differs: {one} and {other} at {where}; at {first} {holds}"
+    if difference.one is None:
+        return f"lacks: {one} has no {where}; at {first} {other} holds {difference.other}"
+    return f"lacks: {other} has no {where}; at {first} {one} holds {difference.one}"

@@ -1,0 +1,50 @@
+"""The clocks of the nodes that write rows: how far each may be from the harness's.
+
+Rows of ``sends`` carry the clock of the client's node, faults and observations the harness's.
+Whatever compares the two is widened by the bound of the node's clock. Clocks drift: what is known
+at the start and the end of the workload bounds what lies between."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ackproof.history.manifest import PlannedWriter
+
+SKEW_ALLOWED_NS = 500_000_000
+"""A clock that is further off is a finding: at this bound a fault's edges blur by a second in all,
+and the shortest holds that prove anything are a few seconds."""
+
+MOMENTS = frozenset({"start", "end"})
+
+
+class Clocks:
+    """The bounds of a run's clocks, from the rows of its table ``clocks``."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._bounds: dict[str, int] = {}
+        moments: dict[str, set[str]] = {}
+        for row in rows:
+            bound = abs(row["offset_ns"]) + abs(row["bound_ns"])
+            self._bounds[row["node"]] = max(bound, self._bounds.get(row["node"], 0))
+            moments.setdefault(row["node"], set()).add(row["moment"])
+        self._compared = {node for node, seen in moments.items() if seen >= MOMENTS}
+
+    def bound(self, nodes: Iterable[str]) -> int | None:
+        """Nanoseconds within which a time that one of the nodes wrote is the harness's; None where
+        that is not known of each."""
+        nodes = set(nodes)
+        if not nodes or not nodes <= self._compared:
+            return None
+        return max(self._bounds[node] for node in nodes)
+
+    def missing(self, writers: Iterable[PlannedWriter]) -> Iterator[tuple[PlannedWriter, str]]:
+        """The writers whose node's clock was not compared, and what is missing."""
+        for writer in writers:
+            if writer.node not in self._compared:
+                yield writer, f"the clock of {writer.node} was not compared at start and end"
+
+    def findings(self) -> Iterator[str]:
+        """Clocks further off than is allowed."""
+        for node, bound in sorted(self._bounds.items()):
+            if bound > SKEW_ALLOWED_NS:
+                allowed = f"more than {SKEW_ALLOWED_NS // 10**6} ms"
+                yield f"the clock of {node} is up to {bound // 10**6} ms off, {allowed}"

@@ -1,0 +1,141 @@
+"""The ends of servers that no fault accounts for.
+
+A fault accounts for the end of a process that it befell: one that ran when the fault struck, and
+ended of it. A broker that a fault has killed, and that crashes when it is started again, has ended
+by itself, though the fault is not proven healed before it runs."""
+
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ackproof.checkers.context.faults import FOREVER, RESTARTS, SILENT, FaultFacts
+from ackproof.history import messages
+from ackproof.history.storage import AnyPath, matching
+
+Row = Mapping[str, Any]
+
+_OURS = frozenset({-signal.SIGKILL, -signal.SIGTERM})
+"""How a process ends that the nemesis has ended, also where healing had to be tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """An end of a server that no fault accounts for. ``doubt``: or perhaps one does."""
+
+    server: str
+    words: str
+    doubt: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Process:
+    """One process of a server: when it was seen to start, and the row of its end."""
+
+    started: int
+    ended: Row
+
+    @property
+    def server(self) -> str:
+        return str(self.ended["server"])
+
+
+def unaccounted(
+    rows: Sequence[Row],
+    faults: Iterable[FaultFacts],
+    *,
+    slack_ns: int,
+    combined: frozenset[str] = frozenset(),
+    logs: AnyPath | None = None,
+) -> tuple[End, ...]:
+    """Return the ends of servers that no fault accounts for.
+
+    Args:
+        rows: Of the table ``servers``.
+        faults: Of the run.
+        slack_ns: By how much an end may be noticed late.
+        combined: The brokers that keep the metadata, too, by name.
+        logs: Directory of the servers' logs, for the last error of each.
+    """
+    by_number = {fault.fault_id: fault for fault in faults}
+    ends: list[tuple[_Process, FaultFacts | None]] = []
+    for process in _processes(rows):
+        fault = by_number.get(process.ended["fault_id"])
+        accounts = fault is not None and _accounts(fault, process, slack_ns, combined)
+        ends.append((process, fault if accounts else None))
+    accounted = {(process.server, fault.fault_id) for process, fault in ends if fault is not None}
+    found = []
+    for process, fault in ends:
+        if fault is None or not fault.planned:
+            mine = [
+                one for one in by_number.values() if (process.server, one.fault_id) not in accounted
+            ]
+            doubt = fault is not None or any(_may_have_ended(one, process) for one in mine)
+            found.append(End(server=process.server, words=_words(process, logs), doubt=doubt))
+    return tuple(found)
+
+
+def _words(process: _Process, logs: AnyPath | None) -> str:
+    words = f"{process.server} ended by itself, {_status(process.ended['exit_code'])}"
+    error = None if logs is None else last_error(logs, process.server)
+    return words if error is None else f"{words}; the last error in its log: {error}"
+
+
+def _processes(rows: Sequence[Row]) -> Iterator[_Process]:
+    started: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: row["time"]):
+        if row["event"] == "started":
+            started[row["server"]] = row["time"]
+        elif row["event"] == "ended":
+            yield _Process(started=started.get(row["server"], 0), ended=row)
+
+
+def _accounts(
+    fault: FaultFacts, process: _Process, slack_ns: int, combined: frozenset[str]
+) -> bool:
+    """Return whether a fault accounts for the end of a process that is said to be its doing."""
+    # A broker that is kept from the metadata may end of that, too.
+    kept = fault.servers is None or fault.befell_keepers(combined)
+    if not fault.disturbs or not (kept or process.server in (fault.servers or ())):
+        return False
+    if not fault.start - slack_ns <= process.ended["time"] <= min(fault.end + slack_ns, FOREVER):
+        return False
+    # What a fault has started again ends by itself, unless healing was tried a second time.
+    own = fault.name in RESTARTS and process.ended["exit_code"] not in _OURS
+    return kept or not own or process.started < _heal(fault)
+
+
+def _may_have_ended(fault: FaultFacts, process: _Process) -> bool:
+    """Return whether a fault may have ended a process though its row does not say so: the fault
+    ends processes, was on that server, and no other row is about what it ended."""
+    return (
+        process.ended["fault_id"] is None
+        and fault.disturbs
+        and fault.bit
+        and fault.name not in SILENT
+        and process.server in (fault.servers or ())
+        and process.started < _heal(fault)
+        and fault.start <= process.ended["time"] <= fault.end
+    )
+
+
+def _heal(fault: FaultFacts) -> int:
+    return FOREVER if fault.heal is None else fault.heal
+
+
+def last_error(logs: AnyPath, server: str) -> str | None:
+    """Return the last error in the logs of a server; None where there is none to be read."""
+    found = None
+    for path in matching(logs / server, "*.log"):
+        try:
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                found = messages.last_error(lines) or found
+        except OSError:
+            continue
+    return found
+
+
+def _status(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "nobody knows how"
+    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"

@@ -1,0 +1,103 @@
+"""What the final read of a partition reports of itself."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.context.faults import Partition
+from ackproof.checkers.context.gaps import Gap
+from ackproof.history.manifest import PlannedRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalRead:
+    """The final read of a partition: did it get from ``start`` to ``end`` (exclusive)?
+
+    Attributes:
+        listed: The end that ListOffsets gave for it; None where that is not known.
+        began: What was acked, or shown to a consumer, before this time was certainly there when
+            the final read began; nanoseconds by the clients' clocks, None where that is not known.
+    """
+
+    complete: bool
+    start: int | None = None
+    end: int | None = None
+    listed: int | None = None
+    began: int | None = None
+
+    def covers(self, times: Array) -> Array:
+        """Return which of these times lie before the final read began, for all that is known."""
+        before: Array = np.full(times.shape, True) if self.began is None else times < self.began
+        return before
+
+
+# --- final reads ----------------------------------------------------------------------------------
+#
+# The final reads of a run: their reports, and what is missing of them.
+
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFacts:
+    """The final read of a partition, how many records it reported, and why it broke off."""
+
+    read: FinalRead
+    records: int
+    error: str | None
+
+
+def reads_of(rows: Sequence[Row]) -> dict[Partition, ReadFacts]:
+    """Return what the final read reports, by partition, from the rows of the table ``reads``."""
+    by_partition: dict[Partition, list[Row]] = {}
+    for row in rows:
+        by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
+    return {partition: _read(rows) for partition, rows in by_partition.items()}
+
+
+def _read(rows: Sequence[Row]) -> ReadFacts:
+    """A partition that was read in several goes was read completely if each go was complete."""
+    starts = [row["log_start_offset"] for row in rows if row["log_start_offset"] is not None]
+    listed = [row["log_end_offset"] for row in rows if row["log_end_offset"] is not None]
+    met = [row["read_end_offset"] for row in rows if row["read_end_offset"] is not None]
+    return ReadFacts(
+        read=FinalRead(
+            complete=all(row["complete"] for row in rows),
+            start=min(starts, default=None),
+            # ListOffsets tells a high watermark that may lag behind, or be of a leader before.
+            end=max(met or listed, default=None),
+            listed=max(listed, default=None),
+        ),
+        records=sum(row["records"] for row in rows),
+        error=next((row["error"] for row in rows if row["error"]), None),
+    )
+
+
+def read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Iterator[Gap]:
+    """Yield the partitions without a final read, or with an incomplete one."""
+    for cell in (planned_cell.cell for planned_cell in planned.cells):
+        for partition in cell.topic_partitions:
+            name = f"{partition[0]}-{partition[1]}"
+            facts = reads.get(partition)
+            if facts is None:
+                yield Gap(words=f"{name}: no final read", cells=frozenset({cell.name}))
+            elif not facts.read.complete:
+                words = f"{name}: final read incomplete ({facts.error or 'no reason'})"
+                yield Gap(words=words, cells=frozenset({cell.name}))
+
+
+def ends_not_met(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
+    """Yield where a log that was read to its end did not end where ListOffsets had told.
+
+    To end behind that breaks no promise by itself: what is told is the high watermark, and what was
+    appended and not acknowledged by all in sync may be above it for a moment still
+    (:func:`checkers.checks.acks.watermark_regressed` asks the acks)."""
+    for (topic, number), facts in sorted(reads.items()):
+        listed, met = facts.read.listed, facts.read.end
+        if listed is not None and met is not None and met != listed:
+            told = f"ListOffsets told the end {listed}"
+            yield f"{topic}-{number}: {told}, the final read met it at {met}"

@@ -1,0 +1,221 @@
+"""What is promised of one partition of a run: its acks, its reads, the agreement of its
+replicas."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from ackproof.checkers.context.fault_windows import settle_ns
+from ackproof.checkers.context.faults import (
+    FOREVER,
+    SILENTLY,
+    UNCLEANLY,
+    UNSYNCED,
+    FaultFacts,
+    Partition,
+)
+from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Observed, Span, State
+from ackproof.checkers.context.run import RunEvidence
+from ackproof.checkers.context.status import Standing
+from ackproof.checkers.context.surroundings import Surroundings
+from ackproof.checkers.context.validity import (
+    Terms,
+    ordered_elections,
+    shown_terms,
+    strike,
+    terms,
+    unclean_elections,
+)
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Whether it is promised of a partition, and why not, or perhaps not: a sentence each."""
+
+    standing: Standing = Standing.PROMISED
+    why: tuple[str, ...] = ()
+
+
+def agreement(cell: Cell, partition: Partition, around: Surroundings) -> Agreement:
+    """Of one partition."""
+    excuses = list(_excuses(cell, partition, around))
+    certain = [why for why, proven_ in excuses if proven_]
+    if certain:
+        return Agreement(standing=Standing.UNPROMISED, why=tuple(dict.fromkeys(certain)))
+    if excuses:
+        return Agreement(standing=Standing.UNKNOWN, why=tuple(dict(excuses)))
+    return Agreement()
+
+
+def _excuses(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[tuple[str, bool]]:
+    """What may excuse it, and whether that is certain."""
+    faults = tuple(fault for fault in around.faults if fault.touches(partition))
+    spared = UNSYNCED if cell.flushes_every_record else None
+    for fault in faults:
+        if fault.destroys == SILENTLY:
+            yield f"{fault.label} changed what replicas had on their disks", fault.proven
+        elif strike(fault) is not None and fault.destroys not in (spared, UNCLEANLY):
+            yield from _led_on(around.observed, fault)
+    elections = (
+        unclean_elections(around, faults, Span(0, FOREVER))
+        if cell.unclean_leader_election
+        else ordered_elections(around, faults)
+    )
+    for limit in elections:
+        yield limit.why, limit.certain
+    if cell.unclean_leader_election and _unseen(around.observed):
+        yield "nobody watched all of its elections", False
+
+
+def _led_on(observed: Observed, fault: FaultFacts) -> Iterator[tuple[str, bool]]:
+    """Whether a broker led that data was taken from, after it was started again and before it was
+    seen out of the ISR: whoever comes back into it has caught up."""
+    why = f"{fault.taker} took data from the disk of one that led before it had caught up"
+    back = fault.start if fault.heal is None else fault.heal
+    if fault.brokers is None:
+        yield why, False
+    for broker in fault.brokers or ():
+        whole = (span.start for span, state in observed.spans() if _left(broker, span, state, back))
+        damaged = Span(back, max(next(whole, FOREVER), back))
+        during = observed.during(damaged)
+        # Epoch 5 leader B, epoch 7 leader C: in epoch 6 it may have been whoever was damaged.
+        jumps = any(
+            after.leader_epoch - before.leader_epoch > 1 or before.leader_epoch < 0
+            for before, after in pairwise(during)
+        )
+        if any(state.leader == broker for state in during):
+            yield why, fault.proven and not observed.blind(damaged)
+        elif jumps or (damaged.start < damaged.end and observed.blind(damaged)):
+            yield why, False
+
+
+def _left(broker: int, span: Span, state: State, since: int) -> bool:
+    """Whether a broker was seen out of an ISR in a state that was in force since then. With
+    KIP-966 the last member leaves it, too, when it is gone, and stays eligible."""
+    return span.end > since and bool(state.isr) and broker not in state.isr
+
+
+def _unseen(observed: Observed) -> bool:
+    """Whether elections may have gone unseen, before the first state or after the last."""
+    led_before = not observed.states or observed.states[0].leader_epoch > 0
+    return led_before or observed.forsaken
+
+
+# --- promised -------------------------------------------------------------------------------------
+#
+# What is promised of each partition of a run, and to the groups that read it: from what the run's
+# tables tell.
+
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+_OFFSETS = Cell(name=OFFSETS_TOPIC, topic=OFFSETS_TOPIC, settings={"acks": "all"})
+"""What groups commit is written with acks=all (``offsets.commit.required.acks``)."""
+
+
+def terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
+    """From when on a partition's acked records are promised to be kept."""
+    return terms(cell, partition, _until_read(run, around(run, partition)))
+
+
+def shown_terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
+    """From when on what consumers were shown of a partition is promised to stay."""
+    bound = run.clock_bound_ns(partition, "sends", "polls")
+    befell = _until_read(run, around(run, partition))
+    return shown_terms(cell, partition, replace(befell, clock_bound_ns=bound))
+
+
+def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Terms:
+    """From when on what a group committed of a partition is promised to be kept."""
+    kept_in = offsets_partition(run, group)
+    if kept_in is None:
+        why = f"nobody watched who coordinated {group.name}"
+        return Terms(unknown_before=FOREVER, why=(why,))
+    return terms(_OFFSETS, kept_in, _until_read(run, around_group(run, kept_in, partition)))
+
+
+def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
+    """From when on what transactions of a cell committed is promised to stand, and what they
+    aborted not to: they go over all its partitions, and rest on those that keep their coordinators'
+    state and the groups' offsets (both written with acks=all)."""
+    bound = run.clock_bound_ns(cell.topic_partitions[0], "sends", "polls")
+    found = []
+    for topic, many in _rests_on(run, cell).items():
+        if not many:
+            why = f"nobody watched who led {topic}"
+            found.append(Terms(unknown_before=FOREVER, why=(why,)))
+        for partition in [(topic, number) for number in range(many)]:
+            befell = _until_read(run, replace(around(run, partition), clock_bound_ns=bound))
+            found.append(terms(cell if topic == cell.topic else _OFFSETS, partition, befell))
+    return Terms(
+        unpromised_before=max(one.unpromised_before for one in found),
+        unknown_before=max(one.unknown_before for one in found),
+        unknown_in=tuple(span for one in found for span in one.unknown_in),
+        why=tuple(dict.fromkeys(why for one in found for why in one.why)),
+    )
+
+
+def _rests_on(run: RunEvidence, cell: Cell) -> dict[str, int]:
+    """How many partitions of each topic."""
+    internal = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
+    seen = run.observation
+    counts = {topic: seen.partitions(topic) if seen.whole else 0 for topic in internal}
+    return {cell.topic: cell.partitions, **counts}
+
+
+def agreement_of(run: RunEvidence, cell: Cell, partition: Partition) -> Agreement:
+    """Whether a partition's replicas are promised to hold the same log."""
+    return agreement(cell, partition, around(run, partition))
+
+
+def within_int64(time: int) -> int:
+    """A history may hold any time; what lies beyond all of them is as good as the last."""
+    return max(0, min(time, FOREVER))
+
+
+def around(run: RunEvidence, partition: Partition) -> Surroundings:
+    """What befell a partition; its clocks are those of who sent to it."""
+    return Surroundings(
+        observed=run.observation.of(partition),
+        faults=(*run.faults, *run.unrecorded),
+        settle_ns=settle_ns(run.planned),
+        clock_bound_ns=run.clock_bound_ns(partition),
+        tenures=run.observation.tenures,
+        combined=frozenset(run.planned.combined),
+        pace=run.pace,
+    )
+
+
+def _until_read(run: RunEvidence, befell: Surroundings) -> Surroundings:
+    """Return what came before the final read had ended: what came later excuses nothing that the
+    read did not find. A change is seen up to a moment after it took place."""
+    if run.read_over is None:
+        return befell
+    end = min(run.read_over + OBSERVATION_LAG_NS, FOREVER)
+    faults = tuple(fault for fault in befell.faults if fault.start < end)
+    return replace(befell, observed=befell.observed.until(end), faults=faults)
+
+
+def around_group(run: RunEvidence, kept_in: Partition, read: Partition) -> Surroundings:
+    """Times of commits are of the clocks of those who read."""
+    return replace(around(run, kept_in), clock_bound_ns=run.clock_bound_ns(read, "polls"))
+
+
+def offsets_partition(run: RunEvidence, group: PlannedGroup) -> Partition | None:
+    """The partition that keeps what a group commits, as Kafka's *GroupMetadataManager* chooses it
+    (``partitionFor``); None where none was seen."""
+    count = run.observation.partitions(OFFSETS_TOPIC) if run.observation.whole else 0
+    return (OFFSETS_TOPIC, abs(_java_hash(group.name)) % count) if count else None
+
+
+def _java_hash(text: str) -> int:
+    """Java's ``String.hashCode``, of what Kafka takes the absolute value of: 0 for the one number
+    that has none."""
+    code = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFF_FFFF
+    signed = code - 2**32 if code >= 2**31 else code
+    return 0 if signed == -(2**31) else signed

@@ -1,0 +1,63 @@
+"""The peace of a run: from when its cluster had recovered from the last fault until its clients
+were asked to end. Nothing keeps anybody from going on then."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ackproof.checkers.context.clocks import SKEW_ALLOWED_NS
+from ackproof.checkers.context.faults import FOREVER
+from ackproof.checkers.context.observed import NEVER, Span
+from ackproof.checkers.context.run import RunEvidence
+from ackproof.history.cell import Cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peace:
+    """Of a cell. ``span``: ``NEVER`` where there was none, or nobody knows; ``why`` that is so,
+    a sentence each."""
+
+    span: Span
+    why: tuple[str, ...] = ()
+
+
+def peace_of(run: RunEvidence, cell: Cell) -> Peace:
+    """When a cell had it. A fault on clients alone, too, is one to wait for: who hung for longer
+    than its session has to join its group again."""
+    if why := tuple(_why_not(run, cell)):
+        return Peace(span=NEVER, why=why)
+    begun = max(row["time"] for row in _looks(run, cell).values())
+    assert run.asked_to_end is not None
+    if run.asked_to_end <= begun:
+        return Peace(span=NEVER, why=("clients were asked to end before it had recovered",))
+    return Peace(span=Span(begun, run.asked_to_end))
+
+
+def _why_not(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    for table in sorted(run.incomplete & {"faults", "recovery", "phases", "clients", "clocks"}):
+        yield f"the table {table} is not whole"
+    told = {fault.fault_id for fault in run.faults}
+    for plan in run.planned.faults:
+        if plan.fault_id not in told:
+            yield f"nothing is known of {plan.fault}#{plan.fault_id}"
+    for fault in run.faults:
+        if fault.over == FOREVER:
+            yield f"{fault.label} is not proven healed"
+    healed = max((f.over for f in run.faults if f.over < FOREVER), default=0)
+    looks = _looks(run, cell)
+    for topic, number in cell.topic_partitions:
+        look = looks.get((topic, number))
+        if look is None or look["time"] < healed or not look["whole"]:
+            yield f"{topic}-{number} was not seen to have recovered"
+    if run.asked_to_end is None:
+        yield "nobody knows when clients were asked to end"
+    bound = run.clock_bound_ns(cell.topic_partitions[0], "sends", "polls")
+    if bound is None or bound > SKEW_ALLOWED_NS:
+        yield "its clients' clocks are not known well enough"
+
+
+def _looks(run: RunEvidence, cell: Cell) -> Mapping[tuple[str, int], Mapping[str, Any]]:
+    rows: Sequence[Mapping[str, Any]] = run.recovery
+    mine = set(cell.topic_partitions)
+    found = {(row["topic"], row["partition"]): row for row in rows}
+    return {key: row for key, row in found.items() if key in mine}

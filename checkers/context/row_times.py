@@ -1,0 +1,83 @@
+"""Whether rows can be of their run, and of their cell: by the times and the cell that they carry.
+
+The steps of a run say from when to when it was. A send of another year is damage, or of another
+run: it would lie before every fault, or behind every one, and whoever counts acks by the second
+would count for years. A send of another cell than the one whose topic it went to is damage, too:
+nothing follows from it for the one cell or the other."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ackproof.checkers.context import steps
+from ackproof.checkers.context.faults import FOREVER
+from ackproof.checkers.context.observed import Span
+from ackproof.history.validation import TIMES, other
+
+EVER = Span(0, FOREVER)
+
+_DAY_NS = 86_400 * 1_000_000_000
+SLACK_NS = _DAY_NS
+"""So much before the first step and after the last one rows may be: far more than any clock is off
+that could be compared, and than a client takes to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The values that the rows of a file must have if they belong to the run.
+
+    Attributes:
+        within: The span in which their times lie, in nanoseconds of the Unix epoch.
+        cell: The cell that the manifest names; None where the rows may name any.
+    """
+
+    within: Span = EVER
+    cell: str | None = None
+
+    def problem(self, rows: pa.Table) -> str | None:
+        """Return the first value that is not as expected, in words; None if all are."""
+        if self.cell is not None and (strange := other(rows, "cell", self.cell)) is not None:
+            return f"the column cell holds {strange!r}, the manifest says {self.cell!r}"
+        return untimely(rows, self.within)
+
+
+ANY = Expected()
+
+
+def recorded(phases: Iterable[Mapping[str, Any]]) -> Span:
+    """Return the span in which rows of a run may be, from its steps. A run of which no step ended
+    last may have gone on for any time; one without steps may have been at any time."""
+    rows = list(phases)
+    times = [row["time"] for row in rows]
+    if not times:
+        return EVER
+    finished = steps.ended(rows) >= steps.LAST
+    end = min(max(times) + SLACK_NS, FOREVER) if finished else FOREVER
+    return Span(max(min(times) - SLACK_NS, 0), end)
+
+
+def widened(span: Span, bound_ns: int) -> Span:
+    """Return a span as a clock may tell it that is off by so much."""
+    return Span(max(span.start - bound_ns, 0), min(span.end + bound_ns, FOREVER))
+
+
+def untimely(rows: pa.Table, within: Span) -> str | None:
+    """Return which time of some rows is not within a span; None where all are."""
+    if within == EVER:
+        return None
+    for name in TIMES.intersection(rows.column_names):
+        told = pc.min_max(rows[name])
+        least, greatest = told["min"].as_py(), told["max"].as_py()
+        if least is not None and least < within.start:
+            return f"the column {name} holds {least}, {_days(within.start - least)} before the run"
+        if greatest is not None and greatest > within.end:
+            late = _days(greatest - within.end)
+            return f"the column {name} holds {greatest}, {late} after the run"
+    return None
+
+
+def _days(nanoseconds: int) -> str:
+    return f"{(nanoseconds + SLACK_NS) / _DAY_NS:,.1f} days"

@@ -1,0 +1,347 @@
+"""The evidence of one run: what the manifest planned of it, and what its history tells.
+
+What cannot be read, or is not there, is a gap of the cells that it concerns, and a finding for the
+reader. Nothing in here raises because of what a history holds or lacks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from ackproof.checkers.context import gaps, row_times, steps, writers
+from ackproof.checkers.context import pace as servers_pace
+from ackproof.checkers.context.broker_logs import (
+    Truncation,
+    Word,
+    nonsense,
+    orders_of,
+    truncations_of,
+    words_of,
+)
+from ackproof.checkers.context.clocks import Clocks
+from ackproof.checkers.context.collected_files import CollectedFiles, Logs, collected_files, logs_of
+from ackproof.checkers.context.endings import End, unaccounted
+from ackproof.checkers.context.fault_windows import settle_ns
+from ackproof.checkers.context.faults import FaultFacts, Partition, faults_of
+from ackproof.checkers.context.final_reads import (
+    FinalRead,
+    ReadFacts,
+    ends_not_met,
+    read_gaps,
+    reads_of,
+)
+from ackproof.checkers.context.gaps import UNJUDGED, Gap, folded
+from ackproof.checkers.context.observed import Absence, Observation, Span, absences
+from ackproof.checkers.context.pace import Pace, pace_of
+from ackproof.checkers.context.steps import fault_gaps, not_settled, unrecorded
+from ackproof.checkers.context.writers import Writers, came, crashes_of, told_apart
+from ackproof.history import reader
+from ackproof.history.cell import Cell
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.manifest import PlannedRun, identity_of
+from ackproof.history.reader import Listed
+from ackproof.history.schema import MEASURES
+from ackproof.history.storage import AnyPath
+
+SMALL_TABLES = (
+    "phases",  # first: they say within which time the rows of the others may be
+    "reads",
+    "faults",
+    "cluster",
+    "servers",
+    "scheduling",
+    "clients",
+    "recovery",
+    "clocks",
+    "collected",
+    *sorted(MEASURES),
+)
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvidence:
+    """One run.
+
+    Attributes:
+        planned: What the manifest says of it.
+        baseline: Whether the campaign says that it breaks nothing, and plans nothing.
+        history: Directory of its tables.
+        reads: The final reads and how many records each got.
+        faults: Those that the history tells of, planned or not.
+        unrecorded: Planned faults that the history may have lost rows of, as what they may have
+            done.
+        words, orders, truncations: What the brokers' own logs say of each partition; of the leader
+            epochs that each broker was told; of truncations.
+        absences: When brokers were seen to have no ZooKeeper session.
+        recorded: The span in which rows of it may be (:mod:`checkers.context.row_times`).
+        recovery, servers, zookeeper, failovers: Rows of these tables.
+        pace: How much of the time servers could use.
+        ends: The ends of servers that no fault accounts for.
+        logs: The brokers' logs that were collected; None where there is no such directory.
+        collected: When the brokers' logs were copied; None where that did not end well.
+        read_began: When the final read began; None where the steps do not tell.
+        read_over: When it ended well; None where the steps do not tell.
+        asked_to_end: When clients were about to be; None where that is not known.
+        flushed: Whether the clients are known to have closed their histories.
+        incomplete: The tables of the run as a whole that are not what their writers closed: what
+            rests on one of them is unknown.
+        infrastructure_failed, stopped: As :mod:`checkers.context.steps` has it.
+        gaps: What the evidence lacks, and of which cells.
+        findings: What else a reader must know.
+    """
+
+    planned: PlannedRun
+    baseline: bool
+    history: AnyPath
+    reads: Mapping[Partition, ReadFacts]
+    faults: tuple[FaultFacts, ...]
+    unrecorded: tuple[FaultFacts, ...]
+    observation: Observation
+    clocks: Clocks
+    recorded: Span
+    writers: Writers
+    words: Mapping[Partition, Sequence[Word]]
+    orders: Mapping[Partition, Mapping[int, Sequence[int]]]
+    truncations: Mapping[Partition, Sequence[Truncation]]
+    absences: Sequence[Absence]
+    recovery: Sequence[Row]
+    servers: Sequence[Row]
+    ends: tuple[End, ...]
+    zookeeper: Sequence[Row]
+    failovers: Sequence[Row]
+    pace: Pace
+    logs: Logs | None
+    collected: Span | None
+    read_began: int | None
+    read_over: int | None
+    asked_to_end: int | None
+    flushed: bool
+    incomplete: frozenset[str]
+    infrastructure_failed: bool
+    stopped: bool
+    gaps: tuple[Gap, ...]
+    findings: tuple[str, ...]
+
+    @property
+    def number(self) -> int:
+        """The run's number."""
+        return self.planned.number
+
+    def final_read(self, partition: Partition) -> FinalRead:
+        """Return what the final read of a partition tells, with the time at which it began by the
+        clocks of the clients that sent to the partition."""
+        facts = self.reads.get(partition)
+        if facts is None:
+            return FinalRead(complete=False)
+        # Of a partition that was read in several goes, the one that broke off may be missing.
+        complete = facts.read.complete and "reads" not in self.incomplete
+        read = replace(facts.read, complete=complete)
+        if self.read_began is None:
+            return read
+        # A client's clock that is ahead by the bound gives a record a time that is as much later.
+        bound = self.clock_bound_ns(partition, "sends", "polls") or 0
+        return replace(read, began=max(self.read_began - bound, 0))
+
+    @property
+    def zookeepers(self) -> int:
+        """How many ZooKeeper servers were watched; 0 where that is not known."""
+        names = {str(row["server"]) for row in self.servers}
+        return sum(name.startswith("zookeeper") for name in names)
+
+    def clock_bound_ns(self, partition: Partition, *tables: str) -> int | None:
+        """Of those who send to a partition, or write these tables of it; None where that is not
+        known."""
+        nodes = (self.writers.nodes(partition, table) for table in tables or ("sends",))
+        return self.clocks.bound(set().union(*nodes))
+
+    def expected(
+        self, table: str, where: Partition | None = None, cell: str | None = None
+    ) -> row_times.Expected:
+        """Return what rows of a table, or of one partition of it, must say: times within the run,
+        as the clocks of their writers tell them, and the cell."""
+        bound = self.clocks.bound(self.writers.nodes(where, table)) or 0
+        return row_times.Expected(within=row_times.widened(self.recorded, bound), cell=cell)
+
+
+def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
+    """The evidence of one run from the directory of its tables."""
+    listed = reader.listed_by_table(history)
+    closed, unclosed = writers.read_closings(listed["closings"])
+    listed = closed.held_against(listed)
+    tables, damaged, within = _tables(listed)
+    faults = faults_of(tables["faults"], planned.faults)
+    said, collected = history.parent / "logs", steps.span(tables["phases"], "collect")
+    files = collected_files(history.parent, planned, tables["collected"])
+    crashes = crashes_of(tables["clients"], faults)
+    planned = came(planned, crashes)
+    faults = told_apart(faults, crashes, planned)
+    logs = logs_of(history.parent / "replicas", files.is_whole)
+    all_writers = Writers(planned, listed, closed, crashes, tables["clients"])
+    incomplete = frozenset(damaged).union(filter(all_writers.incomplete, SMALL_TABLES))
+    observation = Observation(tables["cluster"], whole="cluster" not in incomplete)
+    clocks, reads = Clocks(tables["clocks"]), reads_of(tables["reads"])
+    found = (
+        *(Gap(words=f"{path}: {why}") for path, why in unclosed.items()),
+        *gaps.of_all(steps.gaps(tables["phases"], identity_of(planned.number, planned.seed))),
+        *damaged.values(),
+        *all_writers.gaps(),
+        *_lacking(planned, faults, reads, clocks, observation),
+    )
+    if not history.is_dir():
+        found = (Gap(words=f"{history} is not there"),)  # all else follows from that
+    findings = (
+        *steps.failures(tables["phases"]),  # the cause comes first, then what follows from it
+        *steps.infrastructure_failures(tables["phases"]),
+        *folded([*(gap.words for gap in found), *not_settled(tables["faults"])]),
+        *nonsense(said, files.altered),
+        *all_writers.findings(),
+        *ends_not_met(reads),
+        *clocks.findings(),
+        *_measured(planned, tables),
+        *_unchecked(planned, logs, collected, files),
+    )
+    return RunEvidence(
+        planned=planned,
+        baseline=baseline,
+        history=history,
+        reads=reads,
+        faults=faults,
+        unrecorded=tuple(unrecorded(planned, faults, tables["phases"], incomplete)),
+        observation=observation,
+        clocks=clocks,
+        recorded=within,
+        writers=all_writers,
+        words=words_of(said, files.altered),
+        orders=orders_of(said, files.altered),
+        truncations=truncations_of(said, files.altered),
+        absences=absences(tables["cluster"]),
+        recovery=tables["recovery"],
+        servers=tables["servers"],
+        ends=_ends(planned, tables["servers"], faults, said),
+        zookeeper=tables["zookeeper"],
+        failovers=tables["failovers"],
+        pace=pace_of(tables["scheduling"]),
+        logs=logs,
+        collected=collected,
+        read_began=steps.began_after(tables["phases"], "final-read", "workload"),
+        read_over=steps.ended_after(tables["phases"], "final-read", "workload"),
+        asked_to_end=steps.begun(tables["phases"], "flush"),
+        incomplete=incomplete,
+        flushed="flush" in steps.ended(tables["phases"]),
+        infrastructure_failed=any(steps.infrastructure_failures(tables["phases"])),
+        stopped=steps.stopped(tables["phases"]),
+        gaps=found,
+        findings=tuple(dict.fromkeys(findings)),
+    )
+
+
+def _tables(
+    listed: Mapping[str, Listed],
+) -> tuple[dict[str, list[Row]], Mapping[str, Gap], Span]:
+    """Return the rows of each table, what is wrong with those that cannot be read, and the span in
+    which rows of the run may be. Files that are damaged, or whose names tell nobody whose they are,
+    do not count: the writers' gaps name them."""
+    tables: dict[str, list[Row]] = {}
+    damaged = {}
+    within = row_times.EVER
+    for name in SMALL_TABLES:
+        try:
+            stems, _ = listed[name]
+            files = [path for paths in stems.values() for path in paths]
+            rows = reader.read_files(name, files)
+            if (words := row_times.Expected(within=within).problem(rows)) is not None:
+                raise ValueError(words)
+            tables[name] = rows.to_pylist()
+            if name == "phases":
+                within = row_times.recorded(tables[name])
+        except (DamagedFiles, ValueError, pa.ArrowException) as error:
+            tables[name] = []
+            concerned: frozenset[str] | None = frozenset() if name in UNJUDGED else None
+            damaged[name] = Gap(words=f"table {name}: {error}", cells=concerned)
+    return tables, damaged, within
+
+
+def _measured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """Tell whether servers had to wait while clients wrote, and what was not measured. A manifest
+    from before there were measurements plans none."""
+    start, end = steps.begun(tables["phases"], "workload"), steps.begun(tables["phases"], "flush")
+    if start is not None and end is not None:
+        yield from servers_pace.findings(tables["scheduling"], start, end)
+    if {writer.table for writer in planned.writers} >= MEASURES:
+        yield from steps.findings(planned, tables["failovers"], tables["zookeeper"])
+
+
+def _unchecked(
+    planned: PlannedRun, logs: Logs | None, collected: Span | None, files: CollectedFiles
+) -> Iterator[str]:
+    """Describe which logs were not compared, and what no cluster of your own tells. A manifest from
+    before logs were collected plans none."""
+    if planned.replicas and collected is None:
+        yield "replicas not compared: the step collect did not end well"
+    elif planned.replicas and logs is None:
+        gone = "are missing" if "replicas" in files.absent else "were not collected"
+        yield f"replicas not compared: their logs {gone}"
+    yield from files.findings
+    yield from external_findings(planned)
+
+
+def _lacking(
+    planned: PlannedRun,
+    faults: Sequence[FaultFacts],
+    reads: Mapping[Partition, ReadFacts],
+    clocks: Clocks,
+    observation: Observation,
+) -> Iterator[Gap]:
+    """Yield which faults are not proven, and what was not read back, compared or observed."""
+    yield from fault_gaps(planned, faults)
+    yield from read_gaps(planned, reads)
+    yield from _clock_gaps(planned, clocks)
+    yield from _unobserved(planned, observation)
+
+
+def _ends(
+    planned: PlannedRun, servers: Sequence[Row], faults: Sequence[FaultFacts], logs: AnyPath
+) -> tuple[End, ...]:
+    combined = frozenset(planned.combined)
+    return unaccounted(servers, faults, slack_ns=settle_ns(planned), combined=combined, logs=logs)
+
+
+def _unobserved(planned: PlannedRun, observation: Observation) -> Iterator[Gap]:
+    """Yield the partitions of which the observer saw no state: who led them is unknown."""
+    for cell in _cells(planned):
+        for partition in cell.topic_partitions:
+            if not observation.of(partition).states:
+                words = f"{partition[0]}-{partition[1]}: its leader and ISR were never observed"
+                yield Gap(words=words, cells=frozenset({cell.name}))
+
+
+def _clock_gaps(planned: PlannedRun, clocks: Clocks) -> Iterator[Gap]:
+    senders = [writer for writer in planned.writers if writer.table == "sends"]
+    for writer, words in clocks.missing(senders):
+        topics = {topic for topic, _ in writer.partitions}
+        cells = frozenset(cell.name for cell in _cells(planned) if cell.topic in topics)
+        yield Gap(words=words, cells=cells or None)
+
+
+def _cells(planned: PlannedRun) -> list[Cell]:
+    return [planned_cell.cell for planned_cell in planned.cells]
+
+
+# --- outside --------------------------------------------------------------------------------------
+#
+# What cannot be told of a cluster that was there before: not checked, and so never passed.
+
+
+def external_findings(planned: PlannedRun) -> Iterator[str]:
+    """A sentence each, where the run was on such a cluster."""
+    if not planned.external:
+        return
+    yield "not checked: replicas-agree: the logs of a cluster of your own are not read"
+    yield (
+        "not checked: committed-stays, deposed-leaders-stop, min-isr-kept, one-leader-an-epoch, "
+        "epochs-rise: clients are told neither leader epochs nor versions of the ISR"
+    )
+    yield "not checked: servers-stay-up: nobody watched the processes of a cluster of your own"

@@ -1,0 +1,484 @@
+"""The observed timeline of one partition: leaders, leader epochs and ISRs, by two witnesses.
+
+ZooKeeper tells them to the observer (``checkers.context.observed``), and brokers their own
+state-change logs (:mod:`checkers.context.broker_logs`). What follows for certain from these, and
+what they say of acks, is worked out for each partition and given to the rules."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from ackproof.checkers.context.broker_logs import Word
+from ackproof.checkers.context.faults import FOREVER, KEEPERS, FaultFacts, Partition
+from ackproof.checkers.context.observed import (
+    ALWAYS,
+    OBSERVATION_LAG_NS,
+    UNKNOWN,
+    Observed,
+    Span,
+    State,
+    adjacent,
+)
+from ackproof.checkers.context.surroundings import Surroundings
+from ackproof.checkers.context.validity import strike
+from ackproof.history.cell import Cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An anomaly that follows from what was observed alone. ``time``: when it was seen, on the
+    harness's clock; -1 where a broker's log tells it, whose clock is not known."""
+
+    anomaly: str
+    time: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thin:
+    """When fewer than min.insync.replicas were in sync, by whatever whoever led knew.
+
+    Attributes:
+        start, end: From when until when.
+        epoch: Of the leader that is meant; None: of any.
+        isr: Who was in sync, in words.
+    """
+
+    start: int
+    end: int
+    epoch: int | None
+    isr: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Of one partition.
+
+    Attributes:
+        acks: Of its cell.
+        clock_bound_ns: How far a client's clock may be from the harness's; None where that is not
+            known, and then nothing is concluded from times.
+        disks_kept: Whether no fault took or changed what brokers had on their disks.
+        epochs: The leader epochs that were seen, ascending.
+        elected_after: Of each, before when certainly nobody was elected in it or a later one.
+        deposed: Of each, from when on its leader must have heard that another one leads.
+        log_ends: Of each, where the log of its leader ended when that one began to lead, by its own
+            word; -1 where that is not told.
+        watched_until: Until when certainly nobody was elected in a later epoch than the last.
+        thin: When too few were in sync.
+        watched: Whether ZooKeeper's states of it were seen until the end, epochs and all.
+        versioned: And a change of its ISR that went unseen would show.
+        spoken: Whether brokers' own logs tell of it.
+        told: What is no matter of acks.
+    """
+
+    acks: str = ""
+    clock_bound_ns: int | None = None
+    disks_kept: bool = False
+    epochs: Sequence[int] = ()
+    elected_after: Sequence[int] = ()
+    deposed: Sequence[int] = ()
+    log_ends: Sequence[int] = ()
+    watched_until: int = 0
+    thin: Sequence[Thin] = ()
+    watched: bool = False
+    versioned: bool = False
+    spoken: bool = False
+    told: Sequence[Told] = ()
+
+    @property
+    def tells_of_acks(self) -> bool:
+        """Whether acks say something of the ISR (acks=all), at times that are known."""
+        return self.acks == "all" and self.clock_bound_ns is not None
+
+
+UNSEEN = Timeline()
+"""Nothing is known."""
+
+
+# --- seen -----------------------------------------------------------------------------------------
+#
+# A partition's states as they were seen, on the strict side.
+#
+# The observation tells a state late, up to :data:`checkers.context.observed.OBSERVATION_LAG_NS`,
+# and not while its connection to ZooKeeper was broken. Nor while a fault was on one of several
+# servers of ZooKeeper's: the one that it is connected to may be cut off from the others, and go on
+# telling what was. So of a state that was seen it is certain that it had come by then, and not
+# when; and a state held until that lag before the next one was seen, but for the blind times
+# between.
+
+
+_UNKNOWN_TIME = -1
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """A partition's states, with the times of the clients' clock on the strict side."""
+
+    around: Surroundings
+    faults: tuple[FaultFacts, ...]
+    ensemble: bool
+
+    @cached_property
+    def holes(self) -> list[Span]:
+        """When it could not be seen, or not for certain, without overlaps."""
+        spans = [*self.around.observed.holes, *map(self._reach, self._on_zookeeper())]
+        merged: list[Span] = []
+        for span in sorted(spans, key=lambda span: span.start):
+            if merged and span.start <= merged[-1].end:
+                merged[-1] = Span(merged[-1].start, max(merged[-1].end, span.end))
+            else:
+                merged.append(span)
+        return merged
+
+    def elected_after(self, epoch: int) -> int:
+        """Before when certainly nobody was elected in this epoch or a later one."""
+        before = _UNKNOWN_TIME
+        for state in self.around.observed.states:
+            if state.leader_epoch >= epoch:
+                return 0 if before < 0 else self.not_before(Span(before, state.time + 1))
+            before = state.time
+        return self.watched_until()
+
+    def watched_until(self) -> int:
+        """Until when nobody was elected whom nobody saw."""
+        if not self.around.observed.states:
+            return 0
+        last = self.around.observed.states[-1].time
+        return self.not_before(Span(last, FOREVER))
+
+    def not_before(self, change: Span) -> int:
+        """Before when a change did not take place that was not there at the span's start, and was
+        seen at its end."""
+        first = min([change.end - 1, *(h.start for h in self.holes if h.meets(change))])
+        if first >= FOREVER - 1:
+            return FOREVER
+        return max(0, first - OBSERVATION_LAG_NS - (self.around.clock_bound_ns or 0))
+
+    def deposed(self, epoch: int) -> int:
+        """From when on the leader of an epoch must have heard that another one leads."""
+        leaders = self._leaders
+        if epoch not in leaders:
+            return FOREVER
+        later = (
+            self.heard(self._first_seen[other], leaders[epoch])
+            for other, leader in leaders.items()
+            if other > epoch and leader != leaders[epoch]
+        )
+        return min(later, default=FOREVER)
+
+    @property
+    def watched(self) -> bool:
+        """Whether its states were seen until the end, epochs and all."""
+        observed = self.around.observed
+        told = any(state.leader_epoch != UNKNOWN for state in observed.states)
+        return told and not observed.forsaken
+
+    @property
+    def versioned(self) -> bool:
+        """And a change of its ISR that went unseen would show."""
+        states = self.around.observed.states
+        return self.watched and all(s.version is not None for s in states if s.leader_epoch >= 0)
+
+    def settled(self, time: int) -> int:
+        """Return by when every broker has heard of a change that was seen then."""
+        return self.around.heard(time, None, self.faults)
+
+    def heard(self, time: int, broker: int) -> int:
+        """Return by when a broker has heard of a change that was seen then."""
+        return self.around.heard(time, broker, self.faults)
+
+    @cached_property
+    def _leaders(self) -> Mapping[int, int]:
+        """Who was seen last to lead in each epoch. Where leaders coordinate themselves, epoch and
+        leader are read one after the other, and the first that is seen may be of two moments."""
+        states = self.around.observed.states
+        return {state.leader_epoch: state.leader for state in states if state.leader >= 0}
+
+    @cached_property
+    def _first_seen(self) -> Mapping[int, int]:
+        """When the leader of each epoch was first seen to lead."""
+        first: dict[int, int] = {}
+        for state in self.around.observed.states:
+            if self._leaders.get(state.leader_epoch) == state.leader:
+                first[state.leader_epoch] = min(state.time, first.get(state.leader_epoch, FOREVER))
+        return first
+
+    def _on_zookeeper(self) -> Iterator[FaultFacts]:
+        for fault in self.around.faults if self.ensemble else ():
+            servers = fault.servers
+            if servers is None or any(map(self._keeps_metadata, servers)):
+                yield fault
+
+    def _keeps_metadata(self, server: str) -> bool:
+        return server.startswith(KEEPERS) or server in self.around.combined
+
+    def _reach(self, fault: FaultFacts) -> Span:
+        return Span(fault.start, self.around.settled(fault.end))
+
+
+# --- thin -----------------------------------------------------------------------------------------
+#
+# When fewer than min.insync.replicas were in sync, and whoever led knew it.
+#
+# It is known in three ways:
+#
+# - By time, whatever the epoch: from when all must have heard of an ISR until the lag before
+# another
+#   one was seen. Where faults come close together nobody must have heard of anything for long.
+# - By epoch, if one began with such an ISR: whoever appends in it has been told with which ISR it
+#   leads, however late that was. No fault is in the way, and no clock at its beginning.
+# - By leader, if such an ISR came within an epoch: it wrote it itself, or has it from those who
+# keep
+#   the metadata. What befalls other brokers, such as the one that fell out, does not keep it from
+#   knowing.
+#
+# An ISR that grew and shrank again before it was read shows in the version: what was seen before
+# and after is not taken for one time.
+
+
+def thin(cell: Cell, seen: Seen) -> list[Thin]:
+    """Of one partition; nothing where the clients' clocks are not known, or a change of the ISR may
+    have gone unseen."""
+    if seen.around.clock_bound_ns is None or not seen.versioned:
+        return []
+    found = [*_by_time(cell, seen), *_by_epoch(cell, seen)]
+    return [one for one in found if one.start < one.end]
+
+
+def _words(isr: Sequence[int], needed: int) -> str:
+    return f"{list(isr)} was in sync, min.insync.replicas is {needed}"
+
+
+# --- by time ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What was in sync from then on, None: nobody knows. ``next``: whether nothing can have been
+    between it and the look before."""
+
+    time: int
+    isr: tuple[int, ...] | None
+    next: bool
+
+
+def _by_time(cell: Cell, seen: Seen) -> Iterator[Thin]:
+    # While its topic's min.insync.replicas is being set any value may be in force.
+    needed = min([cell.min_insync_replicas, *(value for _, value in _set_to(seen))])
+    since, words = None, ""
+    for look in _looks(seen):
+        is_thin = look.isr is not None and len(look.isr) < needed
+        if since is not None and not (is_thin and look.next):
+            end = seen.not_before(Span(look.time, look.time + 1))
+            yield Thin(start=since, end=end, epoch=None, isr=words)
+            since = None
+        if is_thin:
+            words = _words(look.isr or (), needed)
+            since = seen.settled(look.time) if since is None else since
+    if since is not None:
+        yield Thin(start=since, end=FOREVER, epoch=None, isr=words)
+
+
+def _looks(seen: Seen) -> Iterator[_Look]:
+    """The states that are known, in the order of time, and the holes between them."""
+    states, holes = seen.around.observed.states, seen.holes
+    found = [
+        _Look(time=state.time, isr=state.isr, next=before is not None and adjacent(before, state))
+        for before, state in pairwise((None, *states))
+        if state is not None and not any(hole.delays(state.time) for hole in holes)
+    ]
+    for hole in holes:
+        found.append(_Look(time=hole.start, isr=None, next=False))
+        back = hole.end + OBSERVATION_LAG_NS
+        in_force = [state for state in states if state.time <= back]
+        if hole.end < FOREVER and in_force:
+            found.append(_Look(time=back, isr=in_force[-1].isr, next=False))
+    return iter(sorted(found, key=lambda look: look.time))
+
+
+# --- by epoch, by leader -------------------------------------------------------------------------
+
+
+def _by_epoch(cell: Cell, seen: Seen) -> Iterator[Thin]:
+    """Epoch 5 begins with [1], and 2 comes into the ISR a minute later. What was appended in epoch
+    5, and acked before that, was acked by 1 alone, though 1 had been cut off all the time: before
+    it heard of epoch 5 it appended nothing in it."""
+    states = seen.around.observed.states
+    for place, (before, after) in enumerate(pairwise(states), start=1):
+        if not (before.by_controller and after.by_controller):  # of two znodes nobody knows
+            continue
+        known = _known(seen, before, after)
+        for span, needed in _needed(cell, seen, after.leader):
+            until = _until(seen, states[place:], needed)
+            yield Thin(
+                start=max(span.start, known),
+                end=min(span.end, until),
+                epoch=after.leader_epoch,
+                isr=_words(after.isr, needed),
+            )
+
+
+def _known(seen: Seen, before: State, after: State) -> int:
+    """From when on whoever appends in the epoch of a state knows its ISR; of a state that began
+    another epoch, and may not have been its first, that is left open.
+
+    Epoch 5 with [1], which was seen, may have begun with [1, 2], unless that was the state right
+    after the last one of epoch 4.
+    """
+    if after.leader_epoch == before.leader_epoch:
+        return seen.heard(after.time, after.leader)
+    begun = after.leader_epoch > before.leader_epoch and adjacent(before, after)
+    return 0 if begun else FOREVER
+
+
+def _until(seen: Seen, states: Sequence[State], needed: int) -> int:
+    """Until when fewer were in sync, from the first of these states on, and nothing went unseen."""
+    if len(states[0].isr) >= needed:
+        return 0
+    for before, after in pairwise(states):
+        if len(after.isr) >= needed or not adjacent(before, after):
+            return seen.not_before(Span(before.time, after.time + 1))
+    return seen.watched_until()
+
+
+def _needed(cell: Cell, seen: Seen, leader: int) -> Iterator[tuple[Span, int]]:
+    """What min.insync.replicas was at least, by what this leader knew; of all time."""
+    orders = [_Order.of(fault, value, seen, leader) for fault, value in _set_to(seen)]
+    edges = {0, FOREVER}.union(*(order.edges for order in orders))
+    for start, end in pairwise(sorted(edges)):
+        span = Span(start, end)
+        on = [order for order in orders if order.possible.meets(span)]
+        values = {order.value for order in on}
+        if len(on) != 1 or not on[0].certain.meets(span):
+            values.add(cell.min_insync_replicas)
+        yield span, min(values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """A value that was set: when it may have been in force, and when it was for certain."""
+
+    value: int
+    possible: Span
+    certain: Span
+
+    @classmethod
+    def of(cls, fault: FaultFacts, value: int, seen: Seen, leader: int) -> "_Order":
+        bound = seen.around.clock_bound_ns or 0
+        begun = max(0, fault.start - bound)
+        until = FOREVER if fault.healed is None else seen.heard(fault.healed, leader)
+        since = FOREVER if fault.verified is None else seen.heard(fault.verified, leader)
+        back = begun if fault.heal is None else fault.heal - bound
+        return cls(
+            value=value,
+            possible=Span(begun, until),
+            certain=Span(since, max(since, back)),
+        )
+
+    @property
+    def edges(self) -> set[int]:
+        return {self.possible.start, self.possible.end, self.certain.start, self.certain.end}
+
+
+def _set_to(seen: Seen) -> list[tuple[FaultFacts, int]]:
+    """The faults that set another number, and the number."""
+    return [(one, one.min_isr) for one in seen.faults if one.min_isr is not None and one.begun]
+
+
+# --- derived --------------------------------------------------------------------------------------
+
+
+EPOCH_REGRESSED = "epoch-regressed"
+TWO_LEADERS = "two-leaders"
+_NOWHERE = -1
+
+
+def timeline(
+    cell: Cell,
+    partition: Partition,
+    around: Surroundings,
+    words: Sequence[Word],
+    *,
+    ensemble: bool,
+) -> Timeline:
+    """Return what follows from the states of one partition.
+
+    Args:
+        words: What its brokers said.
+        ensemble: Whether ZooKeeper is, or may be, several servers.
+    """
+    if ALWAYS in around.observed.holes:
+        # By what brokers say alone: of states, any that are missing may have come between others.
+        told = [*_regressed(Observed(), words), *_two_leaders(Observed(), words)]
+        return Timeline(acks=cell.acks, spoken=bool(words), told=told)
+    faults = tuple(fault for fault in around.faults if fault.touches(partition))
+    seen = Seen(around=around, faults=faults, ensemble=ensemble)
+    epochs = sorted({state.leader_epoch for state in around.observed.states} - {-1, -2})
+    return Timeline(
+        acks=cell.acks,
+        clock_bound_ns=around.clock_bound_ns,
+        disks_kept=not any(map(_takes_or_changes, faults)),
+        epochs=epochs,
+        elected_after=[seen.elected_after(epoch) for epoch in epochs],
+        deposed=[seen.deposed(epoch) for epoch in epochs],
+        log_ends=[_log_end(epoch, words) for epoch in epochs],
+        watched_until=seen.watched_until(),
+        thin=thin(cell, seen),
+        watched=seen.watched,
+        versioned=seen.versioned,
+        spoken=bool(words),
+        told=[*_regressed(around.observed, words), *_two_leaders(around.observed, words)],
+    )
+
+
+def _takes_or_changes(fault: FaultFacts) -> bool:
+    return strike(fault) is not None and fault.destroys != "unclean"
+
+
+def _regressed(observed: Observed, words: Sequence[Word]) -> Iterator[Told]:
+    """Leader epochs that went back, in ZooKeeper or at a broker."""
+    for before, after in observed.changes():
+        # In a session ZooKeeper never shows an older state; in a new one another server may.
+        blind = observed.blind(Span(before.time, after.time + 1))
+        if 0 <= after.leader_epoch < before.leader_epoch and not blind:
+            epochs = f"from {before.leader_epoch} to {after.leader_epoch}"
+            detail = f"ZooKeeper's leader epoch went back {epochs}"
+            yield Told(anomaly=EPOCH_REGRESSED, time=after.time, detail=detail)
+    highest: dict[tuple[int, int], int] = {}
+    for word in words:
+        process = word.broker, word.life
+        if 0 <= word.leader_epoch < highest.get(process, -1):
+            epochs = f"epoch {word.leader_epoch} after epoch {highest[process]}"
+            detail = f"broker-{word.broker} took a role in {epochs}"
+            yield Told(anomaly=EPOCH_REGRESSED, time=_UNKNOWN_TIME, detail=detail)
+        highest[process] = max(word.leader_epoch, highest.get(process, -1))
+
+
+def _two_leaders(observed: Observed, words: Sequence[Word]) -> Iterator[Told]:
+    """Epochs with several leaders, by ZooKeeper and by the brokers' own word."""
+    leaders: dict[int, dict[int, str]] = defaultdict(dict)
+    since: dict[int, int] = {}
+    for state in observed.states:
+        # Of two znodes leader and epoch may be of two moments, and nobody has led so.
+        if state.by_controller and state.leader >= 0 and state.leader_epoch >= 0:
+            leaders[state.leader_epoch].setdefault(state.leader, "by ZooKeeper")
+            since[state.leader_epoch] = state.time
+    for word in words:
+        if word.leads and word.leader_epoch >= 0:
+            leaders[word.leader_epoch].setdefault(word.broker, "by its own word")
+    for epoch, those in sorted(leaders.items()):
+        if len(those) > 1:
+            who = " and ".join(f"broker-{b} ({how})" for b, how in sorted(those.items()))
+            time = since.get(epoch, _UNKNOWN_TIME)
+            yield Told(anomaly=TWO_LEADERS, time=time, detail=f"{who} led in epoch {epoch}")
+
+
+def _log_end(epoch: int, words: Sequence[Word]) -> int:
+    """Where the log of the epoch's leader ended when it said first that it leads."""
+    said = [word for word in words if word.leads and word.leader_epoch == epoch]
+    if len({word.broker for word in said}) != 1 or said[0].log_end is None:
+        return _NOWHERE
+    return said[0].log_end

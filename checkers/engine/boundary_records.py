@@ -1,0 +1,154 @@
+"""Which records of another slice the rules must see to say of one's own what is so.
+
+Each kind stands for a rule, or a part of one, and takes from it who the witness is and, where there
+are several, which one is named. What cannot be, by the bounds of the two slices, is not looked for:
+mostly there is nothing, since producers count on, logs grow and time goes on."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.context.timeline import Timeline
+from ackproof.checkers.engine.slices import Bounds, Slice
+
+_NOTHING = np.empty(0, dtype=np.int64)
+
+
+def witnesses(own: Slice, other: Slice, later: bool, timeline: Timeline) -> tuple[Array, Array]:
+    """The records, and the rows in the log, that another slice has to give. ``later``: whether its
+    sequence numbers are the higher ones; ``timeline``: of the partition."""
+    kinds: list[Callable[[], Array]] = [lambda: acked_there_too(own, other)]
+    if later:
+        kinds.append(lambda: standing_before(own, other))
+    else:
+        kinds.append(lambda: acked_beyond(own, other))
+    if timeline.tells_of_acks:
+        bound = timeline.clock_bound_ns or 0
+        kinds.append(lambda: acked_below_since(own, other, 2 * bound))
+        kinds.append(lambda: acked_above_before(own, other, 2 * bound))
+    records = np.concatenate([kind() for kind in kinds])
+    return records, other.rows_at(own.records["acked_offset"][_moved(own)])
+
+
+def acked_there_too(own: Slice, other: Slice) -> Array:
+    """Those acked at an offset at which one's own was acked, for ``offset-mismatch``."""
+    if not _overlap(own.bounds["acked"], other.bounds["acked"]):
+        return _NOTHING
+    mine = np.unique(own.records["acked_offset"][own.named])
+    theirs = other.records["acked_offset"][other.named]
+    places = np.minimum(np.searchsorted(mine, theirs), len(mine) - 1)
+    return np.extract(mine[places] == theirs, other.named)
+
+
+def standing_before(own: Slice, other: Slice) -> Array:
+    """Of later sent ones the latest that stands before each, for ``reordered``."""
+    if not _below(other.bounds["first"], own.bounds["first"]):
+        return _NOTHING
+    found = [_NOTHING]
+    for mine, theirs in _by_stream(own, other, own.standing, other.standing):
+        key, value = (
+            [of.records[name][some] for of, some in ((own, mine), (other, theirs))]
+            for name in ("first_offset", "sequence")
+        )
+        found.append(theirs[_greatest_below(key[0], value[0], key[1], value[1], strictly=True)])
+    return np.concatenate(found)
+
+
+def acked_beyond(own: Slice, other: Slice) -> Array:
+    """Of earlier sent ones the one acked at the highest offset, for ``nonmonotonic-send``."""
+    if not _below(own.bounds["acked"], other.bounds["acked"]):
+        return _NOTHING
+    found = [_NOTHING]
+    for mine, theirs in _by_stream(own, other, own.named, other.named):
+        key, value = (
+            [of.records[name][some] for of, some in ((own, mine), (other, theirs))]
+            for name in ("sequence", "acked_offset")
+        )
+        found.append(theirs[_greatest_below(key[0], value[0], key[1], value[1], strictly=True)])
+    return np.concatenate(found)
+
+
+def acked_below_since(own: Slice, other: Slice, bound: int) -> Array:
+    """Of those sent after each was acked the one acked at the lowest offset, for
+    ``watermark-regressed``. ``bound``: how much later, at least."""
+    since, asked = own.bounds["answered"], other.bounds["asked"]
+    told, theirs = own.bounds["told"], other.bounds["told"]
+    if since is None or asked is None or told is None or theirs is None:
+        return _NOTHING
+    if asked[1] <= since[0] + bound or theirs[0] > told[1]:
+        return _NOTHING
+    acked = own.records["acked_offset"][own.telling]
+    when = own.records["answered"][own.telling] + bound
+    # The first of several is named: so they go from the last to the first, and the last counts.
+    others = other.telling[::-1]
+    offsets, sent = (other.records[name][others] for name in ("acked_offset", "asked"))
+    found: Array = others[_greatest_below(-when, -acked, -sent, -offsets, strictly=False)]
+    return found
+
+
+def acked_above_before(own: Slice, other: Slice, bound: int) -> Array:
+    """Of those that stand where they were acked, in each epoch, the highest that was acked before
+    one's own was sent that does not, for ``stale-leader-ack``. ``bound``: how much before."""
+    gone = own.telling[own.records["stands"][own.telling] == 0]
+    if not len(gone) or other.bounds["told"] is None:
+        return _NOTHING
+    there = other.telling[other.records["stands"][other.telling] == 1]
+    since, acked = own.records["asked"][gone] - bound, own.records["acked_offset"][gone]
+    found = [_NOTHING]
+    for epoch in np.unique(other.records["epoch"][there]):
+        some = there[other.records["epoch"][there] == epoch]
+        answered, offsets = (other.records[name][some] for name in ("answered", "acked_offset"))
+        found.append(some[_greatest_below(since, acked, answered, offsets, strictly=False)])
+    return np.concatenate(found)
+
+
+def _moved(own: Slice) -> Array:
+    """Those of which ``offset-mismatch`` tells what stands where they were acked."""
+    of = own.records
+    named = own.standing[of["acked_offset"][own.standing] != NONE]
+    return np.extract(of["stands"][named] == 0, named)
+
+
+def _greatest_below(
+    own_key: Array, own_value: Array, key: Array, value: Array, *, strictly: bool
+) -> Array:
+    """Of others the place of the one with the greatest value, the last of several, among those of
+    lower keys than one's own; for each own that has a lower value than that (or, not ``strictly``,
+    the same)."""
+    if not len(own_key) or not len(key):
+        return _NOTHING
+    least = own_value.min()
+    near = np.flatnonzero((key < own_key.max()) & (value > least if strictly else value >= least))
+    if not len(near):
+        return _NOTHING
+    order = near[np.argsort(key[near], kind="stable")]
+    highest = np.maximum.accumulate(value[order])
+    holds_it = np.where(value[order] == highest, np.arange(len(order)), 0)
+    holder = np.maximum.accumulate(holds_it)
+    before = np.searchsorted(key[order], own_key, side="left") - 1
+    told = np.maximum(before, 0)
+    beaten = highest[told] > own_value if strictly else highest[told] >= own_value
+    return np.unique(order[holder[before[(before >= 0) & beaten]]])
+
+
+def _by_stream(
+    own: Slice, other: Slice, mine: Array, theirs: Array
+) -> Iterator[tuple[Array, Array]]:
+    """Those of the producers that both have, producer by producer."""
+    both = own.streams.keys() & other.streams.keys()
+    own_codes, other_codes = own.stream(mine), other.stream(theirs)
+    for stream in sorted(both):
+        yield (
+            mine[own_codes == own.streams[stream]],
+            theirs[other_codes == other.streams[stream]],
+        )
+
+
+def _overlap(one: Bounds, other: Bounds) -> bool:
+    return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
+
+
+def _below(one: Bounds, other: Bounds) -> bool:
+    """Whether anything of the one is below anything of the other."""
+    return one is not None and other is not None and one[0] < other[1]

@@ -1,0 +1,175 @@
+"""The histories of partitions, read of their files and indexed; and what that leaves open."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ackproof.checkers.arrays import numbers_of
+from ackproof.checkers.context.fault_windows import FaultWindows
+from ackproof.checkers.engine.results import HISTORY, Doubt
+from ackproof.checkers.engine.work_items import WorkItem
+from ackproof.checkers.index import columns
+from ackproof.checkers.index.indexing import Unindexed, index
+from ackproof.checkers.index.partition_history import LOG_COLUMNS, SEND_COLUMNS, PartitionHistory
+from ackproof.checkers.root_cause.copies import LOOKED_FOR_MAX, copies
+from ackproof.history.storage import located
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A partition; ``history``: None where it could not be indexed."""
+
+    item: WorkItem
+    history: PartitionHistory | None
+    doubts: tuple[Doubt, ...]
+
+
+def load(items: Sequence[WorkItem]) -> list[Loaded]:
+    """Load at least one partition, all in memory at once. What is wrong with one of them is a doubt
+    about that one alone."""
+    try:
+        reads = [_read(item) for item in items]
+        doubts = [of_files for _, of_files in reads]
+        tables = deque(unindexed for unindexed, _ in reads)
+        del reads
+        indexed = index(_let_go(tables))
+        return [
+            _loaded(item, history, of_files)
+            for item, history, of_files in zip(items, indexed, doubts, strict=True)
+        ]
+    except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
+        if len(items) > 1:
+            return [loaded for item in items for loaded in load([item])]
+        doubt = Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}")
+        return [Loaded(item=items[0], history=None, doubts=(doubt,))]
+
+
+def _let_go(tables: deque[Unindexed]) -> Iterator[Unindexed]:
+    """Yield each without keeping it: indexing frees tables that it alone holds."""
+    while tables:
+        yield tables.popleft()
+
+
+def _read(item: WorkItem) -> tuple[Unindexed, tuple[Doubt, ...]]:
+    sends, of_sends = columns.read("sends", item.sends, SEND_COLUMNS, item.expected)
+    log, of_log = columns.read("log", item.log, LOG_COLUMNS)
+    short = incomplete(item, len(log))
+    # A record is lost only if the log is there from end to end: with a file of it gone, every
+    # record of that file would be called lost.
+    complete = item.read.complete and item.log_whole and not of_log and not short
+    unindexed = Unindexed(
+        cell=item.cell,
+        topic=item.topic,
+        partition=item.partition,
+        sends=sends,
+        log=log,
+        read=replace(item.read, complete=complete),
+        sends_whole=item.sends_whole and not of_sends,
+        last_recorded=last_recorded(item.cut),
+        deleted_before=item.deleted_before,
+        faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
+        timeline=item.timeline,
+    )
+    return unindexed, (*_of_history(*of_sends, *of_log), *short)
+
+
+def _of_history(*messages: str) -> tuple[Doubt, ...]:
+    return tuple(Doubt(checker=HISTORY, message=message) for message in messages)
+
+
+def _loaded(item: WorkItem, history: PartitionHistory, of_files: tuple[Doubt, ...]) -> Loaded:
+    visible, of_visible = _visible(item, history)
+    history = replace(history, transactional=item.transactional, visible=visible)
+    unknown = history.lost_or_deleted
+    message = f"{unknown} records without an offset were lost, or deleted by order"
+    or_deleted = _of_history(message) if unknown else ()
+    history, of_read = without_a_short_read(item, history)
+    doubts = (
+        *of_files,
+        *of_visible,
+        *contradictions(history.contradictory),
+        *unread(len(history.unread)),
+        *contested(history.contested),
+        *or_deleted,
+        *of_read,
+    )
+    return Loaded(item=item, history=history, doubts=doubts)
+
+
+def _visible(
+    item: WorkItem, history: PartitionHistory
+) -> tuple[np.ndarray | None, tuple[Doubt, ...]]:
+    """Return whether each row of the log is committed; None where that is not asked."""
+    if item.committed is None:
+        return None, ()
+    rows, problems = columns.read("committed", item.committed, ("offset",))
+    return np.isin(history.log_offset, numbers_of(rows["offset"])), _of_history(*problems)
+
+
+def contradictions(records: int) -> tuple[Doubt, ...]:
+    """Return what so many records with contradictory events leave open."""
+    message = f"{records} records with contradictory events"
+    return _of_history(message) if records else ()
+
+
+def unread(records: int) -> tuple[Doubt, ...]:
+    """Return what so many records leave open that were acked after the final read had begun."""
+    message = f"{records} records were acked after the final read had begun, and are not in it"
+    return _of_history(message) if records else ()
+
+
+def contested(records: int) -> tuple[Doubt, ...]:
+    """Return what so many records leave open that the final log has at the offset of another."""
+    message = f"{records} records are in the final log at an offset at which another one is"
+    return _of_history(message) if records else ()
+
+
+def without_a_short_read(
+    item: WorkItem, history: PartitionHistory
+) -> tuple[PartitionHistory, tuple[Doubt, ...]]:
+    """Return the history with an incomplete final read, and a doubt, if the raw logs contradict its
+    end.
+
+    A record that was acked behind that end, and that the logs of all replicas in the ISR hold, is
+    not lost: the final read did not get to it. Two witnesses contradict each other, and nothing is
+    concluded from what the final read lacks.
+    """
+    end = history.read.end
+    acked = history.acked_offset[history.lost]
+    behind = history.lost[acked >= end] if end is not None and item.copies else history.lost[:0]
+    if not len(behind):
+        return history, ()
+    last = behind[np.argsort(history.acked_offset[behind], kind="stable")][-LOOKED_FOR_MAX:]
+    wanted = {int(history.acked_offset[one]): history.identity(one) for one in last.tolist()}
+    logs = list(zip(item.brokers, map(located, item.copies), strict=True))
+    held = copies(logs, wanted, {}) or {}
+    kept = [offset for offset, brokers in held.items() if len(brokers) == len(logs)]
+    if not kept:
+        return history, ()
+    names = ", ".join(f"broker-{broker}" for broker in item.brokers)
+    message = (
+        f"the final read ended at offset {end}, and the logs of {names} hold {len(kept)} acked "
+        f"records from offset {min(kept)} to {max(kept)}: the two contradict each other"
+    )
+    return replace(history, read=replace(history.read, complete=False)), _of_history(message)
+
+
+def incomplete(item: WorkItem, rows: int) -> tuple[Doubt, ...]:
+    """Return what is left open if the files of the final log do not hold what the read got."""
+    message = f"the final read got {item.records} records, its files hold {rows}"
+    return _of_history(message) if item.read.complete and item.records != rows else ()
+
+
+def last_recorded(files: Sequence[str]) -> dict[tuple[str, int], int]:
+    """The highest sequence number of each producer, by cell and number, in files of ``sends`` that
+    can be read."""
+    if not files:
+        return {}
+    rows, _ = columns.read("sends", files, ("cell", "producer", "sequence"))
+    # Each file has a dictionary of its own, which cannot be grouped by.
+    plain = rows.set_column(0, "cell", rows["cell"].cast(pa.string()))
+    last = plain.group_by(["cell", "producer"]).aggregate([("sequence", "max")]).to_pylist()
+    return {(row["cell"], row["producer"]): row["sequence_max"] for row in last}

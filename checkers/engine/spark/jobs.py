@@ -1,0 +1,138 @@
+"""Running the reconciliation on Spark and adding up what it finds, partition by partition."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from ackproof.checkers.engine.oversized_partitions import Run, giants, reconcile_giant
+from ackproof.checkers.engine.results import FOUND, HISTORY, Doubt, PartitionTotals, Totals
+from ackproof.checkers.engine.slices import SLICE_ROWS, Split
+from ackproof.checkers.engine.spark.tasks import cause, runner
+from ackproof.checkers.engine.tasks import Task, carry_out, grouped, rows_of
+from ackproof.checkers.engine.work_items import Key, WorkItem
+from ackproof.checkers.root_cause.rows import AUTOPSIES
+from ackproof.history.storage import AnyPath
+
+_TASKS = 8
+"""Tasks of a job, unless they would be too small or too large. The number of cores is unknown:
+Spark Connect does not tell it. On two cores a task that takes longer than the others keeps the
+other core waiting a quarter of the time at most."""
+
+_TASK_BYTES_MIN = 2_000_000
+"""Bytes of files in a task at least: a worker takes as long to start as to reconcile so many. A
+small check needs one task."""
+
+_TASK_BYTES_MAX = 16_000_000
+"""Bytes of files in a task at most, so that large histories occupy many cores: half a second of
+work, beside some 30 ms that a task costs."""
+
+
+def reconcile_all(
+    spark: SparkSession, items: Sequence[WorkItem], rows: AnyPath, slice_rows: int = SLICE_ROWS
+) -> Totals:
+    """Reconcile all items, in groups or, the giants, in slices, and leave the resulting rows
+    (FOUND) in directories below ``rows``, one a job. ``slice_rows``: of ``sends`` and ``log``
+    that a slice holds at the most.
+
+    A task that dies takes Spark's job with it, whoever else had work in it. Then each half of the
+    items is a job of its own, and so on, until the item that is to blame is alone: it becomes a
+    doubt, and all others count. Raises nothing for what happens in Spark.
+    """
+    run = runner(spark)
+    jobs = _Jobs(run, rows)
+    split = _split(run, items, slice_rows)
+    whole = [item for place, item in enumerate(items) if place not in split]
+    whole += [one.item for place, one in split.items() if not jobs.in_slices(one, place)]
+    if whole:
+        jobs.reconcile(whole)
+    return Totals(partitions={**jobs.given_up, **jobs.told}, rows=tuple(jobs.directories))
+
+
+def _split(run: Run, items: Sequence[WorkItem], slice_rows: int) -> dict[int, Split]:
+    try:
+        return giants(run, items, slice_rows)
+    except Exception:  # noqa: BLE001 - a partition whose task dies is named when it is reconciled
+        return {}
+
+
+def anomalies(directory: AnyPath, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The anomalies among the rows that one job left."""
+    for batch in rows_of(directory):
+        yield batch.select(list(columns))
+
+
+def autopsies(directory: AnyPath) -> Iterator[pa.RecordBatch]:
+    """The autopsies among them (AUTOPSIES)."""
+    named = [name for name in AUTOPSIES.names if name in FOUND.names]
+    for batch in rows_of(directory):
+        performed = batch.filter(batch["autopsy"].is_valid())
+        columns = [performed[name] for name in named]
+        columns += performed["autopsy"].flatten()
+        yield pa.record_batch(columns, schema=AUTOPSIES)
+
+
+@dataclass(slots=True)
+class _Jobs:
+    """The jobs that it took: the directories of rows, in the order of the items, what they told,
+    and what stands for items that could not be reconciled."""
+
+    run: Run
+    rows: AnyPath
+    directories: list[AnyPath] = field(default_factory=list)
+    told: dict[Key, PartitionTotals] = field(default_factory=dict)
+    given_up: dict[Key, PartitionTotals] = field(default_factory=dict)
+
+    def reconcile(self, items: Sequence[WorkItem], first: int = 0) -> None:
+        directory = self.rows / f"{first}-{first + len(items)}"
+        try:
+            found = _job(self.run, items, directory)
+        except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
+            if len(items) == 1:
+                self._give_up(items[0], error)
+                return
+            middle = len(items) // 2
+            self.reconcile(items[:middle], first)
+            self.reconcile(items[middle:], first + middle)
+        else:
+            self.directories.append(directory)
+            self.told.update(found)
+
+    def in_slices(self, split: Split, place: int) -> bool:
+        """Reconcile a giant; False where it is to be reconciled as a whole, so that the file that
+        cannot be read is told."""
+        item = split.item
+        directory = self.rows / f"giant-{place}"
+        try:
+            aside = self.rows / f"aside-{place}"
+            found = reconcile_giant(self.run, split, directory, aside)
+        except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
+            self._give_up(item, error)
+            return True
+        if found is None:
+            return False
+        self.directories.append(directory)
+        self.told[item.key] = reduce(PartitionTotals.and_, found)
+        return True
+
+    def _give_up(self, item: WorkItem, error: Exception) -> None:
+        message = f"{item.topic}-{item.partition}: could not be reconciled: {cause(error)}"
+        self.given_up[item.key] = PartitionTotals(
+            counts=Counter(), doubts=(Doubt(checker=HISTORY, message=message),)
+        )
+
+
+def _job(
+    run: Run, items: Sequence[WorkItem], directory: AnyPath
+) -> list[tuple[Key, PartitionTotals]]:
+    """Reconcile items in one job, and return the totals of each."""
+    directory.mkdir(parents=True)
+    groups = grouped(items, _TASKS, _TASK_BYTES_MIN, _TASK_BYTES_MAX)
+    tasks = [
+        Task(handfuls=group, rows=str(directory / f"{number:09}.arrows"))
+        for number, group in enumerate(groups)
+    ]
+    return [found for results in run(carry_out, tasks) for found in results]

@@ -1,0 +1,214 @@
+"""The work: one item for each partition that the manifest plans, as Spark hands it to a task."""
+
+from dataclasses import dataclass, field
+
+from ackproof.checkers.checks.planned_consumers import consumers_of, group_of
+from ackproof.checkers.checks.plugin_work import PluginWork, work_of
+from ackproof.checkers.checks.read_anomalies import Promises
+from ackproof.checkers.checks.read_counts import Consumer, Group
+from ackproof.checkers.checks.replicas import copies
+from ackproof.checkers.context.coverage import moments
+from ackproof.checkers.context.fault_windows import windows
+from ackproof.checkers.context.faults import Partition, deleted_before
+from ackproof.checkers.context.final_reads import FinalRead
+from ackproof.checkers.context.observed import Span
+from ackproof.checkers.context.partition_guarantees import (
+    agreement_of,
+    around,
+    shown_terms_of,
+    terms_of,
+    within_int64,
+)
+from ackproof.checkers.context.row_times import ANY, Expected
+from ackproof.checkers.context.run import RunEvidence
+from ackproof.checkers.context.timeline import Timeline, timeline
+from ackproof.checkers.context.validity import Terms
+from ackproof.checkers.index.sequences import RANGE
+from ackproof.checkers.root_cause.partition_context import Scene, Told, scene
+from ackproof.history.manifest import PlannedCell
+
+Key = tuple[int, Partition]
+"""A run, and a partition of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkItem:
+    """One partition to reconcile. ``sends``, ``log``: files, and whether they are all that was
+    written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
+    none; ``read``, ``records``: what the final read reports; ``deleted_before``: the offset below
+    which records were deleted by order; ``unpromised_before``, ``unknown_before``
+    and ``unknown_in``: :class:`checkers.context.validity.Terms`; ``moments``: when acks are counted
+    (:class:`checkers.context.coverage.Moment`); ``shown_unpromised_before``,
+    ``shown_unknown_before``: the terms of what consumers were shown; ``compacted``: whether its log
+    is; ``consumers``: who was to read it; ``groups``: what is promised to them; ``brokers`` to
+    ``uncompared``: :class:`checkers.checks.replicas.Copies`; ``agreement``: how it stands to the
+    promise that replicas agree; ``timeline``: what was observed of its leaders, epochs and ISR;
+    ``scene``: what is known around its losses; ``transactional``: whether it was written in
+    transactions; ``committed``: files of what of it is committed, None where its consumers do not
+    ask; ``expected``: what its sends must say; ``sequence_range``: so many sequence numbers are
+    counted together (:mod:`checkers.index.sequences`); ``plugin_work``: plug-ins' checkers
+    that look at it."""
+
+    run: int
+    cell: str
+    topic: str
+    partition: int
+    sends: list[str]
+    cut: list[str]
+    log: list[str]
+    sends_whole: bool
+    log_whole: bool
+    read: FinalRead
+    records: int | None
+    deleted_before: int
+    fault_bounds: list[int]
+    fault_labels: list[str | None]
+    unpromised_before: int
+    unknown_before: int
+    moments: list[str]
+    moment_starts: list[int]
+    moment_ends: list[int]
+    shown_unpromised_before: int
+    shown_unknown_before: int
+    compacted: bool
+    consumers: list[Consumer]
+    groups: list[Group]
+    brokers: list[int]
+    copies: list[str]
+    compared_to: int
+    uncompared: list[str]
+    agreement: str
+    timeline: Timeline
+    scene: Scene
+    transactional: bool = False
+    committed: list[str] | None = None
+    expected: Expected = ANY
+    sequence_range: int = RANGE
+    unknown_in: list[tuple[int, int]] = field(default_factory=list)
+    plugin_work: list[PluginWork] = field(default_factory=list)
+
+    @property
+    def key(self) -> Key:
+        """Which it is."""
+        return self.run, (self.topic, self.partition)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it has files at all: a run that never began has left none."""
+        own = (self.sends, self.log, self.copies, self.committed)
+        return any(own) or any(consumer.polls for consumer in self.consumers)
+
+    @property
+    def terms(self) -> Terms:
+        """What is promised of it."""
+        return Terms(
+            unpromised_before=self.unpromised_before,
+            unknown_before=self.unknown_before,
+            unknown_in=tuple(Span(start, end) for start, end in self.unknown_in),
+        )
+
+    @property
+    def promises(self) -> Promises:
+        """What is promised of it, and to those who read it."""
+        return Promises(
+            acked=self.terms,
+            shown=Terms(
+                unpromised_before=self.shown_unpromised_before,
+                unknown_before=self.shown_unknown_before,
+            ),
+            groups={group.name: group.coordinated for group in self.groups},
+            compacted=self.compacted,
+        )
+
+
+# --- items ----------------------------------------------------------------------------------------
+#
+# Listing the work: one item for each partition that the manifest plans.
+
+
+def work_items(run: RunEvidence) -> list[WorkItem]:
+    """The items of one run, by topic and partition."""
+    cells = {
+        partition: planned
+        for planned in run.planned.cells
+        for partition in planned.cell.topic_partitions
+    }
+    return [_item(run, cells[partition], partition) for partition in sorted(cells)]
+
+
+def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkItem:
+    cell = planned.cell
+    topic, number = partition
+    read = run.reads.get(partition)
+    bound = run.clock_bound_ns(partition) or 0
+    touching = [fault for fault in run.faults if fault.touches(partition)]
+    reached = windows(touching, run.planned, bound, run.pace)
+    counted = list(moments(touching, bound))
+    promise = terms_of(run, cell, partition)
+    shown = shown_terms_of(run, cell, partition)
+    compared = copies(run, cell, partition)
+    befell = around(run, partition)
+    words = run.words.get(partition, ())
+    ensemble = run.zookeepers != 1 and len(run.planned.combined) != 1
+    known = timeline(cell, partition, befell, words, ensemble=ensemble)
+    told = Told(
+        cell=cell,
+        partition=partition,
+        around=befell,
+        timeline=known,
+        words=words,
+        orders=run.orders.get(partition, {}),
+        truncations=run.truncations.get(partition, ()),
+        absences=run.absences,
+        # Every replica's, in sync or not: where a copy is left is another question than whose logs
+        # have to agree.
+        logs=(run.logs or {}).get(f"{topic}-{number}", ()),
+        readers_bound=run.clock_bound_ns(partition, "polls"),
+    )
+    return WorkItem(
+        run=run.number,
+        cell=cell.name,
+        topic=topic,
+        partition=number,
+        sends=list(map(str, run.writers.files("sends", partition))),
+        cut=list(map(str, run.writers.cut("sends", partition))),
+        log=list(map(str, run.writers.files("log", partition))),
+        sends_whole=run.flushed and run.writers.whole("sends", partition),
+        log_whole=run.writers.whole("log", partition),
+        read=run.final_read(partition),
+        records=read.records if read else None,
+        deleted_before=within_int64(deleted_before((*run.faults, *run.unrecorded), partition)),
+        fault_bounds=list(reached.bounds),
+        fault_labels=list(reached.labels),
+        unpromised_before=within_int64(promise.unpromised_before),
+        unknown_before=within_int64(promise.unknown_before),
+        unknown_in=[
+            (within_int64(span.start), within_int64(span.end)) for span in promise.unknown_in
+        ],
+        moments=[moment.name for moment in counted],
+        moment_starts=[within_int64(moment.span.start) for moment in counted],
+        moment_ends=[within_int64(moment.span.end) for moment in counted],
+        shown_unpromised_before=within_int64(shown.unpromised_before),
+        shown_unknown_before=within_int64(shown.unknown_before),
+        compacted=cell.compacts,
+        consumers=consumers_of(run, partition),
+        groups=[group_of(run, cell, group, partition) for group in planned.groups],
+        brokers=list(compared.brokers),
+        copies=list(map(str, compared.directories)),
+        compared_to=compared.end,
+        uncompared=list(compared.untold),
+        agreement=agreement_of(run, cell, partition).standing,
+        timeline=known,
+        scene=scene(told),
+        transactional=planned.transactional,
+        committed=_committed(run, planned, partition),
+        expected=run.expected("sends", partition, cell.name),
+        sequence_range=RANGE * cell.partitions,
+        plugin_work=work_of(run, planned, partition),
+    )
+
+
+def _committed(run: RunEvidence, planned: PlannedCell, partition: Partition) -> list[str] | None:
+    if not (planned.transactional and planned.cell.reads_committed):
+        return None
+    return list(map(str, run.writers.files("committed", partition)))

@@ -1,0 +1,170 @@
+"""What consumers and groups of a cell did, judged."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.checks import read_counts
+from ackproof.checkers.checks.planned_consumers import clients_of
+from ackproof.checkers.checks.read_counts import Counted, added
+from ackproof.checkers.context.observed import OBSERVATION_LAG_NS
+from ackproof.checkers.context.pace import Pace
+from ackproof.checkers.context.quiet_period import peace_of
+from ackproof.checkers.context.run import RunEvidence
+from ackproof.checkers.engine.results import PartitionTotals, Totals
+from ackproof.checkers.guarantees.liveness import Living
+from ackproof.checkers.verdict import ClientCounts, Consumption, GroupCounts
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedCell, PlannedGroup, PlannedWriter
+
+Partitions = Sequence[Sequence[Counted] | None]
+"""What was counted of each partition of a cell; None of one that was not reconciled."""
+
+
+def consumption(runs: Sequence[RunEvidence], totals: Totals) -> Consumption:
+    """What was counted of every client and group of a campaign, by run and cell."""
+    clients: list[ClientCounts] = []
+    groups: list[GroupCounts] = []
+    for run in runs:
+        planned = clients_of(run.planned)
+        for cell in (one.cell for one in run.planned.cells):
+            found = [totals.partitions.get((run.number, key)) for key in cell.topic_partitions]
+            counted = [None if one is None else one.consumption for one in found]
+            clients += _clients(run.number, cell, planned, counted)
+            groups += _groups(run.number, cell, counted)
+    return Consumption(clients=tuple(clients), groups=tuple(groups))
+
+
+def _clients(
+    run: int,
+    cell: Cell,
+    planned: Mapping[str, Mapping[str, PlannedWriter]],
+    partitions: Partitions,
+) -> Iterator[ClientCounts]:
+    for client, tables in sorted(planned.items()):
+        if "polls" in tables and not set(cell.topic_partitions).isdisjoint(
+            tables["polls"].partitions
+        ):
+            mine = [_one(counted, client, None) for counted in partitions]
+            groups = (one.group for one in mine if one is not None)
+            yield ClientCounts(
+                run=run,
+                cell=cell.name,
+                client=client,
+                member="commits" in tables,
+                group=next((group for group in groups if group is not None), None),
+                **_summed(mine, read_counts.CLIENT_COUNTS),
+            )
+
+
+def _groups(run: int, cell: Cell, partitions: Partitions) -> Iterator[GroupCounts]:
+    counted_groups = (one for counted in partitions for one in counted or () if not one.client)
+    for group in sorted({one.group for one in counted_groups if one.group is not None}):
+        mine = [_one(counted, None, group) for counted in partitions]
+        yield GroupCounts(
+            run=run, cell=cell.name, group=group, **_summed(mine, read_counts.GROUP_COUNTS)
+        )
+
+
+def _one(
+    counted: Sequence[Counted] | None, client: str | None, group: str | None
+) -> Counted | None:
+    """A client's, or without one a group's."""
+    of = (
+        one
+        for one in counted or ()
+        if one.client == client and (client is not None or one.group == group)
+    )
+    return next(of, None)
+
+
+def _summed(partitions: Sequence[Counted | None], names: Sequence[str]) -> dict[str, int | None]:
+    return {
+        name: added([None if one is None else one.counts[name] for one in partitions])
+        for name in names
+    }
+
+
+# --- groups ---------------------------------------------------------------------------------------
+#
+# What is owed to groups: that they go on when the cluster has recovered.
+#
+# A group that is stuck (in rebalances without end, with a partition that nobody is assigned, with a
+# coordinator that answers nothing) is shown nothing wrong, since it is shown nothing. How long it
+# may take is in the manifest: what the campaign gives the cluster itself, and what the classic
+# protocol gives a group, its members' ``session.timeout.ms`` and ``max.poll.interval.ms`` (the
+# rebalance timeout, KIP-62). So the harness waits for groups before it ends a run (its step
+# ``recover``); where it did not, too little time passed to blame anybody.
+
+
+Counts = Mapping[str, int | None]
+
+_NS_PER_MS = 1_000_000
+
+
+def groups_recover(
+    run: RunEvidence, planned: PlannedCell, found: Sequence[PartitionTotals | None]
+) -> Living:
+    """Whether every group of a cell was shown what was acked of each partition in peace, in time.
+
+    It takes a record that the group was owed for all of its time to say that it was not, and one
+    that was sent in peace and shown to say that it was: of a partition that has neither nobody
+    knows. ``found``: of each of the cell's partitions, what reconciling found.
+    """
+    peace = peace_of(run, planned.cell)
+    if peace.why:
+        return Living(suspended=peace.why, looked=False)
+    broken: list[str] = []
+    looked, examined = True, 0
+    for group in planned.groups:
+        members = _members(group, found)
+        deserted = not any(run.writers.went_on(one, peace.span.end) for one in members)
+        for (topic, number), counts in zip(
+            planned.cell.topic_partitions, _counted(group, found), strict=True
+        ):
+            # Whose members have all ended has nobody left to go on; other findings tell of that.
+            stuck_ms = 0 if deserted else _stuck_ms(counts, peace.span.end, run.pace)
+            if group.recovery_ms is not None and stuck_ms > group.recovery_ms:
+                name = f"{group.name} on {topic}-{number}"
+                broken.append(f"{name}: {_holders(counts)}, shown nothing for {stuck_ms:,} ms")
+            elif not counts.get("went_on"):
+                looked = False
+            else:
+                examined += 1
+    return Living(broken=tuple(broken), looked=looked, examined=examined)
+
+
+def _counted(group: PlannedGroup, found: Sequence[PartitionTotals | None]) -> Iterator[Counts]:
+    """What was counted of a group in each partition; nothing where that is not known."""
+    for totals in found:
+        mine = (
+            one.counts
+            for one in ((totals and totals.consumption) or ())
+            if one.client is None and one.group == group.name
+        )
+        yield next(mine, {})
+
+
+def _members(group: PlannedGroup, found: Sequence[PartitionTotals | None]) -> set[str]:
+    return {
+        one.client
+        for totals in found
+        for one in ((totals and totals.consumption) or ())
+        if one.client is not None and one.group == group.name
+    }
+
+
+def _stuck_ms(counts: Counts, end: int, pace: Pace) -> int:
+    """For how long it has been owed a record when clients were asked to end, less what servers had
+    to wait for a processor; 0 where it was owed none."""
+    since = counts.get("owed_since")
+    if since is None or since == NONE:
+        return 0
+    waited = pace.lost_ns(since, end)
+    return max(0, end - since - waited - OBSERVATION_LAG_NS) // _NS_PER_MS
+
+
+def _holders(counts: Counts) -> str:
+    many = counts.get("holders")
+    if many is None:
+        return "nobody knows whose"
+    return "assigned to nobody" if not many else f"assigned to {many} of its members"

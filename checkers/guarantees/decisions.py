@@ -1,0 +1,142 @@
+"""Facts to verdicts: the only place where an anomaly becomes a failure.
+
+The guarantees are a table (:mod:`checkers.guarantees.table`), to which plug-ins add theirs.
+
+A promise that is broken fails its cell however thin the evidence; it takes all the evidence to
+pass; and a loss of which nobody knows whether it was promised is neither."""
+
+from collections.abc import Iterable, Mapping
+
+from ackproof.checkers.checks.catalogue import CATALOGUE, plugin_checkers
+from ackproof.checkers.guarantees.facts import Facts, PluginCheck
+from ackproof.checkers.guarantees.findings import Finding, of_plugin
+from ackproof.checkers.guarantees.table import BUILT_IN, NO_LOSS, PROMISES, STAYS_UP, Promise
+from ackproof.checkers.interface import guarantee_of
+from ackproof.checkers.verdict import Guarantee, Verdict
+
+
+def _of_plugin(check: PluginCheck) -> Promise:
+    return Promise(
+        name=guarantee_of(check.checker),
+        words=check.guarantee,
+        judge=of_plugin(check),
+        plugin=check.plugin,
+    )
+
+
+def guarantees() -> Mapping[str, str]:
+    """Return every guarantee in words, by its name: the built-in ones, then those of plug-ins."""
+    plugged = {guarantee_of(name): one.guarantee for name, one in plugin_checkers().items()}
+    return {**PROMISES, **plugged}
+
+
+def judged(facts: Facts) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
+    """What was promised of a cell and what became of it, promised or not; and what its offences
+    leave open, a sentence each."""
+    concerned = [promise for promise in BUILT_IN if promise.concerns(facts)]
+    concerned += map(_of_plugin, facts.plugin_checks)
+    findings = [(promise, promise.judge(facts)) for promise in concerned]
+    guarantees = tuple(_guarantee(promise, found, facts) for promise, found in findings)
+    return guarantees, tuple(
+        open_ for promise, found in findings for open_ in _open(promise, found)
+    )
+
+
+def verdict(
+    facts: Facts, guarantees: Iterable[Guarantee], doubtful: Iterable[str]
+) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict of a cell and the reasons for it, the decisive ones first."""
+    found = list(guarantees)
+    # That a server crashed may be why of everything else.
+    in_order = sorted(found, key=lambda one: one.name != STAYS_UP)
+    broken = [f"{g.name}: {g.reason}" for g in in_order if g.broken]
+    crashed = [f"the checker {name} failed" for name in sorted(facts.crashed)]
+    lacking = [*facts.gaps, *doubtful, *crashed]
+    no_loss = next(one for one in found if one.name == NO_LOSS)
+    conclusion, reasons = _conclusion(broken, lacking, no_loss)
+    if facts.baseline and conclusion is Verdict.PASS:
+        reasons = [*reasons, "a baseline: nothing was broken"]
+    return conclusion, tuple(f"{facts.cell.name}: {reason}" for reason in reasons)
+
+
+def campaign_verdict(cells: Iterable[Verdict], gaps: Iterable[str]) -> Verdict:
+    """The verdict of a campaign: the worst of what its cells count as.
+
+    A campaign whose every cell is not-guaranteed is so itself: nothing promised was broken, and
+    to call it ``pass`` would claim that a promise about loss was kept.
+
+    Args:
+        cells: :attr:`checkers.verdict.CellResult.counts_as` of the cells.
+        gaps: What the campaign as a whole lacks.
+    """
+    seen = set(cells)
+    if Verdict.FAIL in seen:
+        return Verdict.FAIL
+    if not seen or Verdict.INCONCLUSIVE in seen or any(gaps):
+        return Verdict.INCONCLUSIVE
+    return Verdict.PASS if Verdict.PASS in seen else Verdict.NOT_GUARANTEED
+
+
+def _conclusion(
+    broken: list[str], lacking: list[str], no_loss: Guarantee
+) -> tuple[Verdict, list[str]]:
+    if broken:
+        return Verdict.FAIL, broken + lacking
+    if lacking:
+        return Verdict.INCONCLUSIVE, lacking
+    reasons = [f"{no_loss.name}: {no_loss.reason}"]
+    return (Verdict.PASS if no_loss.promised else Verdict.NOT_GUARANTEED), reasons
+
+
+def _guarantee(promise: Promise, found: Finding, facts: Facts) -> Guarantee:
+    held = _held(found, facts)
+    offences = found.broken or found.seen
+    # Of what is promised as a whole, such as that acked records stand in order: others need not.
+    excused = f"; {found.seen:,} {found.what} where that is not promised" if found.seen else ""
+    seen = {
+        False: f"{offences:,} {found.what}",
+        None: "the evidence does not tell",
+        True: "held",
+    }
+    if promise.name == NO_LOSS:
+        acked = f"of {facts.count('acked'):,} acked records lost"
+        seen |= {False: f"{offences:,} {acked}", True: f"none {acked}"}
+    return Guarantee(
+        name=promise.name,
+        promise=promise.words,
+        promised=found.promised or found.broken > 0,
+        held=held,
+        broken=found.broken,
+        checked=held is not None or _checked(found, facts),
+        anomaly=found.what if promise.plugin or found.what in CATALOGUE else None,
+        plugin=promise.plugin,
+        reason=f"{found.why}: {seen[held]}{'' if held is False else excused}",
+    )
+
+
+def _checked(found: Finding, facts: Facts) -> bool:
+    """Return whether nothing was left out that could have shown that a promise was broken."""
+    if not facts.whole or found.untold or found.what in facts.crashed:
+        return False
+    return bool(found.looked and found.examined) or not found.applies
+
+
+def _held(found: Finding, facts: Facts) -> bool | None:
+    if found.broken:
+        return False
+    if found.doubtful:
+        return None
+    if found.seen and not found.promised:
+        return False
+    complete = found.examined and found.looked and not found.untold
+    if not complete or facts.gaps or found.what in facts.crashed:
+        return None
+    return True
+
+
+def _open(promise: Promise, found: Finding) -> Iterable[str]:
+    if found.doubtful:
+        count = f"{found.doubtful:,} {found.what}"
+        yield f"{promise.name}: {count}, and nobody knows whether that was promised: {found.why}"
+    for words in found.untold:
+        yield f"{promise.name}: {words}"

@@ -1,0 +1,355 @@
+"""What became of a promise: one judge for each kind, from the counts of a cell.
+
+Whether a promise's condition held is known of each record, or of each partition
+(``checkers.context.status``): an acks=1 cell whose leader never changed is promised everything,
+one whose leader changed is promised what was acked later. Here these are counted, and said why."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ackproof.checkers.checks.check_transactions import LOOKED, TRANSACTIONS
+from ackproof.checkers.checks.replicas import DIVERGENT
+from ackproof.checkers.context.status import (
+    BY_THE_DEPOSED,
+    COMPARED,
+    COORDINATED,
+    READABLE,
+    REORDERED_ACKED,
+    REPLICAS,
+    SPOKEN,
+    VERSIONED,
+    WATCHED,
+    Standing,
+    looked,
+)
+from ackproof.checkers.guarantees.facts import Facts, PluginCheck
+from ackproof.checkers.guarantees.liveness import Living
+from ackproof.checkers.interface import Promised
+from ackproof.history.cell import Cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What became of a promise.
+
+    Attributes:
+        broken: How often it was broken where it was promised.
+        doubtful: How often where nobody knows whether it was promised.
+        seen: How often at all.
+        promised: Whether all of the cell was promised; ``why`` (not).
+        examined: How many things were looked at, each of which might have broken it.
+        untold: What is missing to conclude.
+        looked: Whether nothing is missing to say that it held.
+        applies: Whether there is anything to look at.
+    """
+
+    broken: int
+    doubtful: int = 0
+    seen: int
+    promised: bool
+    why: str
+    examined: int
+    untold: tuple[str, ...] = ()
+    looked: bool = True
+    applies: bool = True
+    what: str
+
+
+def kept(checker: str) -> Callable[[Facts], Finding]:
+    """Of acked records: promised or not by when each was acked."""
+
+    def judge(facts: Facts) -> Finding:
+        unpromised = facts.count("acked", Standing.UNPROMISED)
+        return Finding(
+            broken=facts.count(checker, Standing.PROMISED),
+            doubtful=facts.count(checker, Standing.UNKNOWN),
+            seen=facts.count(checker),
+            promised=facts.cell.acks != "0" and not unpromised,
+            why=_terms(facts, unpromised),
+            examined=facts.examined(checker),
+            what=checker,
+        )
+
+    return judge
+
+
+def _terms(facts: Facts, unpromised: int) -> str:
+    cell = facts.cell
+    if cell.acks == "0":
+        return "acks=0: the client does not wait for an answer"
+    terms = f"acks={cell.acks}"
+    if cell.acks == "all":
+        unclean = str(cell.unclean_leader_election).lower()
+        terms += f", unclean.leader.election.enable={unclean}"
+    if unpromised:
+        terms += f"; {unpromised:,} of {facts.count('acked'):,} acked records are not promised"
+    return "; ".join([terms, *facts.why])
+
+
+def of_producer(
+    checker: str, condition: Callable[[Cell], tuple[bool, str]]
+) -> Callable[[Facts], Finding]:
+    """Of what the log remembers of producers: promised while no acked record of the partition may
+    be lost, since it is lost with the log."""
+
+    def judge(facts: Facts) -> Finding:
+        cell = facts.cell
+        promised, why = condition(cell)
+        # A request that the client gave up may still be appended behind later ones, so without
+        # idempotence order is promised of acked records alone.
+        acked_alone = checker == "reordered" and not cell.enable_idempotence
+        what = REORDERED_ACKED if acked_alone else checker
+        voided = facts.count("partitions", Standing.UNPROMISED)
+        return Finding(
+            broken=facts.count(what, Standing.PROMISED) if promised else 0,
+            doubtful=facts.count(what, Standing.UNKNOWN) if promised else 0,
+            seen=facts.count(checker),
+            promised=promised and not voided,
+            why="; ".join([why, *(facts.why if promised and voided else ())]),
+            examined=facts.examined(checker),
+            what=checker,
+        )
+
+    return judge
+
+
+def recognises_retries(cell: Cell) -> tuple[bool, str]:
+    """Whether a producer's retry is told from a new record, and why (not)."""
+    if cell.enable_idempotence:
+        return True, "enable.idempotence=true"
+    return False, "enable.idempotence=false: a retry may be appended a second time"
+
+
+def keeps_order(cell: Cell) -> tuple[bool, str]:
+    """Whether a producer's records are appended in the order of its sends, and why (not)."""
+    if cell.enable_idempotence:
+        return True, "enable.idempotence=true"
+    if cell.max_in_flight == 1:
+        return True, "max.in.flight=1, of acked records"
+    why = "a retry may be appended behind later sends"
+    return False, f"enable.idempotence=false, max.in.flight={cell.max_in_flight}: {why}"
+
+
+def acks_ascend(cell: Cell) -> tuple[bool, str]:
+    """Whether a producer's acks name rising offsets, and why (not). Without retries, too: what was
+    sent over a connection is appended in that order, and over one that broke nothing is acked."""
+    if cell.acks == "0":
+        return False, "acks=0: the client is told no offset"
+    if cell.retries == 0 and not cell.enable_idempotence:
+        return True, "retries=0"
+    return keeps_order(cell)
+
+
+def always(checker: str) -> Callable[[Facts], Finding]:
+    """Of what every configuration promises."""
+
+    def judge(facts: Facts) -> Finding:
+        found = facts.count(checker)
+        return Finding(
+            broken=found,
+            seen=found,
+            promised=True,
+            why="promised by every configuration",
+            examined=facts.examined(checker),
+            what=checker,
+        )
+
+    return judge
+
+
+def told_by_all_in_sync(checker: str) -> Callable[[Facts], Finding]:
+    """Of acks of all in sync: promised or not as that they are kept. Others tell of one log only,
+    and what became of them is no word on the cluster."""
+    of_records = kept(checker)
+
+    def judge(facts: Facts) -> Finding:
+        found = of_records(facts)
+        if facts.cell.acks == "all":
+            return replace(found, looked=_everywhere(facts, WATCHED))
+        why = _not_all(facts.cell)
+        return replace(found, promised=False, looked=False, applies=False, why=why)
+
+    return judge
+
+
+def _not_all(cell: Cell) -> str:
+    return f"acks={cell.acks}: an ack says nothing of those in sync"
+
+
+def min_isr(facts: Facts) -> Finding:
+    """Of the number of those in sync, whatever becomes of the records."""
+    found = facts.count("acked-below-min-isr")
+    by_all = facts.cell.acks == "all"
+    return Finding(
+        broken=found,
+        seen=found,
+        promised=by_all,
+        why="acks=all" if by_all else _not_all(facts.cell),
+        examined=facts.examined("acked-below-min-isr"),
+        looked=by_all and _everywhere(facts, VERSIONED),
+        applies=by_all,
+        what="acked-below-min-isr",
+    )
+
+
+def epochs_rise(facts: Facts) -> Finding:
+    """What is found in the final log is promised as that replicas agree."""
+    return Finding(
+        broken=facts.count("epoch-regressed", Standing.PROMISED),
+        doubtful=facts.count("epoch-regressed", Standing.UNKNOWN),
+        seen=facts.count("epoch-regressed"),
+        promised=not facts.count(REPLICAS, Standing.UNPROMISED),
+        why="; ".join(facts.apart) or "promised by every configuration",
+        examined=facts.examined("epoch-regressed"),
+        looked=_everywhere(facts, WATCHED),
+        what="epoch-regressed",
+    )
+
+
+def one_leader(facts: Facts) -> Finding:
+    """ZooKeeper and the brokers' logs have to be there, to say that none was seen."""
+    found = always("two-leaders")(facts)
+    return replace(found, looked=_everywhere(facts, WATCHED) and _everywhere(facts, SPOKEN))
+
+
+def _everywhere(facts: Facts, counted: str) -> bool:
+    """Whether all partitions of the cell are counted as that."""
+    return facts.count(counted) == facts.cell.partitions
+
+
+def agreeing(facts: Facts) -> Finding:
+    """Of replicas. Where not all could be compared it is unknown whether they agree, which is told,
+    and costs the cell no verdict: what was kept is seen by the final read alone."""
+    why = "promised by every configuration"
+    return Finding(
+        broken=facts.count(DIVERGENT, Standing.PROMISED),
+        doubtful=facts.count(DIVERGENT, Standing.UNKNOWN),
+        seen=facts.count(DIVERGENT),
+        promised=not facts.count(REPLICAS, Standing.UNPROMISED),
+        why="; ".join(facts.apart) or why,
+        examined=facts.examined(DIVERGENT),
+        applies=facts.cell.replication_factor > 1,
+        looked=_everywhere(facts, COMPARED),
+        what=DIVERGENT,
+    )
+
+
+def of_readers(
+    checker: str, counted: str, why_not: Callable[[Facts], tuple[str, ...]]
+) -> Callable[[Facts], Finding]:
+    """Of consumers. Where it is not known what all of them were shown or told, it is unknown
+    whether it held, which is told, and costs the cell no verdict. ``counted``: what partitions, or
+    groups, are counted as by whether it is promised."""
+
+    def judge(facts: Facts) -> Finding:
+        return Finding(
+            broken=facts.count(checker, Standing.PROMISED),
+            doubtful=facts.count(checker, Standing.UNKNOWN),
+            seen=facts.count(checker),
+            promised=not facts.count(counted, Standing.UNPROMISED),
+            why="; ".join(why_not(facts)) or _unexcused(facts.count(checker, Standing.UNKNOWN)),
+            examined=facts.examined(checker),
+            looked=_everywhere(facts, looked(checker)),
+            what=checker,
+        )
+
+    return judge
+
+
+def _unexcused(doubtful: int) -> str:
+    """Return why a guarantee is promised of which nothing tells that it is not."""
+    if doubtful:
+        return "the manifest does not plan the group, or the consumer, that was told"
+    return "promised by every configuration"
+
+
+def shown(checker: str) -> Callable[[Facts], Finding]:
+    """Of what consumers were shown."""
+    return of_readers(checker, READABLE, lambda facts: facts.withdrawn)
+
+
+def committed(checker: str) -> Callable[[Facts], Finding]:
+    """Judge what groups committed."""
+
+    def why_not(facts: Facts) -> tuple[str, ...]:
+        deposed = facts.count(BY_THE_DEPOSED)
+        told = f"{deposed:,} answers may be of a coordinator that had not heard that it was deposed"
+        return (*facts.uncommitted, *([told] if deposed else ()))
+
+    return of_readers(checker, COORDINATED, why_not)
+
+
+def transacted(checker: str, *, isolated: bool = False) -> Callable[[Facts], Finding]:
+    """Of transactions: promised or not by when each was committed, or was shown. ``isolated``: to
+    those alone who ask for what is committed."""
+
+    def judge(facts: Facts) -> Finding:
+        asked = facts.cell.reads_committed or not isolated
+        level = f"isolation.level={facts.cell.isolation}"
+        return Finding(
+            broken=facts.count(checker, Standing.PROMISED) if asked else 0,
+            doubtful=facts.count(checker, Standing.UNKNOWN) if asked else 0,
+            seen=facts.count(checker),
+            promised=asked and not facts.count(TRANSACTIONS, Standing.UNPROMISED),
+            why="; ".join([level, *facts.undecided] if isolated else facts.undecided)
+            or "promised by every configuration",
+            examined=sum(facts.count(TRANSACTIONS, one) for one in Standing),
+            looked=bool(facts.count(LOOKED)),
+            what=checker,
+        )
+
+    return judge
+
+
+def living(of: Callable[[Facts], Living]) -> Callable[[Facts], Finding]:
+    """Of what ``checkers.guarantees.liveness`` has judged."""
+
+    def judge(facts: Facts) -> Finding:
+        found = of(facts)
+        why = "; ".join((*found.suspended, *found.broken)) or "promised by every configuration"
+        return Finding(
+            broken=len(found.broken),
+            seen=len(found.broken),
+            promised=not found.suspended,
+            why=why,
+            examined=found.examined,
+            untold=found.untold,
+            looked=found.looked,
+            what="broken",
+        )
+
+    return judge
+
+
+def of_plugin(check: PluginCheck) -> Callable[[Facts], Finding]:
+    """Judge what a plug-in's checker found. Where it lacks evidence, or examined nothing, its
+    guarantee is not checked."""
+
+    def judge(facts: Facts) -> Finding:
+        totals, is_promised = check.totals, check.not_promised is None
+        promised, whys = _promised_by(check.promised, facts)
+        nothing = () if totals.examined or totals.lacking else ("nothing was examined",)
+        untold = (*totals.lacking, *nothing)
+        why = "; ".join(untold or whys) or "promised by every configuration"
+        return Finding(
+            broken=totals.found[Standing.PROMISED] if is_promised else 0,
+            doubtful=totals.found[Standing.UNKNOWN] if is_promised else 0,
+            seen=totals.found.total(),
+            promised=is_promised and promised,
+            why=check.not_promised or why,
+            examined=totals.examined,
+            untold=untold,
+            what=check.checker,
+        )
+
+    return judge
+
+
+def _promised_by(promised: Promised, facts: Facts) -> tuple[bool, tuple[str, ...]]:
+    """Return whether all of a cell is promised a guarantee, and what is said of that."""
+    if promised is Promised.WHILE_ACKS_ARE_KEPT:
+        unpromised = facts.count("acked", Standing.UNPROMISED)
+        return facts.cell.acks != "0" and not unpromised, (_terms(facts, unpromised),)
+    if promised is Promised.WHILE_READS_STAY:
+        return not facts.count(READABLE, Standing.UNPROMISED), facts.withdrawn
+    return True, ()

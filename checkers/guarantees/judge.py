@@ -1,0 +1,420 @@
+"""From evidence and totals to the result of a campaign.
+
+Joins what the runs' small tables tell with what reconciling found; what follows from that is
+decided in ``checkers.guarantees.decisions`` alone."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ackproof.checkers import thresholds
+from ackproof.checkers.checks import latency, outages
+from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.checks.check_transactions import CellTransactions
+from ackproof.checkers.checks.planned_consumers import AT_LEAST_ONCE, clients_of, consumers_of
+from ackproof.checkers.checks.plugin_examination import CellExaminations
+from ackproof.checkers.context import coverage, gaps, steps
+from ackproof.checkers.context.faults import Partition
+from ackproof.checkers.context.gaps import folded
+from ackproof.checkers.context.partition_guarantees import (
+    agreement_of,
+    committed_terms_of,
+    shown_terms_of,
+    terms_of,
+)
+from ackproof.checkers.context.run import RunEvidence
+from ackproof.checkers.context.status import Standing, count_name
+from ackproof.checkers.engine.results import (
+    AUTOPSY_DOUBT,
+    CONSUMPTION,
+    HISTORY,
+    REPLICAS,
+    PartitionTotals,
+    Totals,
+)
+from ackproof.checkers.guarantees import liveness
+from ackproof.checkers.guarantees.consumption import consumption, groups_recover
+from ackproof.checkers.guarantees.decisions import campaign_verdict, judged, verdict
+from ackproof.checkers.guarantees.facts import (
+    Facts,
+    PluginCheck,
+    Readers,
+    plugin_checks,
+    plugins_of,
+)
+from ackproof.checkers.guarantees.facts import findings as of_plugins
+from ackproof.checkers.index.sequences import RANGE, missing
+from ackproof.checkers.root_cause.causes import in_order
+from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedCell
+from ackproof.history.messages import printable
+
+
+def campaign_result(
+    runs: Sequence[RunEvidence],
+    totals: Totals,
+    transactions: Mapping[tuple[int, str], CellTransactions] | None = None,
+    plugged: CellExaminations | None = None,
+    *,
+    gaps: tuple[str, ...],
+    findings: tuple[str, ...] = (),
+) -> CampaignResult:
+    """The result of a campaign.
+
+    Args:
+        runs: The evidence of each run of the manifest.
+        totals: What reconciling found.
+        transactions: What was found of those of cells that have any, by run and cell.
+        plugged: What plug-ins' checkers of whole cells found, by run and cell.
+        gaps: What the campaign as a whole lacks, one sentence each.
+        findings: What else is to be told of the campaign as a whole.
+    """
+    of_cells = transactions or {}
+    cells: list[CellResult] = []
+    checks: list[PluginCheck] = []
+    for run in runs:
+        for planned in run.planned.cells:
+            key = (run.number, planned.cell.name)
+            keys = [(run.number, partition) for partition in planned.cell.topic_partitions]
+            found = [totals.partitions.get(one) for one in keys]
+            mine = tuple(plugin_checks(run, planned, found, (plugged or {}).get(key, {})))
+            cells.append(_cell(run, planned, totals, of_cells.get(key), mine))
+            checks += mine
+    counted: Counter[str] = Counter()
+    for partition in totals.partitions.values():
+        counted.update(partition.counts)
+    for told in of_cells.values():
+        counted.update(told.counts)
+    by_plugins: Counter[str] = Counter()
+    for check in checks:
+        by_plugins[check.checker] += check.totals.found.total()
+    return CampaignResult(
+        verdict=campaign_verdict((cell.counts_as for cell in cells), gaps),
+        cells=tuple(cells),
+        anomalies={**{name: counted[name] for name in CATALOGUE.built_in}, **by_plugins},
+        findings=tuple(
+            map(printable, (*gaps, *findings, *of_plugins(runs), *_findings(runs, totals)))
+        ),
+        baseline=bool(runs) and all(run.baseline for run in runs),
+        skipped=tuple(dict.fromkeys(one for run in runs for one in run.planned.skipped)),
+        plugins=plugins_of(runs, checks),
+        runs=tuple(_runs(runs)),
+        consumption=consumption(runs, totals),
+        causes=tuple(in_order(c for one in totals.partitions.values() for c in one.causes)),
+    )
+
+
+def _runs(runs: Sequence[RunEvidence]) -> Iterator[RunResult]:
+    """Yield the result of each run. A run that was not begun because the user had stopped the
+    campaign did not fail."""
+    stopped = False
+    for run in runs:
+        begun = run.history.is_dir()
+        yield _run(run, failed=run.infrastructure_failed and (begun or not stopped))
+        stopped = stopped or run.stopped
+
+
+def _run(run: RunEvidence, *, failed: bool) -> RunResult:
+    senders = {writer.node for writer in run.planned.writers if writer.table == "sends"}
+    return RunResult(
+        number=run.number,
+        clock_bound_ns=run.clocks.bound(senders),
+        infrastructure_failed=failed,
+        cluster=run.planned.cluster,
+        zookeeper=steps.zookeeper_work(run.zookeeper),
+        failovers=steps.failovers(run.planned.failovers, run.failovers, run.zookeeper),
+    )
+
+
+def _findings(runs: Sequence[RunEvidence], totals: Totals) -> Iterator[str]:
+    yield from of_plugins(runs)
+    for run in runs:
+        told = list(run.findings)
+        for (number, _), found in sorted(totals.partitions.items(), key=lambda item: item[0]):
+            told += [doubt.message for doubt in found.doubts if number == run.number]
+        yield from (f"run {run.number}: {finding}" for finding in folded(told))
+
+
+def _cell(
+    run: RunEvidence,
+    planned: PlannedCell,
+    totals: Totals,
+    transactions: CellTransactions | None,
+    checks: tuple[PluginCheck, ...] = (),
+) -> CellResult:
+    cell = planned.cell
+    told = transactions or CellTransactions()
+    found = [totals.partitions.get((run.number, partition)) for partition in cell.topic_partitions]
+    counts: Counter[str] = Counter()
+    for each in found:
+        counts.update(each.counts if each else {})
+    counts.update(told.counts)
+    facts = Facts(
+        cell=cell,
+        counts=counts,
+        why=tuple(_why(run, cell, totals)),
+        apart=tuple(_apart(run, cell)),
+        withdrawn=tuple(_withdrawn(run, cell)),
+        uncommitted=tuple(_uncommitted(run, planned)),
+        readers=_readers(run, planned),
+        transactional=planned.transactional,
+        undecided=told.why,
+        whole=_whole(run, cell, found),
+        crashed=frozenset((*_crashed(found), *told.crashed)),
+        gaps=tuple(dict.fromkeys([*_cell_gaps(run, planned, found, counts), *told.gaps])),
+        recovers=_recovers(run, cell, _by_partition(cell, found)),
+        groups_recover=groups_recover(run, planned, found),
+        stays_up=_stays_up(run, cell),
+        plugin_checks=checks,
+        baseline=run.baseline,
+    )
+    guarantees, doubtful = judged(facts)
+    conclusion, reasons = verdict(facts, guarantees, doubtful)
+    result = CellResult(
+        run=run.number,
+        settings=cell,
+        sent=counts["sent"],
+        acked=counts["acked"],
+        failed=counts["failed"],
+        indeterminate=counts["indeterminate"],
+        lost=_known(run, cell, "lost", found, counts),
+        duplicated=_known(run, cell, "duplicated", found, counts),
+        reordered=_known(run, cell, "reordered", found, counts),
+        guarantees=guarantees,
+        verdict=conclusion,
+        expected=_expected(planned),
+        unavailable=_unavailable(run, cell, found),
+        **_speed(run, cell, found),
+        transactions=told.summed if planned.transactional else None,
+        reasons=tuple(map(printable, reasons)),
+    )
+    evidence = thresholds.Evidence(
+        ended=not (run.infrastructure_failed or run.stopped),
+        complete=not (facts.gaps or facts.crashed or doubtful),
+        acks=cell.acks,
+        tail_readers=facts.readers.tail,
+        shown_min=0 if planned.transactional else _shown_min(run, result),
+    )
+    judged_thresholds = thresholds.judged(planned.thresholds, result, evidence)
+    return replace(result, thresholds=tuple(judged_thresholds))
+
+
+def _shown_min(run: RunEvidence, result: CellResult) -> int:
+    """Return how many records the tail readers of a cell must have been shown in all: each of them
+    those that were acknowledged and are not lost. A reader that replaces another is not counted."""
+    partition = result.settings.topic_partitions[0]
+    readers = [
+        tables["polls"]
+        for tables in clients_of(run.planned).values()
+        if "polls" in tables and "commits" not in tables
+    ]
+    there = [one for one in readers if one.instead_of is None and partition in one.partitions]
+    return len(there) * (result.acked - (result.lost or 0))
+
+
+def _recovers(
+    run: RunEvidence, cell: Cell, counts: Mapping[Partition, Mapping[str, int]]
+) -> liveness.Living:
+    silent = tuple(coverage.silent_since_heal(cell, run.faults, counts))
+    living = liveness.recovers(
+        run.planned,
+        cell,
+        run.faults,
+        run.recovery,
+        run.observation,
+        silent=silent,
+        servers=() if "servers" in run.incomplete else run.servers,
+        pace=run.pace,
+    )
+    return liveness.resting_on(living, ("recovery", "faults"), run.incomplete)
+
+
+def _stays_up(run: RunEvidence, cell: Cell) -> liveness.Living:
+    if run.planned.external:
+        return liveness.Living(looked=False)
+    living = liveness.stays_up(cell, run.ends, run.servers, run.recovery, run.observation)
+    return liveness.resting_on(living, ("servers", "faults"), run.incomplete)
+
+
+def _known(
+    run: RunEvidence,
+    cell: Cell,
+    what: str,
+    found: Sequence[PartitionTotals | None],
+    counts: Mapping[str, int],
+) -> int | None:
+    """What was found; None where that is nothing, and not everything was looked at."""
+    looked = all(totals is not None and what in totals.counts for totals in found)
+    return counts[what] if counts.get(what) or (looked and _whole(run, cell, found)) else None
+
+
+def _whole(run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]) -> bool:
+    """Return whether every send of a cell and all of its final log could be read."""
+    judged = all(
+        totals is not None and not any(doubt.checker == HISTORY for doubt in totals.doubts)
+        for totals in found
+    )
+    return judged and all(
+        run.writers.whole("sends", partition)
+        and run.writers.whole("log", partition)
+        and (read := run.reads.get(partition)) is not None
+        and read.read.complete
+        for partition in cell.topic_partitions
+    )
+
+
+def _unavailable(
+    run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]
+) -> Unavailable | None:
+    whole = all(
+        run.writers.whole("sends", partition) and not run.writers.cut("sends", partition)
+        for partition in cell.topic_partitions
+    )
+    if cell.acks == "0" or not whole or not all(found):
+        return None
+    names = [f"{topic}-{number}" for topic, number in cell.topic_partitions]
+    return outages.unavailable(
+        {name: totals.counts for name, totals in zip(names, found, strict=True) if totals}
+    )
+
+
+def _speed(
+    run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]
+) -> Mapping[str, Any]:
+    """How many acks a second, and the latencies, as far as they are known. What a client did in its
+    last moments, before it was crashed, is not in it."""
+
+    def told(table: str) -> bool:
+        return all(run.writers.whole(table, partition) for partition in cell.topic_partitions)
+
+    counts = [totals.counts for totals in found if totals]
+    if len(counts) < len(found) or not told("sends"):
+        return {}
+    return {
+        "acks_per_second": latency.acks_per_second(counts),
+        "ack_latency": latency.latency(latency.ACK, counts),
+        "shown_latency": latency.latency(latency.SHOWN, counts) if told("polls") else None,
+    }
+
+
+def _why(run: RunEvidence, cell: Cell, totals: Totals) -> Iterator[str]:
+    """Why acks of a cell are not promised to be kept, or perhaps not: of the partitions that have
+    such acks."""
+    for partition in cell.topic_partitions:
+        found = totals.partitions.get((run.number, partition))
+        concerned = (
+            count_name("acked", standing) for standing in Standing if standing != "promised"
+        )
+        if found and any(found.counts[what] for what in concerned):
+            for why in terms_of(run, cell, partition).why:
+                yield f"{partition[0]}-{partition[1]}: {why}"
+
+
+def _apart(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    """Why replicas of a cell need not agree, or perhaps not."""
+    for partition in cell.topic_partitions:
+        for why in agreement_of(run, cell, partition).why:
+            yield f"{partition[0]}-{partition[1]}: {why}"
+
+
+def _withdrawn(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    """Why what consumers were shown of a cell need not stay, or perhaps not."""
+    for partition in cell.topic_partitions:
+        for why in shown_terms_of(run, cell, partition).why:
+            yield f"{partition[0]}-{partition[1]}: {why}"
+
+
+def _uncommitted(run: RunEvidence, planned: PlannedCell) -> Iterator[str]:
+    """Why what groups of a cell committed need not be kept, or perhaps not."""
+    for group in planned.groups:
+        read = planned.cell.topic_partitions[0]
+        yield from (f"{group.name}: {why}" for why in committed_terms_of(run, group, read).why)
+
+
+def _readers(run: RunEvidence, planned: PlannedCell) -> Readers:
+    consumers = consumers_of(run, planned.cell.topic_partitions[0])
+    return Readers(
+        any=bool(consumers),
+        tail=any(not one.member for one in consumers),
+        groups=any(one.member for one in consumers),
+        at_least_once=any(group.delivery == AT_LEAST_ONCE for group in planned.groups),
+    )
+
+
+def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:
+    for totals in found:
+        # What of consumers could not be read, or of replicas not compared, is told elsewhere.
+        doubts = totals.doubts if totals else ()
+        told = (HISTORY, CONSUMPTION, REPLICAS, AUTOPSY_DOUBT)
+        yield from (doubt.checker for doubt in doubts if doubt.checker not in told)
+
+
+def _cell_gaps(
+    run: RunEvidence,
+    planned: PlannedCell,
+    found: Sequence[PartitionTotals | None],
+    counts: Mapping[str, int],
+) -> Iterator[str]:
+    """What the evidence of a cell lacks."""
+    cell = planned.cell
+    yield from gaps.concerning(run.gaps, cell.name)
+    for totals in found:
+        doubts = totals.doubts if totals else ()
+        yield from (doubt.message for doubt in doubts if doubt.checker == HISTORY)
+    if not all(found):
+        yield "not all of this cell was reconciled"
+    yield from _missing_sends(run, planned, found)
+    acked, needed = counts["acked"], max(1, planned.acked_min)
+    if acked < needed:
+        yield f"{acked} acked records, at least {needed} are needed"
+    for (topic, number), own in _by_partition(cell, found).items():
+        if acked and not own["acked"]:
+            yield f"{topic}-{number}: nothing was acknowledged"
+    if not run.baseline:
+        yield from _untouched(run, cell)
+    # A log that has lost no acked record knows its producers' sessions, too.
+    if counts[count_name("partitions", Standing.PROMISED)] == len(found):
+        yield from run.writers.fatal(cell.name)
+    yield from coverage.lacking(cell, run.faults, run.observation, _by_partition(cell, found))
+    for strange in sorted(set(planned.expect) - set(_expected(planned))):
+        yield f"expect: {strange!r} is no verdict, there are {', '.join(Verdict)}"
+    yield from thresholds.unknown(planned.thresholds)
+
+
+def _missing_sends(
+    run: RunEvidence, planned: PlannedCell, found: Sequence[PartitionTotals | None]
+) -> Iterator[str]:
+    """Yield which sends are missing from files that are as their writers left them: of others it is
+    told already that rows are missing."""
+    cell = planned.cell
+    told = {
+        f"{topic}-{number}": totals.sequences
+        for (topic, number), totals in zip(cell.topic_partitions, found, strict=True)
+        if totals
+        and run.writers.whole("sends", (topic, number))
+        and not any(doubt.checker == HISTORY for doubt in totals.doubts)
+    }
+    if len(told) == len(found):
+        width = RANGE * cell.partitions
+        yield from missing(told, width, in_turn=not planned.transactional)
+
+
+def _by_partition(
+    cell: Cell, found: Sequence[PartitionTotals | None]
+) -> Mapping[Partition, Mapping[str, int]]:
+    """Return the counts of the partitions that were reconciled."""
+    partitions = zip(cell.topic_partitions, found, strict=True)
+    return {partition: totals.counts for partition, totals in partitions if totals}
+
+
+def _untouched(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    if not run.planned.faults:
+        yield "no fault was planned, and the campaign does not say that it is a baseline"
+    elif not any(fault.bit for fault in coverage.touching(run.faults, cell)):
+        yield "no fault that is proven touched a partition of this cell"
+
+
+def _expected(planned: PlannedCell) -> tuple[Verdict, ...]:
+    return tuple(Verdict(name) for name in planned.expect if name in set(Verdict))

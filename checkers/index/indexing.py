@@ -1,0 +1,327 @@
+"""Building the histories of partitions of their tables, ``sends`` and ``log``.
+
+Small partitions are indexed together, as one table: what an operation on a column costs however
+short that is, is paid once, and not for each of thousands. A partition's cells are numbered behind
+those of the one before, so that nobody's record is another one's; what is found of its records, and
+of its log, lies behind what is found of the one before. Then it is cut: each has its part of the
+same arrays, and counts records, cells and rows of the log from 0. One alone is some of one."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ackproof.checkers.arrays import NONE, Array, codes_of, numbers_of
+from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
+from ackproof.checkers.context.final_reads import FinalRead
+from ackproof.checkers.context.timeline import UNSEEN, Timeline
+from ackproof.checkers.index.partition_history import (
+    Fate,
+    PartitionHistory,
+    first_positions,
+    part_by_part,
+    record_numbers,
+)
+from ackproof.history.schema import SendType
+
+_IDENTITY = ["cell", "producer", "sequence"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unindexed:
+    """One partition. ``sends``, ``log``: SEND_COLUMNS and LOG_COLUMNS of its rows;
+    ``last_recorded``: by cell and number, of the producers that were crashed, the last sequence
+    number that they recorded of this partition; all else as in
+    :class:`checkers.index.partition_history.PartitionHistory`."""
+
+    cell: str
+    topic: str
+    partition: int
+    sends: pa.Table
+    log: pa.Table
+    read: FinalRead
+    sends_whole: bool = True
+    last_recorded: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    deleted_before: int = 0
+    faults: FaultWindows = NO_FAULTS
+    timeline: Timeline = UNSEEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Indexed:
+    """All of some partitions, one behind the other, by the names of :class:`PartitionHistory`.
+
+    Attributes:
+        by_record, log: Arrays; numbers in them are those of all.
+        cell_names: Of each partition.
+        begun: Likewise.
+        cells_from, records_from, log_from: Where each begins, and where the last one ends.
+    """
+
+    by_record: Mapping[str, Array]
+    log: Mapping[str, Array]
+    cell_names: Sequence[Sequence[str]]
+    begun: Sequence[int]
+    cells_from: Sequence[int]
+    records_from: Sequence[int]
+    log_from: Sequence[int]
+
+    def cut(self, place: int, one: Unindexed) -> PartitionHistory:
+        """Of one of them, by its place."""
+        first, last = self.records_from[place : place + 2]
+        top, bottom = self.log_from[place : place + 2]
+        mine: dict[str, Any] = {name: of[first:last] for name, of in self.by_record.items()}
+        mine |= {name: of[top:bottom] for name, of in self.log.items()}
+        mine["cell_of"] = _from(self.cells_from[place], mine["cell_of"])
+        mine["first"] = _from(top, mine["first"])
+        mine["log_record"] = _from(first, mine["log_record"])
+        return PartitionHistory(
+            cell=one.cell,
+            topic=one.topic,
+            partition=one.partition,
+            read=one.read,
+            sends_whole=one.sends_whole,
+            faults=one.faults,
+            cell_names=tuple(self.cell_names[place]),
+            begun=self.begun[place],
+            deleted_before=one.deleted_before,
+            timeline=one.timeline,
+            crashed=frozenset(number for _, number in one.last_recorded),
+            **mine,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Numbered:
+    """What rows name, of all partitions. ``records``: the number of the record of each row;
+    ``identity``: by record number, cell, producer and sequence number; ``records_from`` to
+    ``cell_names``: as in :class:`_Indexed`."""
+
+    records: Array
+    identity: Mapping[str, Array]
+    records_from: Sequence[int]
+    cells_from: Sequence[int]
+    cell_names: Sequence[Sequence[str]]
+
+
+def index(some: Iterable[Unindexed]) -> list[PartitionHistory]:
+    """The histories of some partitions, at least one; their tables have the same types. Where
+    nobody else holds them they are let go of on the way, column by column: they are a third of
+    what it takes."""
+    left: list[Unindexed] = []
+    sends: list[pa.Table] = []
+    log: list[pa.Table] = []
+    for one in some:
+        sends.append(one.sends)
+        log.append(_in_offset_order(one.log))
+        left.append(replace(one, sends=_NO_TABLE, log=_NO_TABLE))
+    del one
+    indexed = _indexed(left, sends, log)
+    return [indexed.cut(place, one) for place, one in enumerate(left)]
+
+
+_NO_TABLE = pa.table({})
+
+
+def _indexed(
+    some: Sequence[Unindexed], sends_of: list[pa.Table], log_of: list[pa.Table]
+) -> _Indexed:
+    """``sends_of``, ``log_of``: their tables, which are taken out of the lists."""
+    sent_from = _begins(map(len, sends_of))
+    log_from = _begins(map(len, log_of))
+    sends, log = (pa.concat_tables(tables) for tables in (sends_of, log_of))
+    sends_of.clear()
+    log_of.clear()
+    ours = _where(_named(log))
+    named = log if isinstance(ours, slice) else log.filter(pa.array(ours))
+    named_from = _left(log_from, ours)
+    numbered = _numbered(sends, named, (sent_from, named_from))
+    sends, log = sends.drop_columns(_IDENTITY), log.drop_columns(_IDENTITY)
+    del named
+    count = numbered.records_from[-1]
+    log_record = np.full(len(log), NONE, dtype=np.int64)
+    log_record[ours] = numbered.records[len(sends) :]
+    log_offset = numbers_of(log["offset"])
+    new = _where(_without_repeats(log_offset, log_record, log_from))
+    log_record = log_record[new]
+    times = numbers_of(sends["time"])
+    return _Indexed(
+        by_record={
+            **numbered.identity,
+            **_fates(sends, times, numbered.records[: len(sends)], count),
+            "untold": _untold(some, numbered),
+            "first": first_positions(log_record, count),
+        },
+        log={
+            "log_offset": log_offset[new],
+            "log_epoch": numbers_of(log["leader_epoch"])[new],
+            "log_record": log_record,
+        },
+        cell_names=numbered.cell_names,
+        begun=[int(times[a:b].min()) if a < b else NONE for a, b in pairwise(sent_from)],
+        cells_from=numbered.cells_from,
+        records_from=numbered.records_from,
+        log_from=_left(log_from, new),
+    )
+
+
+def _numbered(
+    sends: pa.Table, named: pa.Table, begins: tuple[Sequence[int], Sequence[int]]
+) -> _Numbered:
+    """Rows of ``sends``, and of the log those that name a record. ``begins``: where in each of the
+    two each partition begins, and where the last one ends."""
+    tables = sends, named
+    cells, cells_from, cell_names = _cells(
+        [(table["cell"], begin) for table, begin in zip(tables, begins, strict=True)]
+    )
+    producers = np.concatenate([table["producer"].to_numpy() for table in tables])
+    sequences = np.concatenate([numbers_of(table["sequence"]) for table in tables])
+    records, rows = record_numbers(cells, producers, sequences)
+    records, rows, records_from = part_by_part(records, rows, begins)
+    by_row = ("cell_of", cells), ("producer", producers), ("sequence", sequences)
+    return _Numbered(
+        records=records,
+        identity={name: of[rows].astype(np.int64, copy=False) for name, of in by_row},
+        records_from=records_from,
+        cells_from=cells_from,
+        cell_names=cell_names,
+    )
+
+
+def _begins(lengths: Iterable[int]) -> list[int]:
+    """Where each begins, and where the last one ends."""
+    return list(accumulate(lengths, initial=0))
+
+
+def _left(begins: Sequence[int], kept: Array | slice) -> list[int]:
+    """Where they begin when those rows alone are kept."""
+    if isinstance(kept, slice):
+        return list(begins)
+    left: list[int] = np.append(0, np.cumsum(kept))[begins].tolist()
+    return left
+
+
+def _from(begin: int, numbers: Array) -> Array:
+    """Numbers that are counted from there on; nothing is copied of what begins at 0."""
+    return np.where(numbers == NONE, NONE, numbers - begin) if begin else numbers
+
+
+def _cells(
+    columns: Sequence[tuple[pa.ChunkedArray, Sequence[int]]],
+) -> tuple[Array, list[int], list[list[str]]]:
+    """Numbers of the cells of all rows, column by column; from which on they are a partition's, and
+    its cells' names. Columns come with where the partitions begin in them."""
+    names: list[dict[str, int]] = [{} for _ in columns[0][1][1:]]
+    codes = [
+        codes_of(column.slice(begin, end - begin), known)
+        for column, begins in columns
+        for (begin, end), known in zip(pairwise(begins), names, strict=True)
+    ]
+    cells_from = _begins(map(len, names))
+    firsts = cells_from[:-1] * len(columns)
+    numbered = (of + first if first else of for of, first in zip(codes, firsts, strict=True))
+    return np.concatenate(list(numbered)), cells_from, [list(known) for known in names]
+
+
+def _untold(some: Sequence[Unindexed], numbered: _Numbered) -> Array:
+    records_from = numbered.records_from
+    untold = np.zeros(records_from[-1], dtype=bool)
+    for place, one in enumerate(some):
+        mine = slice(*records_from[place : place + 2])
+        cell_of, producer, sequence = (of[mine] for of in numbered.identity.values())
+        names = numbered.cell_names[place]
+        for (name, number), last in one.last_recorded.items():
+            if name in names:
+                cell = numbered.cells_from[place] + names.index(name)
+                untold[mine] |= (cell_of == cell) & (producer == number) & (sequence > last)
+    return untold
+
+
+def _fates(sends: pa.Table, times: Array, sent: Array, count: int) -> Mapping[str, Array]:
+    types: dict[str, int] = {}
+    codes = codes_of(sends["type"], types)
+    invoked, acks, failed = (
+        codes == types.get(kind, NONE) for kind in (SendType.INVOKE, SendType.OK, SendType.FAIL)
+    )
+    # Where rows disagree: of what an ack tells nothing is overruled.
+    of_invoke, of_ack, of_other = (
+        np.flatnonzero(rows) for rows in (invoked, acks, ~invoked & ~acks)
+    )
+    asks, acked, others = sent[of_invoke], sent[of_ack], sent[of_other]
+    fate = np.full(count, Fate.NEVER_SENT, dtype=np.int8)
+    fate[sent] = Fate.INDETERMINATE
+    fate[sent[failed]] = Fate.FAILED
+    fate[acked] = Fate.ACKED
+    asked, answered, due = np.full((3, count), NONE, dtype=np.int64)
+    asked[asks] = times[of_invoke]
+    due[asks] = numbers_of(sends["due"])[of_invoke]
+    answered[others] = times[of_other]
+    answered[acked] = times[of_ack]
+    # Of the completion where it never was invoked, of the invoke where it was not acked.
+    time = np.where((fate != Fate.ACKED) & (asked != NONE), asked, answered)
+    acked_offset = np.full(count, NONE, dtype=np.int64)
+    acked_offset[acked] = numbers_of(sends["offset"])[of_ack]
+    return {
+        "fate": fate,
+        "acked_offset": acked_offset,
+        "time": time,
+        "asked": asked,
+        "answered": answered,
+        "due": due,
+        "contradicted": _contradicted(asks, acked, others, count) | _too_early(asked, answered),
+    }
+
+
+def _contradicted(asks: Array, acked: Array, others: Array, count: int) -> Array:
+    """Which of so many records were invoked or completed twice, or completed and never invoked."""
+    invoked, completed = np.zeros((2, count), dtype=bool)
+    invoked[asks] = completed[acked] = completed[others] = True
+    # As many as there are events: none of them is of a record that had one.
+    if len(asks) == np.count_nonzero(invoked) and (
+        len(acked) + len(others) == np.count_nonzero(completed)
+    ):
+        never: Array = completed & ~invoked
+        return never
+    invokes = np.bincount(asks, minlength=count)
+    completions = np.bincount(acked, minlength=count) + np.bincount(others, minlength=count)
+    return (invokes > 1) | (completions > 1) | (completions > invokes)
+
+
+def _too_early(asked: Array, answered: Array) -> Array:
+    """Return which records were completed before they were invoked, both by one client's clock."""
+    early: Array = (asked != NONE) & (answered != NONE) & (answered < asked)
+    return early
+
+
+def _where(which: Array) -> Array | slice:
+    """To pick by; where it holds of all, as it mostly does, nothing is copied."""
+    return slice(None) if which.all() else which
+
+
+def _named(log: pa.Table) -> Array:
+    """Which rows of a log name a record."""
+    named = np.ones(len(log), dtype=bool)
+    for column in ("cell", "producer", "sequence"):
+        if log[column].null_count:
+            named &= log[column].is_valid().to_numpy()
+    return named
+
+
+def _in_offset_order(log: pa.Table) -> pa.Table:
+    offsets = numbers_of(log["offset"])
+    if np.all(offsets[1:] >= offsets[:-1]):
+        return log
+    return log.take(pa.array(np.argsort(offsets, kind="stable")))
+
+
+def _without_repeats(offsets: Array, records: Array, begins: Sequence[int]) -> Array:
+    """Which rows count: a final read that was taken up again may tell the same record at the same
+    offset twice."""
+    new = np.ones(len(offsets), dtype=bool)
+    new[1:] = (offsets[1:] != offsets[:-1]) | (records[1:] != records[:-1])
+    # A log may begin with a payload of no client at the offset at which the one before ends so.
+    new[[begin for begin in begins if begin < len(new)]] = True
+    return new

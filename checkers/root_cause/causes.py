@@ -1,0 +1,121 @@
+"""What anomalies of a partition have in common: few lines, which go back to the driver."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.root_cause.attribution import Lost
+from ackproof.checkers.root_cause.copies import Copies
+from ackproof.checkers.root_cause.kinds import EXPECTED, Kind
+from ackproof.checkers.root_cause.stories import Story, sentence
+from ackproof.checkers.verdict import Cause
+
+TOLD_MAX = 20
+"""Of each partition and anomaly; a driver is given no more, however long the history is."""
+
+MORE = "more"
+"""The kind of the line that stands for those that are not told."""
+
+
+class Place(NamedTuple):
+    """Of which anomaly of which partition."""
+
+    run: int
+    cell: str
+    anomaly: str
+    topic: str
+    partition: int
+
+
+def cause(
+    number: int, story: Story, lost: Lost, place: Place, promised: Array, copies: Copies | None
+) -> Cause:
+    """A story without its records. ``promised``: of each of ``lost``, whether it was promised to
+    stay; ``copies``: of all of them."""
+    after = story.next
+    first, last = story.offsets or (None, None)
+    return Cause(
+        **place._asdict(),
+        number=number,
+        kind=story.kind.value,
+        sentence=sentence(story, _held(lost.offset[story.records], copies or {})),
+        records=len(story.records),
+        promised=int(np.count_nonzero(promised[story.records])),
+        first_offset=first,
+        last_offset=last,
+        first_time=story.times[0],
+        last_time=story.times[1],
+        leaders=tuple(story.leaders),
+        epochs=tuple(reign.epoch for reign in story.epochs),
+        next_leader=after.leader if after else None,
+        next_epoch=after.epoch if after else None,
+        next_offset=after.log_end if after and after.log_end >= 0 else None,
+        faults=tuple(fault.label for fault in story.disks or story.faults),
+    )
+
+
+def _held(offsets: Array, copies: Copies) -> dict[int, int]:
+    """Of how many of them each broker holds a copy; those that hold none are left out."""
+    brokers = sorted({broker for held in copies.values() for broker in held})
+    places = {one: [at for at, held in copies.items() if one in held] for one in brokers}
+    counts = {one: int(np.isin(offsets, held).sum()) for one, held in places.items()}
+    return {broker: count for broker, count in counts.items() if count}
+
+
+_NO_CAUSE = (Kind.UNEXPLAINED, Kind.UNKNOWN)
+"""The faults of these were on at some time, and need not have to do with every record."""
+
+
+def held_responsible(cause: Cause) -> str | None:
+    """Return the faults that the records of a cause are laid to, comma-separated; None for none."""
+    return None if cause.kind in _NO_CAUSE else ",".join(cause.faults) or None
+
+
+def in_order(causes: Iterable[Cause]) -> list[Cause]:
+    """The most damning first: what breaks a promise, then what nothing explains. What the settings
+    let expect comes last."""
+    return sorted(
+        causes,
+        key=lambda one: (
+            -one.promised,
+            one.kind != Kind.UNEXPLAINED,
+            one.kind in EXPECTED,
+            -one.records,
+            *(one.run, one.topic, one.partition, one.anomaly, one.number),
+        ),
+    )
+
+
+def told(causes: Sequence[Cause]) -> list[Cause]:
+    """Those that are told; the last line stands for all that are not."""
+    ordered = in_order(causes)
+    kept, left = ordered[:TOLD_MAX], ordered[TOLD_MAX:]
+    if left:
+        kept.append(_more(left))
+    return kept
+
+
+def _more(left: Sequence[Cause]) -> Cause:
+    return replace(
+        left[0],
+        number=0,
+        kind=MORE,
+        sentence=f"{len(left):,} more causes are in autopsies.parquet alone.",
+        records=sum(one.records for one in left),
+        promised=sum(one.promised for one in left),
+        first_offset=None,
+        last_offset=None,
+        first_time=min(
+            (one.first_time for one in left if one.first_time is not None), default=None
+        ),
+        last_time=max((one.last_time for one in left if one.last_time is not None), default=None),
+        leaders=(),
+        epochs=(),
+        next_leader=None,
+        next_epoch=None,
+        next_offset=None,
+        faults=(),
+    )

@@ -1,0 +1,254 @@
+"""Why replicas in sync do not hold the same: what follows of where their raw logs part.
+
+A follower cuts its log where it parts from its leader's, and fetches from there on. So what stands
+there in an earlier epoch than another one's was not cut when it should have been; what differs in
+one epoch came of two who wrote in it, or was changed later; and what is missing was taken, or was
+cut and not fetched again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ackproof.checkers.checks.replicas import DIVERGENT, Parting
+from ackproof.checkers.context.broker_logs import Truncation
+from ackproof.checkers.root_cause.causes import Place, told
+from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.missing_records import Autopsies
+from ackproof.checkers.root_cause.partition_context import FaultSeen, Scene
+from ackproof.checkers.root_cause.rows import of_rows
+from ackproof.checkers.root_cause.stories import labels, truncation_words
+from ackproof.checkers.verdict import Cause
+
+_NO_EPOCH = -1
+
+
+class Story(NamedTuple):
+    """How two logs came to differ. ``strange``: of the two the one that holds what it should not,
+    or lacks what it should have; None where nobody knows which. ``epochs``: of what each holds,
+    where they begin to differ, -1 for nothing."""
+
+    kind: Kind
+    one: int
+    other: int
+    epochs: tuple[int, int]
+    strange: int | None
+
+
+@dataclass(slots=True)
+class _Range:
+    """What partings of one story have in common."""
+
+    number: int
+    offsets: int = 0
+    first: int = -1
+    last: int = -1
+
+    def add(self, parting: Parting) -> None:
+        difference = parting.difference
+        self.offsets += difference.last - difference.first + 1
+        self.first = difference.first if self.first < 0 else min(self.first, difference.first)
+        self.last = max(self.last, difference.last)
+
+
+@dataclass(slots=True, kw_only=True)
+class Partings:
+    """The autopsies of one partition's replicas, as partings come, some at a time: what is kept of
+    them is their stories. ``promised``: whether it is promised that replicas agree."""
+
+    scene: Scene
+    cell: str
+    topic: str
+    partition: int
+    run: int = 1
+    promised: bool = False
+    _stories: dict[Story, _Range] = field(default_factory=dict)
+
+    def performed(self, partings: Sequence[Parting]) -> Autopsies:
+        """Of these; their causes are told when all have come."""
+        return Autopsies(of_records=of_rows([self._row(one) for one in partings]), causes=())
+
+    def causes(self) -> list[Cause]:
+        """The few that are told."""
+        return told([self._cause(story, range_) for story, range_ in self._stories.items()])
+
+    def _row(self, parting: Parting) -> dict[str, Any]:
+        story = explained(parting, self.scene)
+        if story not in self._stories:
+            self._stories[story] = _Range(number=len(self._stories) + 1)
+        self._stories[story].add(parting)
+        brokers, sides = [parting.one, parting.other], parting.difference.sides
+        truncations = _last_truncations(self.scene)
+        leaders = {reign.epoch: reign.leader for reign in self.scene.reigns}
+        return {
+            "cause": self._stories[story].number,
+            "kind": story.kind.value,
+            "brokers": brokers,
+            "last_offset": parting.difference.last,
+            "epochs": [side and side.leader_epoch for side in sides],
+            "leaders": [side and leaders.get(side.leader_epoch) for side in sides],
+            "crcs": [side and side.crc for side in sides],
+            "cut_to": [truncations[who].offset if who in truncations else None for who in brokers],
+        }
+
+    def _cause(self, story: Story, found: _Range) -> Cause:
+        place = Place(self.run, self.cell, DIVERGENT, self.topic, self.partition)
+        leaders = {reign.epoch: reign.leader for reign in self.scene.reigns}
+        epochs = tuple(sorted({epoch for epoch in story.epochs if epoch != _NO_EPOCH}))
+        disks = _disks(story.strange, self.scene) if _is_of_disks(story.kind) else []
+        return Cause(
+            **place._asdict(),
+            number=found.number,
+            kind=story.kind.value,
+            sentence=sentence(story, found.first, self.scene),
+            records=found.offsets,
+            promised=found.offsets if self.promised else 0,
+            first_offset=found.first,
+            last_offset=found.last,
+            leaders=tuple(dict.fromkeys(leaders[one] for one in epochs if one in leaders)),
+            epochs=epochs,
+            faults=tuple(fault.label for fault in disks),
+        )
+
+
+def explained(parting: Parting, scene: Scene) -> Story:
+    """How it came about, as far as can be told."""
+    one, other = parting.difference.sides
+    epochs = (
+        _NO_EPOCH if one is None else one.leader_epoch,
+        _NO_EPOCH if other is None else other.leader_epoch,
+    )
+    if one is None or other is None:
+        strange: int | None = parting.one if one is None else parting.other
+    elif not (one.intact and other.intact):
+        strange = parting.other if one.intact else parting.one
+    elif epochs[0] != epochs[1]:
+        strange = parting.one if epochs[0] < epochs[1] else parting.other
+    else:
+        strange = None
+    kind = _kind(parting, strange, scene)
+    return Story(kind, parting.one, parting.other, epochs, strange)
+
+
+def _kind(parting: Parting, strange: int | None, scene: Scene) -> Kind:
+    one, other = parting.difference.sides
+    if one is None or other is None:
+        return _lacking(parting, strange, scene)
+    if not (one.intact and other.intact):
+        return Kind.DAMAGED if _disks(strange, scene) else Kind.UNEXPLAINED
+    if strange is None:
+        return _of_one_epoch(one.leader_epoch, scene)
+    if strange not in scene.speak:
+        return Kind.UNKNOWN
+    since = max(one.leader_epoch, other.leader_epoch)
+    reached = (
+        truncation.offset <= parting.difference.first
+        for truncation in scene.truncations
+        if truncation.broker == strange and truncation.leader_epoch >= since
+    )
+    return Kind.UNEXPLAINED if any(reached) else Kind.NOT_CUT
+
+
+def _lacking(parting: Parting, strange: int | None, scene: Scene) -> Kind:
+    if _disks(strange, scene):
+        return Kind.LOST_FROM_DISK
+    truncation = _last_truncations(scene).get(-1 if strange is None else strange)
+    if truncation is not None and truncation.offset <= parting.difference.first:
+        return Kind.NOT_FETCHED
+    return Kind.UNEXPLAINED if strange in scene.speak else Kind.UNKNOWN
+
+
+def _of_one_epoch(epoch: int, scene: Scene) -> Kind:
+    """Both hold what is whole, of one epoch, and it is not the same."""
+    if epoch in scene.contended:
+        return Kind.TWO_LEADERS
+    leaders = [reign.leader for reign in scene.reigns if reign.epoch == epoch]
+    if not leaders:
+        return Kind.UNKNOWN
+    return Kind.REFILLED if _disks(leaders[0], scene) else Kind.UNEXPLAINED
+
+
+def _is_of_disks(kind: Kind) -> bool:
+    return kind in (Kind.LOST_FROM_DISK, Kind.DAMAGED, Kind.REFILLED)
+
+
+def _disks(broker: int | None, scene: Scene) -> list[FaultSeen]:
+    """Faults that took or changed data on its disk."""
+    if broker is None:
+        return []
+    return [fault for fault in scene.faults if fault.took >= 0 and fault.befell(broker)]
+
+
+def _last_truncations(scene: Scene) -> dict[int, Truncation]:
+    """Of each broker its last truncation, as it tells them."""
+    return {truncation.broker: truncation for truncation in scene.truncations}
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def sentence(story: Story, first: int, scene: Scene) -> str:
+    """What became of these offsets; ``first``: the lowest of them."""
+    return "; ".join(_parts(story, first, scene)) + "."
+
+
+def _parts(story: Story, first: int, scene: Scene) -> Iterator[str]:
+    yield _held(story, first)
+    match story.kind:
+        case Kind.LOST_FROM_DISK:
+            took = labels(_disks(story.strange, scene))
+            yield f"{took} took data from the disk of broker-{story.strange}"
+        case Kind.DAMAGED:
+            changed = labels(_disks(story.strange, scene))
+            yield f"the CRC of broker-{story.strange}'s does not fit: {changed} was on its disk"
+        case Kind.REFILLED:
+            leader = next(one.leader for one in scene.reigns if one.epoch == story.epochs[0])
+            took = labels(_disks(leader, scene))
+            yield (
+                f"{took} took data from the disk of broker-{leader}, which led epoch "
+                f"{story.epochs[0]} and filled these offsets again"
+            )
+        case Kind.TWO_LEADERS:
+            yield f"in epoch {story.epochs[0]} two brokers led, by their own word"
+        case Kind.NOT_CUT:
+            later = max(story.epochs)
+            yield f"broker-{story.strange} did not cut its log there when epoch {later} had begun"
+        case Kind.NOT_FETCHED:
+            yield f"broker-{story.strange} did not fetch again what it had cut"
+        case _:
+            pass
+    yield from _truncation(story, scene)
+    if story.kind is Kind.UNEXPLAINED:
+        yield "nothing that was recorded explains it"
+    elif story.kind is Kind.UNKNOWN:
+        yield "how it came about cannot be told: no broker's log tells of it"
+
+
+def _held(story: Story, first: int) -> str:
+    where = f"from offset {first:,} on"
+    if story.strange is not None and _NO_EPOCH in story.epochs:
+        holder = story.other if story.strange == story.one else story.one
+        held = max(story.epochs)
+        return f"broker-{story.strange} lacks {where} what broker-{holder} holds of epoch {held}"
+    one, other = story.epochs
+    if one == other:
+        both = f"broker-{story.one} and broker-{story.other}"
+        return f"{both} hold different records {where}, of epoch {one}"
+    return (
+        f"broker-{story.one} holds {where} what was appended in epoch {one}, "
+        f"broker-{story.other} what was in epoch {other}"
+    )
+
+
+def _truncation(story: Story, scene: Scene) -> Iterator[str]:
+    """The last truncation of each; that none is known of is told of whose log tells at all."""
+    truncations = _last_truncations(scene)
+    for broker in (story.one, story.other):
+        if broker in truncations:
+            yield f"broker-{broker} last {truncation_words(truncations[broker])}"
+    silent = [
+        who for who in (story.one, story.other) if who in scene.speak and who not in truncations
+    ]
+    if silent:
+        names = " nor ".join(f"broker-{who}" for who in silent)
+        neither = "neither " if len(silent) > 1 else ""
+        yield f"{neither}{names} tells of {'a' if neither else 'no'} truncation"

@@ -1,0 +1,428 @@
+"""The autopsies of records that stand in the log more than once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ackproof.checkers.arrays import NONE
+from ackproof.checkers.checks.records import renewed
+from ackproof.checkers.context import status
+from ackproof.checkers.context.status import Standing
+from ackproof.checkers.context.validity import Terms
+from ackproof.checkers.index.partition_history import Fate, PartitionHistory
+from ackproof.checkers.index.raw_logs import Session, Written, written
+from ackproof.checkers.root_cause.causes import Place, held_responsible, told
+from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.missing_records import Autopsies
+from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene
+from ackproof.checkers.root_cause.rows import isrs, of_rows
+from ackproof.checkers.root_cause.stories import faults_on, labels, struck
+from ackproof.checkers.verdict import Cause
+from ackproof.history.cell import LIBRDKAFKA
+from ackproof.history.storage import located
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """A record that stands in the log more than once.
+
+    Attributes:
+        record: Its number.
+        offsets, epochs: Of its copies, in the order of the log; NONE for an epoch that is not told.
+        written: What raw logs say of each; none where they do not tell of all.
+        asked, answered: When it was sent, and when the client had its answer; NONE for never.
+    """
+
+    record: int
+    offsets: Sequence[int]
+    epochs: Sequence[int]
+    written: Sequence[Written]
+    asked: int
+    answered: int
+
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """In which it was written, each once."""
+        return tuple(dict.fromkeys(one.session for one in self.written))
+
+    @property
+    def led(self) -> tuple[int, ...]:
+        """The epochs that hold it, each once."""
+        return tuple(dict.fromkeys(epoch for epoch in self.epochs if epoch != NONE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatStory:
+    """Of several of them, which were under way at one time.
+
+    Attributes:
+        reigns: The epochs that hold them; those of which nobody knows who led are left out.
+        epochs: Likewise, but all.
+        sessions: As in :class:`Repeat`.
+        acked: Whether the acks name the last copy of each; None where that differs, and where there
+            are none.
+        faults: Those that were on while they were under way.
+        disks: Those that took data from the disk of who appended a later copy.
+        why: What nothing explains, or what is missing; a clause.
+    """
+
+    kind: Kind
+    repeats: Sequence[Repeat]
+    reigns: Sequence[Reign]
+    epochs: Sequence[int]
+    sessions: Sequence[Session]
+    acked: bool | None
+    faults: Sequence[FaultSeen]
+    disks: Sequence[FaultSeen]
+    why: str
+
+
+def stories(
+    repeats: Sequence[Repeat], history: PartitionHistory, scene: Scene
+) -> list[RepeatStory]:
+    """The stories of all of them, in the order in which they were sent."""
+    found = []
+    for burst in _bursts(repeats):
+        explained = [(_explained(one, history, scene), one) for one in burst]
+        keyed = sorted(explained, key=lambda pair: _key(*pair))
+        for _, pairs in groupby(keyed, key=lambda pair: _key(*pair)):
+            alike = list(pairs)
+            (kind, why), _ = alike[0]
+            found.append(_story(kind, why, [one for _, one in alike], history, scene))
+    return found
+
+
+def _key(explained: tuple[Kind, str], one: Repeat) -> tuple[object, ...]:
+    return *explained, one.led, one.sessions
+
+
+def _bursts(repeats: Sequence[Repeat]) -> Iterator[list[Repeat]]:
+    """Those that were under way at one time: none of them was answered before the next was sent."""
+    some: list[Repeat] = []
+    end = NONE
+    for one in sorted(repeats, key=lambda one: one.asked):
+        if some and one.asked > end:
+            yield some
+            some = []
+        some.append(one)
+        end = max(end, one.asked, one.answered)
+    if some:
+        yield some
+
+
+def _story(
+    kind: Kind, why: str, some: Sequence[Repeat], history: PartitionHistory, scene: Scene
+) -> RepeatStory:
+    known = _reigns(scene)
+    epochs = some[0].led
+    reigns = [known[epoch] for epoch in epochs if epoch in known]
+    since = min(one.asked for one in some)
+    until = max(max(one.asked, one.answered) for one in some)
+    named = {
+        int(history.acked_offset[one.record]) == one.offsets[-1]
+        if history.fate[one.record] == Fate.ACKED and history.acked_offset[one.record] != NONE
+        else None
+        for one in some
+    }
+    return RepeatStory(
+        kind=kind,
+        repeats=some,
+        reigns=reigns,
+        epochs=epochs,
+        sessions=some[0].sessions,
+        acked=named.pop() if len(named) == 1 else None,
+        faults=faults_on(scene, since, until, [reign.leader for reign in reigns]),
+        disks=_disks(some[0], scene),
+        why=why,
+    )
+
+
+def _explained(one: Repeat, history: PartitionHistory, scene: Scene) -> tuple[Kind, str]:
+    """The kind, and for one that does not explain it what speaks against the others."""
+    numbered = [told.producer_id != NONE for told in one.written]
+    if not scene.sender.idempotent and not any(numbered):
+        against = _never_resent(one, history, scene)
+        if against:
+            return Kind.UNEXPLAINED, against
+        known = _reigns(scene)
+        leaders = {known[epoch].leader for epoch in one.led if epoch in known}
+        return (Kind.RETRIED_AT_NEXT_LEADER if len(leaders) > 1 else Kind.RETRIED), ""
+    if not one.written:
+        return Kind.UNKNOWN, "no raw log tells in which session of its producer each was written"
+    if not all(numbered):
+        return Kind.UNEXPLAINED, "not all copies have a producer id, and the producer is idempotent"
+    return _numbered(one, scene)
+
+
+def _numbered(one: Repeat, scene: Scene) -> tuple[Kind, str]:
+    # Session and number are the client's own writing: that it sent it again is no question.
+    if len(one.sessions) == len(one.written):
+        return Kind.NEW_SESSION, ""
+    if len(set(one.written)) == len(one.written):
+        return Kind.RENUMBERED, ""
+    if _disks(one, scene):
+        return Kind.FORGOTTEN, ""
+    why = "they have the same producer id, epoch and sequence number, by which any log knows them"
+    return Kind.UNEXPLAINED, f"{why} again"
+
+
+def _never_resent(one: Repeat, history: PartitionHistory, scene: Scene) -> str:
+    """Why its client cannot have sent it again; empty where it may have."""
+    if scene.sender.retries == 0:
+        return "with retries=0 nothing is sent again"
+    if history.fate[one.record] != Fate.ACKED or one.answered == NONE:
+        return ""
+    if one.asked != NONE and one.answered - one.asked < scene.sender.resends_after:
+        return "they were acked sooner than a client sends anything again"
+    known = _reigns(scene)
+    for epoch in one.led:
+        if epoch in known and one.answered < known[epoch].elected_after:
+            return f"they were acked before anybody led epoch {epoch}"
+    return ""
+
+
+def _disks(one: Repeat, scene: Scene) -> list[FaultSeen]:
+    """Faults that took data from the disk of who appended a copy that is not the first, from when
+    it was sent on: what a log remembers of its producers may have gone with that."""
+    known = _reigns(scene)
+    leaders = {known[epoch].leader for epoch in one.epochs[1:] if epoch in known}
+    until = max(one.asked, one.answered)
+    return [
+        fault
+        for fault in scene.faults
+        if fault.took >= one.asked and fault.start <= until and any(map(fault.befell, leaders))
+    ]
+
+
+def _reigns(scene: Scene) -> Mapping[int, Reign]:
+    return {reign.epoch: reign for reign in scene.reigns}
+
+
+def repeats_of(
+    found: Mapping[int, Sequence[int]], history: PartitionHistory, written: Mapping[int, Written]
+) -> list[Repeat]:
+    """Of :attr:`checkers.index.partition_history.PartitionHistory.copies`, in its order."""
+    offsets = [offset for of_one in found.values() for offset in of_one]
+    epochs = iter(history.epoch_at(np.array(offsets, dtype=np.int64)).tolist())
+    return [
+        Repeat(
+            record=record,
+            offsets=of_one,
+            epochs=[next(epochs) for _ in of_one],
+            written=[written[at] for at in of_one if at in written]
+            if all(at in written for at in of_one)
+            else [],
+            asked=int(history.asked[record]),
+            answered=int(history.answered[record]),
+        )
+        for record, of_one in found.items()
+    ]
+
+
+# --- telling --------------------------------------------------------------------------------------
+#
+# The story of records that stand in the log more than once, in one sentence of plain words.
+
+
+_TIMES = {2: "twice", 3: "three times"}
+_NAMED_MAX = 3
+
+
+def sentence(story: RepeatStory, client: str = "", acks: str = "") -> str:
+    """How these records came to stand there more than once; ``client``: the library that sent
+    them; ``acks``: of its cell."""
+    return "; ".join(_parts(story, client, acks)) + "."
+
+
+def _parts(story: RepeatStory, client: str, acks: str) -> Iterator[str]:
+    match story.kind:
+        case Kind.RETRIED if acks == "0":
+            yield (
+                "the connection broke while the producer wrote, and it sent these again, as "
+                "expected without enable.idempotence"
+            )
+        case Kind.RETRIED:
+            yield (
+                "the answer to the first attempt was lost with the connection, or late, and the "
+                "producer sent these again, as expected without enable.idempotence"
+            )
+        case Kind.RETRIED_AT_NEXT_LEADER:
+            yield (
+                "the leader changed before the first attempt was answered, and the producer sent "
+                "these again, as expected without enable.idempotence"
+            )
+        case Kind.NEW_SESSION:
+            yield (
+                f"the producer began another session ({_sessions(story)}) and sent these again, "
+                f"which no log can know (KIP-98){_known_of(client)}"
+            )
+        case Kind.RENUMBERED:
+            yield f"the producer sent these again under other numbers ({_sessions(story)})"
+        case Kind.FORGOTTEN:
+            yield (
+                f"{labels(story.disks)} took data from the disk of {_leader(story, -1)}, which did "
+                f"not know these again ({_sessions(story)})"
+            )
+        case _:
+            pass
+    yield _appended(story)
+    yield from _acked(story)
+    told = list(struck(story.faults, min(one.asked for one in story.repeats)))
+    yield from told or ["no fault was on"]
+    if story.kind is Kind.UNEXPLAINED:
+        yield f"nothing that was recorded explains it: {story.why}"
+    elif story.kind is Kind.UNKNOWN:
+        yield f"how cannot be told: {story.why}"
+
+
+def _known_of(client: str) -> str:
+    return ", as librdkafka does: confluentinc/librdkafka#4953" if client == LIBRDKAFKA else ""
+
+
+def _sessions(story: RepeatStory) -> str:
+    return ", then ".join(f"producer id {who} epoch {epoch}" for who, epoch in story.sessions)
+
+
+def _appended(story: RepeatStory) -> str:
+    most = max(len(one.offsets) for one in story.repeats)
+    if not story.epochs:
+        return "the log does not tell in which epochs they were appended"
+    if len(story.epochs) == 1:
+        least = min(len(one.offsets) for one in story.repeats)
+        often = _TIMES.get(most, f"{most} times")
+        upto = "up to " if least < most else ""
+        return (
+            f"{_leader(story, 0)} appended them {upto}{often}, as leader of epoch {story.epochs[0]}"
+        )
+    if len(story.epochs) > _NAMED_MAX:
+        first, last = story.epochs[0], story.epochs[-1]
+        return f"they were appended in {len(story.epochs)} epochs from {first} to {last}"
+    each = (
+        f"{_leader(story, number)} as leader of epoch {epoch}"
+        for number, epoch in enumerate(story.epochs)
+    )
+    return f"appended by {', then by '.join(each)}"
+
+
+def _leader(story: RepeatStory, number: int) -> str:
+    epoch = story.epochs[number] if story.epochs else None
+    known = (f"broker-{one.leader}" for one in story.reigns if one.epoch == epoch)
+    return next(known, "nobody knows who")
+
+
+def _acked(story: RepeatStory) -> Iterator[str]:
+    if story.acked is not None:
+        yield f"the ack names the {'last' if story.acked else 'first or another'} of the copies"
+
+
+# --- performing -----------------------------------------------------------------------------------
+#
+# The autopsies of records that stand in a partition's log more than once.
+
+
+DUPLICATED = "duplicated"
+
+
+def perform_repeated(
+    history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1
+) -> Autopsies:
+    """Of all records that the rule ``duplicated`` finds in a partition."""
+    found = history.copies
+    repeats = repeats_of(found, history, _written(found, history, scene))
+    place = Place(run, history.cell, DUPLICATED, history.topic, history.partition)
+    promised = scene.sender.idempotent and (
+        status.of_partition(history.begun, terms) is Standing.PROMISED
+    )
+    explained = stories(repeats, history, scene)
+    of_record = {
+        one.record: (number, story)
+        for number, story in enumerate(explained, start=1)
+        for one in story.repeats
+    }
+    rows = [_row(one, *of_record[one.record], history) for one in repeats]
+    when = np.array([history.time[one.record] for one in repeats], dtype=np.int64)
+    in_sync = isrs(when, scene).to_pylist()
+    causes = [
+        _cause(number, story, place, history, promised=promised)
+        for number, story in enumerate(explained, start=1)
+    ]
+    return Autopsies(
+        of_records=of_rows([{**row, "isr": isr} for row, isr in zip(rows, in_sync, strict=True)]),
+        causes=[
+            replace(one, sentence=_sentence(explained[one.number - 1], history, scene))
+            if one.number
+            else one
+            for one in told(causes)
+        ],
+        faults=pa.array([held_responsible(causes[row["cause"] - 1]) for row in rows], pa.string()),
+    )
+
+
+def _written(
+    found: Mapping[int, Sequence[int]], history: PartitionHistory, scene: Scene
+) -> Mapping[int, Written]:
+    """By the logs of replicas that were in sync, or else of any: a batch of the same epoch at the
+    same offset is the same batch."""
+    if history.written:
+        return history.written
+    offsets = [offset for of_one in found.values() for offset in of_one]
+    epochs = history.epoch_at(np.array(offsets, dtype=np.int64)).tolist()
+    # Of an epoch that is not told another batch may be taken for it.
+    if NONE in epochs:
+        return {}
+    return written(list(map(located, scene.directories)), dict(zip(offsets, epochs, strict=True)))
+
+
+def _row(one: Repeat, number: int, story: RepeatStory, history: PartitionHistory) -> dict[str, Any]:
+    leaders = {reign.epoch: reign.leader for reign in story.reigns}
+    acked = int(history.acked_offset[one.record])
+    return {
+        "cause": number,
+        "kind": story.kind.value,
+        "sent": None if one.asked == NONE else one.asked,
+        "acked_offset": None if acked == NONE else acked,
+        "offsets": list(one.offsets),
+        "epochs": [None if epoch == NONE else epoch for epoch in one.epochs],
+        "leaders": [leaders.get(epoch) for epoch in one.epochs],
+        "producer_ids": [told.producer_id for told in one.written] or None,
+        "producer_epochs": [told.producer_epoch for told in one.written] or None,
+        "producer_sequences": [told.sequence for told in one.written] or None,
+    }
+
+
+def _cause(
+    number: int,
+    story: RepeatStory,
+    place: Place,
+    history: PartitionHistory,
+    *,
+    promised: bool,
+) -> Cause:
+    """Without its sentence: of many causes few are told, and it takes as long as all else."""
+    times = [int(history.time[one.record]) for one in story.repeats]
+    firsts = [one.offsets[0] for one in story.repeats]
+    # As the rule excuses them: who began another session is no log's to know again.
+    broken = sum(not renewed(history, one.offsets) for one in story.repeats)
+    return Cause(
+        **place._asdict(),
+        number=number,
+        kind=story.kind.value,
+        sentence="",
+        records=len(story.repeats),
+        promised=broken if promised else 0,
+        first_offset=min(firsts),
+        last_offset=max(firsts),
+        first_time=min(times),
+        last_time=max(times),
+        leaders=tuple(dict.fromkeys(reign.leader for reign in story.reigns)),
+        epochs=tuple(story.epochs),
+        faults=tuple(fault.label for fault in story.disks or story.faults),
+    )
+
+
+def _sentence(story: RepeatStory, history: PartitionHistory, scene: Scene) -> str:
+    return sentence(story, scene.sender.client, history.timeline.acks)

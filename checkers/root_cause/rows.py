@@ -1,0 +1,179 @@
+"""The autopsy of one anomaly: a row of ``autopsies.parquet``."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.root_cause.attribution import Lost
+from ackproof.checkers.root_cause.copies import Copies
+from ackproof.checkers.root_cause.partition_context import Scene
+from ackproof.checkers.root_cause.stories import Story
+from ackproof.checkers.verdict import ANOMALIES
+
+_BROKERS = pa.list_(pa.int32())
+AUTOPSY = pa.struct(
+    [
+        pa.field("cause", pa.int32()),
+        pa.field("kind", pa.string()),
+        pa.field("sent", pa.int64()),
+        pa.field("epochs", pa.list_(pa.int32())),
+        pa.field("leaders", _BROKERS),
+        pa.field("high_watermark", pa.int64()),
+        pa.field("isr", _BROKERS),
+        pa.field("next_epoch", pa.int32()),
+        pa.field("next_leader", pa.int32()),
+        pa.field("next_offset", pa.int64()),
+        pa.field("let_in", pa.int64()),
+        pa.field("let_in_by", pa.int32()),
+        pa.field("late", pa.int64()),
+        pa.field("cut_by", _BROKERS),
+        pa.field("copies", _BROKERS),
+        pa.field("shown_to", pa.list_(pa.string())),
+        pa.field("shown_by", pa.int32()),
+        pa.field("shown_epoch", pa.int32()),
+        pa.field("below_watermark", pa.bool_()),
+        pa.field("acked_offset", pa.int64()),
+        pa.field("offsets", pa.list_(pa.int64())),
+        pa.field("producer_ids", pa.list_(pa.int64())),
+        pa.field("producer_epochs", pa.list_(pa.int32())),
+        pa.field("producer_sequences", pa.list_(pa.int32())),
+        pa.field("last_offset", pa.int64()),
+        pa.field("brokers", _BROKERS),
+        pa.field("crcs", pa.list_(pa.int64())),
+        pa.field("cut_to", pa.list_(pa.int64())),
+    ]
+)
+"""What is found of one; docs/autopsies.md says what each column means."""
+
+_FEW = 100
+_NONE = {field.name: pa.nulls(_FEW, field.type) for field in AUTOPSY.fields}
+"""Made once: of a few records, to make what is not known took longer than what is."""
+
+_OF_STORIES = ("kind", "epochs", "leaders", "high_watermark")
+_OF_NEXT = ("next_epoch", "next_leader", "next_offset", "let_in", "let_in_by")
+_ALIKE = pa.schema([AUTOPSY.field(name) for name in (*_OF_STORIES, *_OF_NEXT)])
+"""What all records of a story have in common."""
+
+_WHOSE = (
+    *("run", "cell", "anomaly", "topic", "partition", "offset", "producer", "sequence", "time"),
+    "fault",
+)
+AUTOPSIES = pa.schema([*(ANOMALIES.field(name) for name in _WHOSE), *AUTOPSY.fields])
+"""``autopsies.parquet``: whose it is, as in ``anomalies.parquet``, and what was found."""
+
+
+def autopsies(
+    stories: Sequence[Story],
+    lost: Lost,
+    sent: Array,
+    scene: Scene,
+    copies: Copies | None,
+    more: Mapping[str, pa.Array] = MappingProxyType({}),
+) -> pa.Array:
+    """One :data:`AUTOPSY` a record, in the order of ``lost``; a story's number is its place.
+    ``sent``: when each was; ``copies``: by offset, where one was found; ``more``: further columns.
+
+    What records have in common is made once and taken by each: no list of Python's is made for
+    every record of a long log.
+    """
+    of_story = np.full(len(lost.time), NONE, dtype=np.int64)
+    for number, story in enumerate(stories):
+        of_story[story.records] = number
+    alike = pa.array([_alike(story) for story in stories], pa.struct(_ALIKE))
+    columns = alike.take(pa.array(of_story)).flatten()
+    return of_columns(
+        {
+            **dict(zip(_ALIKE.names, columns, strict=True)),
+            "cause": pa.array(of_story + 1, pa.int32()),
+            "sent": pa.array(sent, pa.int64(), mask=sent == NONE),
+            "isr": isrs(lost.time, scene),
+            "late": _late(stories, of_story, lost.time),
+            "cut_by": _cut_by(stories, of_story, lost.offset),
+            "copies": _copies(copies, lost.offset),
+            **more,
+        },
+        len(lost.time),
+    )
+
+
+def of_columns(known: Mapping[str, pa.Array], count: int) -> pa.Array:
+    """So many of :data:`AUTOPSY`, of the columns that are known; the others are null."""
+    few = count <= _FEW
+    arrays = [
+        known[name] if name in known else none[:count] if few else pa.nulls(count, none.type)
+        for name, none in _NONE.items()
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=AUTOPSY.fields)
+
+
+def of_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Array:
+    """Likewise, row by row: of anomalies of which each has facts of its own."""
+    return pa.array([dict(row) for row in rows], AUTOPSY)
+
+
+def _alike(story: Story) -> dict[str, Any]:
+    """What the records of a story have in common."""
+    after = story.next
+    watermark = story.epochs[0].high_watermark if len(story.epochs) == 1 else NONE
+    return {
+        "kind": story.kind.value,
+        "epochs": [reign.epoch for reign in story.epochs],
+        "leaders": story.leaders,
+        "high_watermark": None if watermark == NONE else watermark,
+        "next_epoch": after.epoch if after else None,
+        "next_leader": after.leader if after else None,
+        "next_offset": after.log_end if after and after.log_end >= 0 else None,
+        "let_in": story.let_in.time if story.let_in else None,
+        "let_in_by": story.let_in_by.leader if story.let_in_by else None,
+    }
+
+
+def isrs(times: Array, scene: Scene) -> pa.Array:
+    """Who was last seen in sync before each moment; null before anybody was seen."""
+    places = np.searchsorted(np.array(scene.isr_times, np.int64), times, side="right")
+    return pa.array([None, *map(list, scene.isrs)], _BROKERS).take(pa.array(places))
+
+
+def _late(stories: Sequence[Story], of_story: Array, times: Array) -> pa.Array:
+    seen = [story.next.seen if story.next else NONE for story in stories]
+    since = np.array(seen, np.int64)[of_story]
+    return pa.array(times - since, pa.int64(), mask=since < 0)
+
+
+def _cut_by(stories: Sequence[Story], of_story: Array, offsets: Array) -> pa.Array:
+    """Of each record, the brokers whose logs were cut below it and had reached beyond, or may
+    have. There are as many truncations in a story as brokers at the most: each is a bit."""
+    bits = np.zeros(len(offsets), np.int64)
+    if not any(story.truncations for story in stories):
+        return pa.array([[]], _BROKERS).take(pa.array(bits))
+    for story in stories:
+        mine = story.records
+        for number, truncation in enumerate(story.truncations):
+            within = offsets[mine] >= truncation.offset
+            within &= (truncation.log_end is None) | (offsets[mine] < (truncation.log_end or 0))
+            bits[mine] |= within.astype(np.int64) << number
+    found, places = np.unique(np.stack([of_story, bits]), axis=1, return_inverse=True)
+    lists = [
+        [
+            truncation.broker
+            for number, truncation in enumerate(stories[story].truncations)
+            if one >> number & 1
+        ]
+        for story, one in found.T.tolist()
+    ]
+    return pa.array(lists, _BROKERS).take(pa.array(places.ravel()))
+
+
+def _copies(copies: Copies | None, offsets: Array) -> pa.Array:
+    if copies is None:
+        return pa.nulls(len(offsets), _BROKERS)
+    held = np.array(sorted(copies), np.int64)
+    lists = pa.array([[], *(list(copies[offset]) for offset in held.tolist())], _BROKERS)
+    places = np.searchsorted(held, offsets)
+    there = places < len(held)
+    there[there] = held[places[there]] == offsets[there]
+    return lists.take(pa.array(np.where(there, places + 1, 0)))

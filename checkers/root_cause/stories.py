@@ -1,0 +1,489 @@
+"""The story of records that are gone: what explains them, and a sentence that says it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.context.broker_logs import Truncation
+from ackproof.checkers.root_cause.attribution import UNTOLD, Group, Lost
+from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.partition_context import FaultSeen, LetIn, Reign, Scene
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """Of a group of records.
+
+    Attributes:
+        records: Places in :class:`Lost`.
+        offsets: First and last; None where the clients were told none.
+        times: Of the first and the last ack, or of the send where there was none.
+        epochs: The reigns of which one acked them; none where nobody knows.
+        next: The leader that came without them.
+        unheard: The reigns before that one in which nobody led: who was elected never heard of it.
+        untold: Whether a later leader may have come without them, of whom nobody knows where its
+            log ended.
+        late: By how much the last was acked after ``deposed_by`` was first seen to lead, by clocks
+            that were as far off as they may; nanoseconds; None where that is not known.
+        without_session: Likewise after the ZooKeeper session of their leader was seen to have
+            ended.
+        faults: Those that were on their leader, or on the whole, until then.
+        disks: Those that took data from disks that count here.
+        truncations: Truncations by which they went.
+        truncation_before: The truncation by which the next leader had given them up.
+        let_in: How that one came into the ISR, where the leader that let it in had them.
+        let_in_by: The reign in which it did.
+        shown: Whether consumers were shown them, and the times are of that; else they were acked.
+        committed: The reign whose leader had a high watermark beyond them when it began.
+        purged: Whether their client is known to give the numbers of what it purges, when it aborts
+            a transaction, to what it sends next.
+    """
+
+    kind: Kind
+    records: Array
+    offsets: tuple[int, int] | None
+    times: tuple[int, int]
+    epochs: Sequence[Reign] = ()
+    next: Reign | None = None
+    unheard: Sequence[Reign] = ()
+    untold: bool = False
+    late: int | None = None
+    without_session: int | None = None
+    faults: Sequence[FaultSeen] = ()
+    disks: Sequence[FaultSeen] = ()
+    truncations: Sequence[Truncation] = field(default_factory=tuple)
+    truncation_before: Truncation | None = None
+    let_in: LetIn | None = None
+    let_in_by: Reign | None = None
+    shown: bool = False
+    committed: Reign | None = None
+    purged: bool = False
+
+    @property
+    def leaders(self) -> list[int]:
+        """Who may have acked them."""
+        return list(dict.fromkeys(reign.leader for reign in self.epochs))
+
+    @property
+    def deposed_by(self) -> Reign | None:
+        """The first that another one was elected in, whether that one heard of it or not; the next
+        leader's where there was no other one."""
+        others = (reign for reign in self.unheard if reign.leader not in self.leaders)
+        return next(others, self.next)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """``acks``: of the cell; ``watched``: whether its leaders were seen until the end; ``bound``:
+    of the clocks of those who were acked, None where that is not known; ``log_start``: of the final
+    log, NONE where that is not known."""
+
+    acks: str
+    watched: bool
+    bound: int | None
+    log_start: int
+
+
+def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
+    """What follows of a group."""
+    offset, time = lost.offset[group.records], lost.time[group.records]
+    told = offset[offset != NONE]
+    epochs = scene.reigns[group.first : group.last + 1] if group.first >= 0 else ()
+    between = scene.reigns[group.last + 1 : group.after] if group.first >= 0 else ()
+    made = Story(
+        kind=Kind.UNKNOWN,
+        records=group.records,
+        offsets=(int(told.min()), int(told.max())) if len(told) else None,
+        times=(int(time.min()), int(time.max())),
+        epochs=[reign for reign in epochs if not reign.unheard],
+        unheard=[reign for reign in between if reign.unheard] if group.after >= 0 else (),
+        next=scene.reigns[group.after] if group.after >= 0 else None,
+        untold=group.after == UNTOLD,
+    )
+    if made.offsets is not None and made.offsets[1] < around.log_start:
+        return replace(made, kind=Kind.BELOW_LOG_START)
+    if not scene.reigns or made.untold:
+        return replace(made, faults=_faults(made, scene))
+    made = replace(
+        made,
+        late=_late(made, around.bound),
+        without_session=_without_session(made, scene, around.bound),
+        faults=_faults(made, scene),
+        disks=list(_disks(made, scene, around.acks)),
+        truncations=list(_truncations(made, scene)),
+        truncation_before=_truncation_before(made, scene),
+    )
+    made = _with_let_in(made, scene)
+    return replace(made, kind=_kind(made, around.acks, watched=around.watched))
+
+
+def _kind(story: Story, acks: str, *, watched: bool) -> Kind:
+    """The first that applies. A deposed leader that acks by itself loses what it acks whoever was
+    elected, and whatever became of disks."""
+    after = story.next
+    if acks == "0" and story.offsets is None:
+        return Kind.UNANSWERED
+    if len(story.leaders) > 1:
+        return Kind.UNKNOWN
+    if after is None and story.disks and story.epochs:
+        return Kind.LOST_FROM_DISK
+    if after is None:
+        return Kind.UNEXPLAINED if watched else Kind.UNKNOWN
+    if story.late is not None and story.late > 0 and after.leader not in story.leaders:
+        return Kind.DEPOSED_LEADER
+    if (known := _known_way(story)) is not None:
+        return known
+    if acks != "all" and after.leader not in story.leaders:
+        return Kind.NOT_REPLICATED
+    return Kind.UNKNOWN if after.clean is None else Kind.UNEXPLAINED
+
+
+def _known_way(story: Story) -> Kind | None:
+    """By which the next leader came to be without them, whatever the acks asked for."""
+    if story.next is not None and story.next.clean is False:
+        return Kind.UNCLEAN_ELECTION
+    if story.disks:
+        return Kind.LOST_FROM_DISK
+    if story.truncation_before is not None:
+        return Kind.CUT_BEFORE_LEADING
+    return None if story.let_in is None else Kind.LET_IN_TOO_EARLY
+
+
+def _late(story: Story, bound: int | None) -> int | None:
+    another = story.deposed_by
+    if another is None or another.seen < 0 or bound is None:
+        return None
+    return story.times[1] - another.seen - bound
+
+
+def _without_session(story: Story, scene: Scene, bound: int | None) -> int | None:
+    """Of the last session that ended before the last ack, where there was no other at the first."""
+    first, last = story.times
+    found = [
+        one
+        for one in scene.absences
+        if one.broker in story.leaders and one.since < last and one.until > first
+    ]
+    since = max((one.since for one in found), default=None)
+    return None if since is None or bound is None else last - since - bound
+
+
+def _faults(story: Story, scene: Scene) -> list[FaultSeen]:
+    """Those that were on before the next leader was seen, and not over at the first ack: of their
+    leader where there are any."""
+    first, last = story.times
+    until = max(last, story.next.seen) if story.next else last
+    return faults_on(scene, first, until, story.leaders)
+
+
+def faults_on(scene: Scene, first: int, last: int, brokers: Sequence[int]) -> list[FaultSeen]:
+    """Those that were on at some time from ``first`` to ``last``; of these brokers, where there are
+    any."""
+    on = [fault for fault in scene.faults if fault.start <= last and fault.end >= first]
+    own = [fault for fault in on if any(map(fault.befell, brokers))]
+    return own or on
+
+
+def _disks(story: Story, scene: Scene, acks: str) -> Iterator[FaultSeen]:
+    """Faults that took data after the first ack: from the next leader's disk before it led, or from
+    that of their leader where nobody came after it. With acks=1 another broker may never have had
+    the records, and its disk is no explanation."""
+    after = story.next
+    if after and after.leader not in story.leaders and (acks != "all" or after.clean is False):
+        return
+    whose = [after.leader] if after else story.leaders
+    until = after.seen if after and after.seen >= 0 else None
+    for fault in scene.faults:
+        early_enough = until is None or fault.start <= until
+        if fault.took >= story.times[0] and early_enough and any(map(fault.befell, whose)):
+            yield fault
+
+
+def _truncations(story: Story, scene: Scene) -> Iterator[Truncation]:
+    """The first truncation of each broker that took one of them, in a later epoch than theirs."""
+    if story.offsets is None or not story.epochs:
+        return
+    seen: set[int] = set()
+    begun = story.next.epoch if story.next else story.epochs[0].epoch + 1
+    for truncation in sorted(scene.truncations, key=lambda truncation: truncation.leader_epoch):
+        if (
+            truncation.broker not in seen
+            and truncation.leader_epoch >= begun
+            and _takes(truncation, story)
+        ):
+            seen.add(truncation.broker)
+            yield truncation
+
+
+def _takes(truncation: Truncation, story: Story) -> bool:
+    """A cut that does not tell where the log ended took them only where they certainly were."""
+    if story.offsets is None or truncation.offset > story.offsets[1]:
+        return False
+    if truncation.log_end is None:
+        return truncation.broker in story.leaders
+    return truncation.log_end > story.offsets[0]
+
+
+def _truncation_before(story: Story, scene: Scene) -> Truncation | None:
+    if story.next is None or story.offsets is None or not story.epochs:
+        return None
+    begun = story.epochs[0].epoch
+    found = [
+        truncation
+        for truncation in scene.truncations
+        if truncation.broker == story.next.leader
+        and begun <= truncation.leader_epoch < story.next.epoch
+        and truncation.log_end is not None
+        and truncation.log_end > story.offsets[0] >= truncation.offset
+    ]
+    return found[-1] if found else None
+
+
+def _with_let_in(story: Story, scene: Scene) -> Story:
+    """With how the next leader came into the ISR, if that was in an epoch after theirs which began
+    above where its own log ended when it led: what that epoch began with, these among it, it did
+    not have.
+
+    E.g. all up to 48 was acked in epoch 2; broker 4 leads epoch 3 from 48 with a high watermark of
+    47, and lets broker 1 in, whose log ends at 47; broker 1 leads epoch 4 from 47.
+    """
+    after = story.next
+    if after is None or not story.epochs or after.log_end < 0:
+        return story
+    between = {
+        reign.epoch: reign
+        for reign in scene.reigns
+        if story.epochs[-1].epoch < reign.epoch < after.epoch
+    }
+    came = [one for one in scene.let_in if one.broker == after.leader and one.epoch < after.epoch]
+    # Whoever let it in last: what it lacked before it may have fetched before that.
+    by = between.get(came[-1].epoch) if came else None
+    if by is None or by.log_end <= after.log_end:
+        return story
+    return replace(story, let_in=came[-1], let_in_by=by)
+
+
+# --- telling --------------------------------------------------------------------------------------
+#
+# The story of a group of records that are gone in one sentence of plain words; and the words that
+# other stories are told in, too.
+
+
+_NS_PER_S = 1_000_000_000
+_NAMED_MAX = 3
+
+
+def sentence(story: Story, copies: Mapping[int, int] = MappingProxyType({})) -> str:
+    """What became of these records; "these" and "they" are the records. ``copies``: of how many
+    of them a broker still holds one."""
+    held = (f"broker-{broker} still holds {count:,} of them" for broker, count in copies.items())
+    return "; ".join((*_parts(story), *held)) + "."
+
+
+def _parts(story: Story) -> Iterator[str]:
+    yield _acked(story)
+    if story.committed is not None:
+        epoch = story.committed.epoch
+        who = f"broker-{story.committed.leader}"
+        yield f"{who} had a high watermark beyond them when it began epoch {epoch}"
+    for reign in story.unheard:
+        yield f"broker-{reign.leader} was elected in epoch {reign.epoch} and never heard of it"
+    match story.kind:
+        case Kind.LOST_FROM_DISK:
+            whose = story.next.leader if story.next else story.leaders[0]
+            yield f"{labels(story.disks)} took data from the disk of broker-{whose}"
+        case Kind.CUT_BEFORE_LEADING if story.next and story.truncation_before:
+            had = truncation_words(story.truncation_before)
+            yield f"broker-{story.next.leader} had {had} before it led"
+        case Kind.LET_IN_TOO_EARLY:
+            yield from _let_in(story)
+        case Kind.DEDUPLICATED if story.purged:
+            yield (
+                "librdkafka gives the numbers of what it purges with an aborted transaction to "
+                "what it sends next: confluentinc/librdkafka#5423"
+            )
+        case _:
+            pass
+    if story.next and story.next.clean is False and len(story.leaders) == 1:
+        isr = list(story.next.isr_before)
+        yield f"broker-{story.next.leader} was elected outside the ISR{f' {isr}' if isr else ''}"
+    if story.kind is not Kind.BELOW_LOG_START:
+        yield from _fault_words(story)
+        yield from _next(story)
+        yield from _removed(story)
+    yield from _untold(story)
+
+
+def _let_in(story: Story) -> Iterator[str]:
+    if story.let_in and story.let_in_by and story.next:
+        by, who = story.let_in_by, f"broker-{story.next.leader}"
+        led = f"broker-{by.leader} led epoch {by.epoch} from offset {by.log_end:,}, with them"
+        since = story.let_in.time - story.times[0]
+        when = f" {seconds(since)} after the first of these" if since > 0 else ""
+        yield f"{led}, and let {who}, which did not have all of that, into the ISR{when}"
+
+
+def _acked(story: Story) -> str:
+    if story.kind is Kind.BELOW_LOG_START:
+        return "the log starts above these: its beginning was deleted"
+    if story.kind is Kind.DEDUPLICATED:
+        return _deduplicated(story)
+    if story.kind is Kind.UNANSWERED:
+        return f"no broker answered for these (acks=0){_while_led(story)}"
+    if story.shown:
+        return f"consumers were shown these{_late_words(story)}; {_appended(story)}"
+    if not story.epochs:
+        return "who acked these is not known"
+    leaders, epochs = brokers(story.leaders), _epochs(story)
+    return f"{leaders} acked these as leader of {epochs}{_late_words(story)}"
+
+
+def _deduplicated(story: Story) -> str:
+    others = "others that their producer had sent before and given up"
+    acked = f"acked them at the offsets of those, as leader of {_epochs(story)}"
+    return f"{brokers(story.leaders)} took these for {others}, and {acked}; no broker ever had them"
+
+
+def _appended(story: Story) -> str:
+    if not story.epochs:
+        return "who appended them is not known"
+    return f"{brokers(story.leaders)} appended them as leader of {_epochs(story)}"
+
+
+def _while_led(story: Story) -> str:
+    if not story.epochs:
+        return ""
+    return f", sent while {brokers(story.leaders)} led in {_epochs(story)}{_late_words(story)}"
+
+
+def _late_words(story: Story) -> str:
+    spans = []
+    if len(story.leaders) > 1:
+        return ""
+    if story.without_session is not None and story.without_session > 0:
+        span = seconds(story.without_session)
+        spans.append(f"{span} after its ZooKeeper session was seen to have ended")
+    if story.late is not None and story.late > 0 and story.deposed_by is not None:
+        span = seconds(story.late)
+        spans.append(f"{span} after broker-{story.deposed_by.leader} was seen to lead")
+    return f", up to {' and '.join(spans)}" if spans else ""
+
+
+def _epochs(story: Story) -> str:
+    numbers = [str(reign.epoch) for reign in story.epochs]
+    if len(numbers) > _NAMED_MAX:
+        return f"one of the epochs {numbers[0]} to {numbers[-1]}"
+    return f"epoch {' or '.join(numbers)}"
+
+
+def brokers(numbers: Sequence[int]) -> str:
+    """``broker-1 or broker-2``."""
+    if len(numbers) > _NAMED_MAX:
+        return "one of several brokers"
+    return " or ".join(f"broker-{number}" for number in numbers)
+
+
+def _fault_words(story: Story) -> Iterator[str]:
+    if story.kind is Kind.LOST_FROM_DISK:
+        return
+    yield from struck(story.faults, story.times[0])
+
+
+def struck(faults: Sequence[FaultSeen], since: int) -> Iterator[str]:
+    """Which were on, each in a few words; ``since``: when the first of the records was handled."""
+    yield from (_fault(fault, since) for fault in faults[:_NAMED_MAX])
+    if len(faults) > _NAMED_MAX:
+        yield f"{len(faults) - _NAMED_MAX} more faults were on"
+
+
+def _fault(fault: FaultSeen, first: int) -> str:
+    whom = _servers(fault)
+    since = fault.start - first
+    if since <= 0:
+        return f"{fault.label} was on {whom}"
+    after = f"{seconds(since)} after the first of these"
+    return f"{fault.label} struck {whom} {after}"
+
+
+def _servers(fault: FaultSeen) -> str:
+    if fault.servers is None:
+        return "nobody knows whom"
+    if len(fault.servers) > _NAMED_MAX:
+        return f"{len(fault.servers)} servers"
+    return ", ".join(fault.servers)
+
+
+def _next(story: Story) -> Iterator[str]:
+    after = story.next
+    if after is None or len(story.leaders) > 1:
+        return
+    led = f"led epoch {after.epoch}"
+    if story.kind is Kind.NOT_REPLICATED:
+        led = f"had not fetched them and {led}"
+    led = f"broker-{after.leader} {led}"
+    if after.log_end < 0 or story.offsets is None:
+        yield led
+    elif story.kind is Kind.NOT_REPLICATED:
+        yield f"{led} from offset {after.log_end:,}"
+    else:
+        yield f"{led} from offset {after.log_end:,}, without them"
+
+
+def _removed(story: Story) -> Iterator[str]:
+    yield from (
+        f"broker-{truncation.broker} {truncation_words(truncation)}"
+        for truncation in story.truncations
+    )
+    if not story.truncations and story.next is not None and story.kind is not Kind.UNANSWERED:
+        yield "no broker's log tells who cut them"
+
+
+def truncation_words(truncation: Truncation) -> str:
+    """What a broker did to its log, in its own words."""
+    whence = "" if truncation.log_end is None else f"from {truncation.log_end:,} "
+    whose = "" if truncation.leader < 0 else f" as follower of broker-{truncation.leader}"
+    when = "" if truncation.leader_epoch < 0 else f" in epoch {truncation.leader_epoch}"
+    return f"cut its log {whence}to {truncation.offset:,}{whose}{when} ({truncation.due_to})"
+
+
+def _untold(story: Story) -> Iterator[str]:
+    if story.kind is Kind.UNEXPLAINED:
+        yield f"nothing that was recorded explains it{_ruled_out(story)}"
+    elif story.kind is Kind.UNKNOWN:
+        yield f"how they got lost cannot be told: {_missing(story)}"
+
+
+def _ruled_out(story: Story) -> str:
+    after = story.next
+    if after is None:
+        return ": no later leader is known to have begun without them" if story.epochs else ""
+    if after.leader in story.leaders:
+        return f": no fault took data from the disk of broker-{after.leader}"
+    return (
+        f": broker-{after.leader} was in the ISR {list(after.isr_before)}, no fault took data from "
+        "its disk, and it is not known to have cut its log before"
+    )
+
+
+def _missing(story: Story) -> str:
+    if len(story.leaders) > 1:
+        return "which of them acked these is not known"
+    if story.next is not None:
+        return f"nobody saw who was in sync before epoch {story.next.epoch}"
+    if not story.epochs or not story.untold:
+        return "nobody watched who led until the end"
+    return "no broker's log tells where it ended when a later leader began"
+
+
+def labels(faults: Sequence[FaultSeen]) -> str:
+    """The first few of them."""
+    return " and ".join(fault.label for fault in faults[:_NAMED_MAX])
+
+
+def seconds(nanoseconds: int) -> str:
+    """As many digits as tell something: 40 ms, 4.2 s, 42 s."""
+    seconds = nanoseconds / _NS_PER_S
+    if seconds < 1:
+        return f"{max(round(seconds * 1000), 1)} ms"
+    return f"{seconds:.{0 if seconds >= 10 else 1}f} s"
