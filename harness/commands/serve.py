@@ -40,7 +40,7 @@ def serve(context: click.Context, directory: Path, port: int) -> None:
     if not directory.is_dir():
         fail(f"{directory} is no directory", ExitStatus.USAGE)
     with told():
-        from ackproof.harness import serving  # aiohttp takes a while to import
+        from ackproof.harness.report import server  # aiohttp takes a while to import
 
-        asyncio.run(serving.serve(directory, port, click.echo))
+        asyncio.run(server.serve(directory, port, click.echo))
     context.exit(ExitStatus.HELD)

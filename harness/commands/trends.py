@@ -133,8 +133,9 @@ def trend(
     Exits with 0 whatever the verdicts are, unless --fail-on is given.
     """
     # The report takes a while to import.
-    from ackproof.harness.report.trends import night_file, table, worse
-    from ackproof.harness.report.trends.page import render
+    from ackproof.harness.report.trends import night_file, table
+    from ackproof.harness.report.trends.table import render
+    from ackproof.harness.report.trends.trend import not_compared, worse_than_before
 
     if page is not None and page.resolve() == file.resolve():
         fail(f"--html: {page} is the history file itself", ExitStatus.USAGE)
@@ -153,8 +154,8 @@ def trend(
     table.print_nights(console(), nights, last)
     if page is not None:
         click.echo(printable(str(page)))
-    reasons = list(worse.worse(nights)) if wanted else []
-    notes = [f"not compared: {one}" for one in worse.not_compared(nights)] if wanted else []
+    reasons = list(worse_than_before(nights)) if wanted else []
+    notes = [f"not compared: {one}" for one in not_compared(nights)] if wanted else []
     for words in (*(f"worse: {one}" for one in reasons), *notes):
         click.echo(printable(words), err=True)
     context.exit(ExitStatus.UNMET if reasons else ExitStatus.HELD)

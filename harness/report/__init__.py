@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness.directory import DamagedResults
-from ackproof.harness.report import about, campaign_file, junit, losses, page, timeline, verdict
+from ackproof.harness.report import about, campaign_file, ci, losses, page, timeline, verdict
 from ackproof.harness.report.losses import LossWindow
 from ackproof.harness.report.opportunities import opportunities
 from ackproof.harness.report.rows import CellRow, rows
@@ -74,7 +74,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
     places = [(cell.run, cell.cell, cell.settings.topic) for cell in known]
     trials = opportunities(places, timelines, counted)
     first_rows = losses.first_rows(directory)
-    for_ci = junit.Told(about=told, first_rows=first_rows, page=directory / PAGE)
+    for_ci = ci.Told(about=told, first_rows=first_rows, page=directory / PAGE)
     windows = losses.windows(listed)
 
     def write_page() -> None:
@@ -98,7 +98,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
             verdict.FILE: lambda: verdict.write(
                 directory, verdict.to_document(campaign, result, told, counted, trials)
             ),
-            JUNIT: lambda: junit.write(directory / JUNIT, campaign, result, cells, for_ci),
+            JUNIT: lambda: ci.write(directory / JUNIT, campaign, result, cells, for_ci),
             PAGE: write_page,
         }
     )

@@ -14,9 +14,7 @@ from pydantic import Field
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.environment import Machine, Versions
 from ackproof.harness.report import outcome
-from ackproof.harness.report.cell_document import CellDocument
-from ackproof.harness.report.consumers_document import ConsumptionDocument
-from ackproof.harness.report.part import Part
+from ackproof.harness.report.cell_document import CellDocument, ConsumptionDocument, Part
 from ackproof.history.cell import Value
 
 VERSION = 3

@@ -1,13 +1,54 @@
 """What a checked campaign came to, in words: the one place that the terminal, the page, the index
-and ``junit.xml`` take them from, so that none of them contradicts another or the exit status."""
+and ``junit.xml`` take them from, so that none of them contradicts another or the exit status.
+"""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ackproof.checkers.thresholds import Threshold
 from ackproof.checkers.verdict import CampaignResult, CellResult, Verdict
 from ackproof.harness.exit_status import ExitStatus, exit_status
-from ackproof.harness.report import thresholds
 from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.rows import CellRow
+
+# --- thresholds -----------------------------------------------------------------------------------
+
+THRESHOLD_HEADINGS = ("cell", "measure", "expected", "measured", "threshold")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdLine:
+    """A threshold of a cell: a text for each of :data:`THRESHOLD_HEADINGS`, and the verdict whose
+    colours the last one has."""
+
+    texts: tuple[str, ...]
+    kind: Verdict
+
+
+def threshold_lines(cells: Sequence[CellRow]) -> Iterator[ThresholdLine]:
+    """Yield the thresholds of cells, in their order."""
+    for cell in cells:
+        for one in cell.thresholds:
+            result = f"{one.status}: {one.reason}" if one.reason else one.status
+            yield ThresholdLine(
+                texts=(cell.name, one.measure, one.bound, one.figure, result), kind=_KINDS[one.met]
+            )
+
+
+_KINDS = {True: Verdict.PASS, False: Verdict.FAIL, None: Verdict.INCONCLUSIVE}
+
+
+def thresholds_in_short(thresholds: Iterable[Threshold]) -> str:
+    """Return how many thresholds are met, in a sentence; empty where there are none."""
+    counts = Counter(one.status for one in thresholds)
+    if not counts:
+        return ""
+    others = [f"{many} {status}" for status, many in sorted(counts.items()) if status != "met"]
+    return ", ".join([f"{counts['met']} of {counts.total()} thresholds met", *others]) + "."
+
+
+# --- the outcome ----------------------------------------------------------------------------------
 
 HELD = "Every guarantee held"
 NOT_ALL_PROMISED = "Not every acknowledged record was promised to be kept"
@@ -116,7 +157,7 @@ def _notes(result: CampaignResult, status: ExitStatus, known: Checked) -> list[s
         notes.append(f"The infrastructure failed in {runs}: the findings say how.")
     if status is ExitStatus.INFRASTRUCTURE and result.verdict is Verdict.PASS:
         notes.append("No guarantee that was checked was broken.")
-    if told := thresholds.in_short(one for cell in result.cells for one in cell.thresholds):
+    if told := thresholds_in_short(one for cell in result.cells for one in cell.thresholds):
         notes.append(told)
     if len(known.missing) == known.total > 0:
         notes.append("No guarantee was checked.")

@@ -13,20 +13,13 @@ from markupsafe import Markup
 
 from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.verdict import CampaignResult, Verdict
-from ackproof.harness.report import (
-    consumption,
-    figures,
-    losses,
-    plugin_checks,
-    thresholds,
-    transactions,
-)
+from ackproof.harness.report import clients, figures, losses, plugin_checks
 from ackproof.harness.report.about import About, lasted, moment
 from ackproof.harness.report.causes import WHAT, by_fault_and_cell, causes
 from ackproof.harness.report.comparison import compare, label, seconds
+from ackproof.harness.report.losses import OutOfOrder
 from ackproof.harness.report.opportunities import Opportunity, Risk, in_words, risks
-from ackproof.harness.report.order import OutOfOrder
-from ackproof.harness.report.outcome import outcome
+from ackproof.harness.report.outcome import THRESHOLD_HEADINGS, outcome, threshold_lines
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import (
     COUNTS,
@@ -122,8 +115,8 @@ def render(
         risks=_risks(cells, opportunities or ()),
         why=why([cell for cell in cells if cell.counts_as in _TOLD_AT_ONCE]),
         cells=cells,
-        thresholds=list(thresholds.lines(cells)),
-        threshold_headings=thresholds.HEADINGS,
+        thresholds=list(threshold_lines(cells)),
+        threshold_headings=THRESHOLD_HEADINGS,
         columns=columns(cells),
         counts=COUNTS,
         setting=setting,
@@ -133,11 +126,11 @@ def render(
         order=order.words if order else "",
         what=WHAT,
         comparison=compare(result, cells),
-        consumption=consumption.tables(result),
-        meanings=consumption.MEANINGS,
+        consumption=clients.consumer_tables(result),
+        meanings=clients.CONSUMER_MEANINGS,
         plugin_checks=list(plugin_checks.lines(cells, first_rows or {})),
-        transactions=transactions.table(result),
-        of_transactions=transactions.MEANINGS,
+        transactions=clients.transactions_table(result),
+        of_transactions=clients.TRANSACTION_MEANINGS,
         unknown=UNKNOWN,
         anomalies=anomalies(result),
         outage_min_ms=OUTAGE_MIN_NS // 1_000_000,

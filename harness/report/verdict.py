@@ -5,8 +5,10 @@ means. A cell's settings stand beside its numbers, under Kafka's names, and so d
 its cluster. ``expected`` is null, a verdict, or a list of those that are right.
 """
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -14,19 +16,23 @@ from pydantic import TypeAdapter
 
 from ackproof.checkers.verdict import CampaignResult, CellResult
 from ackproof.harness.campaign.model.values import several
-from ackproof.harness.directory import DamagedResults
+from ackproof.harness.directory import CAMPAIGN_FILE, DamagedResults
 from ackproof.harness.exit_status import exit_status
-from ackproof.harness.report import contradictions, seal
+from ackproof.harness.report import contradictions
 from ackproof.harness.report.about import About, moment
 from ackproof.harness.report.causes import grouped
 from ackproof.harness.report.document import VERSION, VerdictDocument
+from ackproof.harness.report.losses import ANOMALIES_FILE, AUTOPSIES_FILE
 from ackproof.harness.report.opportunities import Opportunity
 from ackproof.harness.report.rows import known_anomalies
 from ackproof.harness.report.timeline import FaultSpan
+from ackproof.history import manifest
 from ackproof.history.cell import SETTINGS, Value
-from ackproof.history.messages import in_words
-from ackproof.history.storage import AnyPath, write_text
+from ackproof.history.messages import in_words, printable
+from ackproof.history.storage import AnyPath, digest, matching, write_text
 from ackproof.infra.systems import quorum_of
+
+# --- verdict.json ---------------------------------------------------------------------------------
 
 FILE = "verdict.json"
 
@@ -96,7 +102,7 @@ def read_document(file: AnyPath) -> VerdictDocument:
 
 def write(directory: AnyPath, document: Mapping[str, Any]) -> None:
     """Write it with its seal, aside and renamed, so that a reader never sees half of it."""
-    content = seal.sealed(directory, document)
+    content = sealed(directory, document)
     write_text(directory / FILE, json.dumps(content, indent=2) + "\n")
 
 
@@ -109,7 +115,7 @@ def read(directory: AnyPath, *, whole: bool = False) -> CampaignResult | None:
         content, _ = _read(file)
     except FileNotFoundError:
         return None
-    if whole and (lacking := list(seal.missing(directory, content))):
+    if whole and (lacking := list(missing(directory, content))):
         raise DamagedResults(directory, lacking)
     try:
         return from_document(content)
@@ -133,8 +139,8 @@ def _read(file: AnyPath) -> tuple[Mapping[str, Any], VerdictDocument]:
     except ValueError as error:
         raise DamagedResults(directory, [f"{FILE}: {in_words(error)}"]) from None
     wrong = [f"{FILE} contradicts itself: {one}" for one in contradictions.in_document(document)]
-    changed = list(seal.broken(directory, content))
-    if changed or not seal.is_sealed(content):
+    changed = list(broken(directory, content))
+    if changed or not is_sealed(content):
         wrong += contradictions.with_results(directory, document)
     if wrong or changed:
         raise DamagedResults(directory, [*wrong, *changed])
@@ -212,3 +218,66 @@ def _fault(run: int, span: FaultSpan) -> dict[str, Any]:
         "healed": None if span.end is None else moment(span.end),
         "proven": span.proven,
     }
+
+
+# --- the seal -------------------------------------------------------------------------------------
+#
+# ``sha256`` is that of all else in the document. ``files`` has that of each file beside it which
+# says the same at greater length, or which the document rests on. Neither keeps out somebody who
+# makes a new seal: they tell an edited file, a half of one, and the file of another check.
+
+SHA256 = "sha256"
+_BESIDE = (ANOMALIES_FILE, AUTOPSIES_FILE, manifest.FILE, CAMPAIGN_FILE)
+_FAULTS = "runs/*/history/faults.*"
+
+
+def sealed(directory: AnyPath, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with the digests of the files of its results, and with its own."""
+    content = {**document, "files": _digests(directory)}
+    return {**content, SHA256: _own(content)}
+
+
+def is_sealed(content: Mapping[str, Any]) -> bool:
+    """Return whether a document has a seal: one of a former version has none."""
+    return SHA256 in content
+
+
+def broken(directory: AnyPath, content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was changed since a document was sealed: the document or a file of its results.
+    Files that are not there are not missed."""
+    if is_sealed(content) and content[SHA256] != _own(content):
+        yield "verdict.json was changed after the check had written it"
+    for name, known in _files(content).items():
+        path = directory / name
+        with suppress(OSError):
+            if path.is_file() and digest(path) != known:
+                yield f"{name} was changed after the check"
+
+
+def missing(directory: AnyPath, content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the files of a sealed document that are not there any more."""
+    for name in _files(content):
+        if not (directory / name).is_file():
+            yield f"{name} is missing"
+
+
+def _files(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    files = content.get("files")
+    return files if isinstance(files, Mapping) else {}
+
+
+def _digests(directory: AnyPath) -> dict[str, str]:
+    depth = len(directory.parts)
+    faults = ["/".join(path.parts[depth:]) for path in matching(directory, _FAULTS)]
+    found = {}
+    for name in (*_BESIDE, *faults):
+        with suppress(OSError):  # what cannot be read now is none that could be relied on later
+            if printable(name) == name and (directory / name).is_file():
+                found[name] = digest(directory / name)
+    return found
+
+
+def _own(content: Mapping[str, Any]) -> str:
+    rest = {name: value for name, value in content.items() if name != SHA256}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

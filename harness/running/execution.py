@@ -158,7 +158,7 @@ def print_for_ci(directory: AnyPath, form: str) -> ExitStatus | None:
 
     Raises DamagedResults.
     """
-    from ackproof.harness.report import campaign_file, markdown, shown, verdict, workflow_commands
+    from ackproof.harness.report import campaign_file, ci, shown, verdict
 
     result = verdict.read(directory, whole=True)
     if result is None:
@@ -166,7 +166,7 @@ def print_for_ci(directory: AnyPath, form: str) -> ExitStatus | None:
     campaign = campaign_file.read(directory)
     title = f"{campaign.get('name')}, seed {campaign.get('seed')}"
     cells, _ = shown(directory, result)
-    write = {"markdown": markdown.to_markdown, "github": workflow_commands.to_commands}[form]
+    write = {"markdown": ci.to_markdown, "github": ci.to_commands}[form]
     click.echo(printable(write(title, result, cells)), nl=False)
     return exit_status(result)
 
@@ -177,12 +177,13 @@ def tell(
     """Print what was found, write the report, print ``hint`` and the path of its page last, and
     return the exit status. What cannot be printed or written is told: it hides nothing that was
     found."""
-    from ackproof.harness import report, summary
+    from ackproof.harness import report
+    from ackproof.harness.report import terminal
 
     status = exit_status(result)
     troubles: list[str] = []
     with _telling("the summary", troubles):
-        summary.print_result(console, result, *report.shown(directory, result))
+        terminal.print_result(console, result, *report.shown(directory, result))
     with _telling("the report", troubles):
         report.write(directory, result)
     _list_among_all(directory)

@@ -13,9 +13,8 @@ from typing import Any
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.directory import NotResults
 from ackproof.harness.report import document
-from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.cell_document import CellDocument, Part
 from ackproof.harness.report.document import FaultDocument
-from ackproof.harness.report.part import Part
 from ackproof.harness.side_by_side.members import Member
 from ackproof.history.messages import in_words
 from ackproof.history.storage import write_text

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from patience import PATIENCE_S
 
 from ackproof.harness.cli import cli
-from ackproof.harness.serving import application
+from ackproof.harness.report.server import application
 
 ROOT = Path(__file__).parents[2]
 SECRET = "not to be served"

@@ -31,7 +31,7 @@ from ackproof.harness import report
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.cli import cli
-from ackproof.harness.report.markdown import to_markdown
+from ackproof.harness.report.ci import to_markdown
 from ackproof.harness.report.rows import rows
 from ackproof.history import manifest
 from ackproof.history.cell import Cell

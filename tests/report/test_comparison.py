@@ -34,7 +34,7 @@ from ackproof.harness.report.comparison import (
     share_unavailable,
 )
 from ackproof.harness.report.rows import rows
-from ackproof.harness.summary import print_result
+from ackproof.harness.report.terminal import print_result
 from ackproof.history.cell import Value
 
 

@@ -19,11 +19,12 @@ from ackproof.checkers.verdict import (
     GroupCounts,
     Verdict,
 )
-from ackproof.harness.report import consumption, page, verdict
+from ackproof.harness.report import page, verdict
+from ackproof.harness.report.clients import CLIENT_COUNTS, CONSUMER_MEANINGS, GROUP_COUNTS
 from ackproof.harness.report.rows import rows
-from ackproof.harness.summary import print_result
+from ackproof.harness.report.terminal import print_result
 
-NAMES = (*consumption.CLIENT_COUNTS, "distinct")
+NAMES = (*CLIENT_COUNTS, "distinct")
 CLEAN: dict[str, Any] = dict.fromkeys(NAMES, 0)
 READER = ClientCounts(
     run=1, cell="c", client="reader-0", member=False, group=None, **{**CLEAN, "shown": 1234}
@@ -89,19 +90,17 @@ def test_a_verdict_of_former_days_has_none() -> None:
 
 def test_the_page_has_every_client_and_every_group() -> None:
     clients, reader, member, groups, group = lines_of(page_of(result(READER, MEMBER)))
-    assert clients == ["cell", "client", "group", *consumption.CLIENT_COUNTS.values()]
+    assert clients == ["cell", "client", "group", *CLIENT_COUNTS.values()]
     assert reader == ["c", "reader-0", "tail reader", "1,234", *["0"] * 8]
     assert member == ["c", "t-g-0", "t-g", "600", *["0"] * 5, "unknown", "-", "-"]
-    assert groups == ["cell", "group", *consumption.GROUP_COUNTS.values()]
+    assert groups == ["cell", "group", *GROUP_COUNTS.values()]
     assert group == ["c", "t-g", "77", "2", "0", "0", "unknown"]
 
 
 def test_every_heading_is_explained() -> None:
     html = page_of(result(READER, MEMBER))
-    assert {*consumption.CLIENT_COUNTS.values(), *consumption.GROUP_COUNTS.values()} == set(
-        consumption.MEANINGS
-    )
-    assert all(f"<dt>{name}</dt>" in html for name in consumption.MEANINGS)
+    assert {*CLIENT_COUNTS.values(), *GROUP_COUNTS.values()} == set(CONSUMER_MEANINGS)
+    assert all(f"<dt>{name}</dt>" in html for name in CONSUMER_MEANINGS)
 
 
 def test_several_runs_are_told_apart() -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 import pyarrow as pa
 
 from ackproof.checkers.verdict import ANOMALIES
-from ackproof.harness.report.order import OutOfOrder, out_of_order
+from ackproof.harness.report.losses import OutOfOrder, out_of_order
 
 
 def anomalies(*rows: tuple[str, int, int | None, int, str | None]) -> pa.Table:

@@ -32,7 +32,7 @@ from ackproof.checkers.verdict import (
 from ackproof.harness.comparing import differences, shown
 from ackproof.harness.exit_status import ExitStatus, exit_status
 from ackproof.harness.report import index, verdict
-from ackproof.harness.report.markdown import to_markdown
+from ackproof.harness.report.ci import to_markdown
 from ackproof.harness.report.outcome import HELD, outcome
 from ackproof.harness.report.rows import rows
 from ackproof.harness.running import execution

@@ -30,7 +30,7 @@ from ackproof.harness.cli import cli
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import figures, losses
 from ackproof.harness.report.causes import by_fault_and_cell
-from ackproof.harness.summary import cells_table, print_result
+from ackproof.harness.report.terminal import cells_table, print_result
 from ackproof.history.manifest import Manifest, PlannedRun
 from ackproof.history.schema import CLUSTER, FAULTS, SENDS
 

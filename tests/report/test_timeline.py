@@ -10,7 +10,7 @@ from made_histories import MadeRun, a_fault, kept, write_campaign
 
 from ackproof.checkers.verdict import ANOMALIES
 from ackproof.harness import report
-from ackproof.harness.report import bands
+from ackproof.harness.report import figures
 from ackproof.harness.report.timeline import FaultSpan, StoryPart
 from ackproof.history.manifest import PlannedFault
 
@@ -37,7 +37,7 @@ def span(number: int, start: int, end: int | None, part: StoryPart | None = None
 def stands(faults: list[FaultSpan], *, lasts: int = 100) -> list[tuple[str, int]]:
     """The names over a picture of so many seconds, and how high."""
     first = T0 // SECOND
-    return [(one.text, one.storey) for one in bands.names(faults, first, first + lasts)]
+    return [(one.text, one.storey) for one in figures.names(faults, first, first + lasts)]
 
 
 def test_faults_that_overlap_have_their_names_above_each_other() -> None:
@@ -48,7 +48,7 @@ def test_faults_that_overlap_have_their_names_above_each_other() -> None:
 def test_no_name_reaches_beyond_the_picture() -> None:
     """However near its side the band is."""
     faults = [span(1, 0, 1), span(2, 50, 51), span(3, 99, None)]
-    first, middle, last = bands.names(faults, T0 // SECOND, T0 // SECOND + 100)
+    first, middle, last = figures.names(faults, T0 // SECOND, T0 // SECOND + 100)
     half = len("kill#1") * 100 / 105 / 2
     assert [one.middle for one in (first, middle, last)] == pytest.approx([half, 50.5, 100 - half])
 
@@ -70,7 +70,7 @@ def test_the_steps_of_a_story_stand_below_its_name() -> None:
         ("crash-loop#1", 2),
         ("kill#3", 0),
     ]
-    *_, title, other = bands.names(faults, T0 // SECOND, T0 // SECOND + 100)
+    *_, title, other = figures.names(faults, T0 // SECOND, T0 // SECOND + 100)
     assert (title.start, title.end, title.spans) == (2, 40, True)
     assert other.colour != title.colour
 

@@ -24,9 +24,8 @@ from ackproof.harness.report import index
 from ackproof.harness.report.trends import night_file
 from ackproof.harness.report.trends.charts import MEASURES, Chart
 from ackproof.harness.report.trends.night import Night
-from ackproof.harness.report.trends.page import render
-from ackproof.harness.report.trends.trend import occasion, trends
-from ackproof.harness.report.trends.worse import not_compared, worse
+from ackproof.harness.report.trends.table import render
+from ackproof.harness.report.trends.trend import not_compared, occasion, trends, worse_than_before
 
 KAFKA = {"name": "nightly", "seed": 1, "cluster": {"system": "kafka:4.1.1"}}
 
@@ -406,7 +405,7 @@ def test_page_is_fit_to_be_seen_in_a_browser(tmp_path: Path, eyes: Eyes) -> None
 
 
 def told_of(*oldest_first: Night) -> tuple[list[str], list[str]]:
-    return list(worse(oldest_first)), list(not_compared(oldest_first))
+    return list(worse_than_before(oldest_first)), list(not_compared(oldest_first))
 
 
 def of_night(root: Path, day: float, of: CampaignResult | None = None, **changes: str) -> Night:

@@ -15,8 +15,9 @@ from made_results import cell_result
 from rich.console import Console
 
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult, Guarantee, Verdict
-from ackproof.harness import report, summary
+from ackproof.harness import report
 from ackproof.harness.exit_status import ExitStatus, exit_status
+from ackproof.harness.report import terminal
 from ackproof.harness.report.outcome import guarantees_checked
 from ackproof.history.manifest import FILE
 
@@ -49,7 +50,7 @@ def shown(directory: Path, result: CampaignResult) -> tuple[str, str]:
     pq.write_table(ANOMALIES.empty_table(), directory / "anomalies.parquet")
     written = report.write(directory, result)
     console = Console(file=StringIO(), width=200)
-    summary.print_result(console, result, written.cells, written.windows)
+    terminal.print_result(console, result, written.cells, written.windows)
     assert isinstance(console.file, StringIO)
     return written.page.read_text(encoding="utf-8"), console.file.getvalue()
 

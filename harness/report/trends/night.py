@@ -13,10 +13,9 @@ from pydantic import Field
 from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.report import outcome
-from ackproof.harness.report.cell_document import CellDocument
+from ackproof.harness.report.cell_document import CellDocument, Part
 from ackproof.harness.report.comparison import label
 from ackproof.harness.report.document import VerdictDocument
-from ackproof.harness.report.part import Part
 from ackproof.harness.report.rows import ROWS, UNKNOWN
 from ackproof.history.cell import as_text
 

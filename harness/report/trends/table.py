@@ -1,4 +1,4 @@
-"""The nights of a campaign as rows of text, for the terminal and for the page."""
+"""The nights of a campaign as rows of text, for the terminal, and as a page."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,14 @@ from rich.console import Console
 from rich.table import Table
 
 from ackproof.harness.console import plain
+from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import number
+from ackproof.harness.report.terminal import styled
 from ackproof.harness.report.trends.charts import MEASURES
 from ackproof.harness.report.trends.night import Night, date_of
-from ackproof.harness.report.trends.trend import by_campaign, occasion
-from ackproof.harness.summary import styled
+from ackproof.harness.report.trends.trend import by_campaign, occasion, trends
+
+# --- rows of text ---------------------------------------------------------------------------------
 
 TEXTS = ("began (UTC)", "verdict", "system")
 NUMBERS = ("seed", "cells", "acked", *(measure.title.lower() for measure in MEASURES))
@@ -72,3 +75,25 @@ def _table(nights: Sequence[Night]) -> Table:
         verdict = styled(plain(words).plain, night.kind)
         table.add_row(began, verdict, plain(system), *numbers(night))
     return table
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def render(oldest_first: Sequence[Night], troubles: Sequence[str], last: int) -> str:
+    """Return the page. ``troubles``: what of the file is not shown; ``last``: how many nights of
+    each campaign the charts show, while the tables have all."""
+    occasions = [occasion(one) for one in reversed(oldest_first)]
+    return (
+        templates()
+        .get_template("history.html")
+        .render(
+            trends=list(trends(occasions, last)),
+            nights=by_campaign(occasions),
+            total=len(oldest_first),
+            troubles=troubles,
+            headings=(TEXTS, NUMBERS),
+            texts=texts,
+            numbers=numbers,
+        )
+    )

@@ -1,5 +1,6 @@
 """What a campaign came to, on a terminal or in a log: its cells in a table, its clusters side by
-side where it has several, why each verdict."""
+side where it has several, why each verdict.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +11,7 @@ from rich.text import Text
 
 from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.harness.console import plain as _plain
-from ackproof.harness.report import consumption, thresholds
+from ackproof.harness.report import clients
 from ackproof.harness.report.causes import in_lines
 from ackproof.harness.report.comparison import (
     Comparison,
@@ -19,7 +20,13 @@ from ackproof.harness.report.comparison import (
     share_unavailable,
 )
 from ackproof.harness.report.losses import LossWindow, name_of, of_failed
-from ackproof.harness.report.outcome import BASELINE, HELD, outcome
+from ackproof.harness.report.outcome import (
+    BASELINE,
+    HELD,
+    THRESHOLD_HEADINGS,
+    outcome,
+    threshold_lines,
+)
 from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting, why
 
 NAMED_MAX = 5
@@ -73,7 +80,7 @@ def _tables(result: CampaignResult, cells: Sequence[CellRow]) -> Iterator[Table]
     comparison = compare(result, cells)
     if comparison is not None and len(comparison.clusters) > 1:
         yield comparison_table(comparison)
-    if (counted := consumption.in_short(result)) is not None:
+    if (counted := clients.consumers_in_short(result)) is not None:
         yield consumption_table(counted)
 
 
@@ -98,9 +105,9 @@ def cells_table(cells: Sequence[CellRow]) -> Table:
 def thresholds_table(cells: Sequence[CellRow]) -> Table:
     """One row for each threshold of the campaign."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in thresholds.HEADINGS:
+    for heading in THRESHOLD_HEADINGS:
         table.add_column(heading, overflow="fold")
-    for line in thresholds.lines(cells):
+    for line in threshold_lines(cells):
         *texts, result = line.texts
         table.add_row(*map(_plain, texts), styled(result, line.kind))
     return table
@@ -139,7 +146,7 @@ def comparison_table(comparison: Comparison) -> Table:
     return table
 
 
-def consumption_table(counted: consumption.Table) -> Table:
+def consumption_table(counted: clients.Table) -> Table:
     """The counts of consumers, but for those of which there are none at all: these are named below,
     so that what there is stands out."""
     columns = list(zip(*counted.lines, strict=True))
@@ -162,7 +169,7 @@ def consumption_table(counted: consumption.Table) -> Table:
     return table
 
 
-_NO_COUNT = frozenset({"0", consumption.NOTHING})
+_NO_COUNT = frozenset({"0", clients.NOTHING})
 
 
 def styled(words: str, verdict: Verdict) -> Text:

@@ -1,16 +1,7 @@
-"""``junit.xml``: a suite a run, a case a guarantee of each cell, for CI servers.
-
-A broken guarantee is a failure. One of which the evidence does not tell is an error where its cell
-is inconclusive for want of evidence. What was not promised and did not hold is skipped, with what
-was seen: neither broken nor plainly green; so is what was broken as the campaign expects. A cell of
-which a verdict is expected has a case for that, too, and one for each threshold on what was
-measured: a failure where it is not met, an error where that cannot be told.
-
-CI servers add the times of cases up: a run's is shared among its cases, so that the sum is its own.
-"""
+"""Results for CI servers: ``junit.xml``, a summary in Markdown, annotations of GitHub Actions."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,12 +11,30 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from ackproof.checkers.thresholds import Threshold
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 from ackproof.harness.exit_status import exit_status
+from ackproof.harness.report import plugin_checks
 from ackproof.harness.report.about import About, moment
+from ackproof.harness.report.causes import CauseGroup, grouped
 from ackproof.harness.report.losses import Row
-from ackproof.harness.report.outcome import guarantees_checked, outcome
-from ackproof.harness.report.rows import COUNTS, CellRow, number
+from ackproof.harness.report.outcome import (
+    THRESHOLD_HEADINGS,
+    guarantees_checked,
+    outcome,
+    threshold_lines,
+)
+from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting, why
 from ackproof.harness.report.timeline import NS_PER_S
 from ackproof.history.storage import AnyPath, whole
+
+# --- junit.xml ------------------------------------------------------------------------------------
+#
+# A broken guarantee is a failure. One of which the evidence does not tell is an error where its
+# cell is inconclusive for want of evidence. What was not promised and did not hold is skipped, with
+# what was seen: neither broken nor plainly green; so is what was broken as the campaign expects. A
+# cell of which a verdict is expected has a case for that, too, and one for each threshold on what
+# was measured: a failure where it is not met, an error where that cannot be told.
+#
+# CI servers add the times of cases up: a run's is shared among its cases, so that the sum is its
+# own.
 
 FirstRows = Mapping[tuple[int, str, str], Row]
 """The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""
@@ -206,3 +215,163 @@ def _counts(cell: CellRow) -> str:
 
 def _legal(text: str) -> str:
     return _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+CAUSES_MAX = 5
+"""Groups of causes that are told; the report has all of them."""
+FINDINGS_MAX = 10
+"""Findings that are told, likewise."""
+REASONS_MAX = 10
+"""Reasons for a verdict that are told, likewise."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&~!])")
+
+
+def to_markdown(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> str:
+    """Return the verdict, the cells, the causes and the findings of a campaign.
+
+    Args:
+        campaign: What the heading calls it, for example ``quick, seed 42``.
+        result: What the checkers found.
+        cells: The rows of its table.
+    """
+    return "\n".join(_lines(campaign, result, cells)) + "\n"
+
+
+def _lines(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> Iterator[str]:
+    came = outcome(result)
+    yield f"## Ackproof: {_text(campaign)}: {_text(result.verdict.value)}"
+    yield ""
+    yield f"**{_text(came.headline)}.**"
+    for note in came.notes:
+        yield _text(note)
+    yield from _table(cells)
+    yield from _thresholds(cells)
+    groups = grouped(result.causes)
+    yield from _section("Why records were lost, duplicated or changed", _causes(groups), CAUSES_MAX)
+    reasons = (
+        f"**{_text(cell.words)}** {_text(names)}: {_text(reason)}"
+        for cell, names, reason in why(cells)
+        if cell.kind is not Verdict.PASS
+    )
+    yield from _section("Why these verdicts", reasons, REASONS_MAX)
+    checks = map(_text, plugin_checks.in_short(cells))
+    yield from _section("Checkers of plug-ins", checks, FINDINGS_MAX)
+    yield from _section("Findings", map(_text, result.findings), FINDINGS_MAX)
+    yield from _section("Skipped faults", map(_text, result.skipped), FINDINGS_MAX)
+    plugins = (_text(f"{name} {version}") for name, version in result.plugins.items())
+    yield from _section("Plug-ins", plugins, FINDINGS_MAX)
+
+
+def _table(cells: Sequence[CellRow]) -> Iterator[str]:
+    """Yield one row a cell and run."""
+    if not cells:
+        return
+    several = len({cell.run for cell in cells}) > 1
+    settings = columns(cells)
+    headings = (*(["run"] if several else []), *settings, *COUNTS, "verdict")
+    yield ""
+    yield _row(map(_text, headings))
+    yield _row("---" if heading in (*settings, "verdict") else "---:" for heading in headings)
+    for cell in cells:
+        yield _row(
+            [
+                *([str(cell.run)] if several else []),
+                *(_text(setting(cell, name)) for name in settings),
+                *(number(cell.counts[name]) for name in COUNTS),
+                _text(cell.words),
+            ]
+        )
+
+
+def _thresholds(cells: Sequence[CellRow]) -> Iterator[str]:
+    """Yield one row for each threshold of the campaign."""
+    lines = list(threshold_lines(cells))
+    if not lines:
+        return
+    yield from ("", "### Thresholds", "")
+    yield _row(THRESHOLD_HEADINGS)
+    yield _row("---" for _ in THRESHOLD_HEADINGS)
+    for line in lines:
+        yield _row(map(_text, line.texts))
+
+
+def _row(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _causes(groups: Sequence[CauseGroup]) -> Iterator[str]:
+    for group in groups:
+        yield (
+            f"**{group.records:,} {_text(group.first.anomaly)}** ({_text(group.place)}): "
+            f"{_text(group.first.sentence)}"
+        )
+
+
+def _section(heading: str, lines: Iterable[str], most: int) -> Iterator[str]:
+    """Yield a list with a heading; nothing where the list is empty."""
+    found = list(lines)
+    if not found:
+        return
+    yield ""
+    yield f"### {heading}"
+    yield ""
+    yield from (f"- {line}" for line in found[:most])
+    if len(found) > most:
+        yield f"- and {len(found) - most:,} more, which the report lists"
+
+
+def _text(text: str) -> str:
+    """Return a text that Markdown shows as it is, in one line: it may come from a broker's log."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+# --- annotations of GitHub Actions ----------------------------------------------------------------
+#
+# Source: GitHub's documentation, "Workflow commands for GitHub Actions", "Setting an error
+# message".
+
+ANNOTATIONS_MAX = 10
+"""GitHub shows so many errors of a step."""
+
+
+def to_commands(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> str:
+    """Return one command a line: each broken guarantee, each threshold that is not met, and
+    why nothing is known.
+
+    Args:
+        campaign: What the annotations call it, for example ``quick, seed 42``.
+    """
+    commands = list(_commands(campaign, result, cells))
+    return "".join(f"{line}\n" for line in commands[:ANNOTATIONS_MAX])
+
+
+def _commands(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> Iterator[str]:
+    came = outcome(result)
+    if came.kind is Verdict.PASS:
+        return
+    level = "error" if came.status else "notice"
+    yield _command(level, f"Ackproof: {campaign}", f"{came.headline}.")
+    for cell in cells:
+        for one in cell.guarantees:
+            if one.broken and cell.is_broken:
+                text = f"{cell.name} broke {one.name} {one.broken:,} times: {one.promise}"
+                yield _command("error", "Guarantee broken", text)
+        for limit in cell.thresholds:
+            if limit.met is False:
+                yield _command("error", "Threshold not met", f"{cell.name}: {limit.words}")
+    for cell, names, reason in why(cells):
+        if cell.counts_as is Verdict.INCONCLUSIVE:
+            yield _command("warning", "Inconclusive", f"{names}: {reason}")
+
+
+def _command(level: str, title: str, text: str) -> str:
+    """Return one command. In a property a colon and a comma are escaped, too."""
+    escaped = _escaped(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={escaped}::{_escaped(text)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

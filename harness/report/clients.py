@@ -1,15 +1,17 @@
-"""What is shown of consumers: the counts of every client and every group, as tables of words.
-
-What nobody knows is shown as unknown, and what does not apply as a
-dash.
-"""
+"""Tables of a campaign's consumers, groups and transactions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ackproof.checkers.checks.read_counts import added
+from ackproof.checkers.checks.transaction_history import SUMMARIES
 from ackproof.checkers.verdict import CampaignResult, ClientCounts, GroupCounts
 from ackproof.harness.report.rows import UNKNOWN, number
+
+# --- consumers and groups -------------------------------------------------------------------------
+#
+# What nobody knows is shown as unknown, and what does not apply as a
+# dash.
 
 CLIENT_COUNTS = {
     "shown": "shown",
@@ -42,7 +44,7 @@ IN_SHORT = (
 )
 """Counts of clients that are added up where there is little room."""
 
-MEANINGS = {
+CONSUMER_MEANINGS = {
     "shown": "records, each as often as it was shown",
     "again": "offsets shown in several assignments, as after a rebalance",
     "nonmonotonic": "anomalies nonmonotonic-poll: times that an offset was not higher than the one "
@@ -75,7 +77,7 @@ class Table:
     lines: tuple[tuple[str, ...], ...]
 
 
-def tables(result: CampaignResult) -> tuple[Table, ...]:
+def consumer_tables(result: CampaignResult) -> tuple[Table, ...]:
     """The clients, then the groups; nothing where there were no consumers."""
     clients, groups = result.consumption.clients, result.consumption.groups
     several = len({one.run for one in clients}) > 1
@@ -86,7 +88,7 @@ def tables(result: CampaignResult) -> tuple[Table, ...]:
     return tuple(table for table in found if table.lines)
 
 
-def in_short(result: CampaignResult) -> Table | None:
+def consumers_in_short(result: CampaignResult) -> Table | None:
     """One line a cell's tail readers together, and one a group; None where there were none."""
     clients = result.consumption.clients
     several = len({one.run for one in clients}) > 1
@@ -143,3 +145,31 @@ def _client(one: ClientCounts) -> tuple[str, ...]:
 def _group(one: GroupCounts) -> tuple[str, ...]:
     told = (number(getattr(one, name)) for name in GROUP_COUNTS)
     return str(one.run), one.cell, one.group, *told
+
+
+# --- transactions ---------------------------------------------------------------------------------
+
+TRANSACTION_MEANINGS: Mapping[str, str] = {
+    "committed": "their commit was answered",
+    "not committed": "aborted, or nobody asked for their commit, or whoever did had been fenced",
+    "of unknown outcome": "nobody knows, but for what stands in the end",
+    **SUMMARIES,
+}
+"""What the headings mean, for the page."""
+
+
+def transactions_table(result: CampaignResult) -> Table | None:
+    """Headings and lines; None where no cell has transactions."""
+    lines = [
+        (
+            str(cell.run),
+            cell.cell,
+            cell.settings.isolation,
+            *map(number, (told.committed, told.not_committed, told.unknown)),
+            *(number(told.found.get(anomaly)) for anomaly in SUMMARIES),
+        )
+        for cell in result.cells
+        if (told := cell.transactions) is not None
+    ]
+    headings = ("run", "cell", "isolation.level", *TRANSACTION_MEANINGS)
+    return Table(headings=headings, names=3, lines=tuple(lines)) if lines else None
