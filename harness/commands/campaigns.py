@@ -9,13 +9,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.harness import shipped
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.needs import needs_of
 from ackproof.harness.campaign.plan.runs import runs_of
+from ackproof.harness.commands import options
 from ackproof.harness.commands.run import run
 from ackproof.harness.console import console
 from ackproof.infra.api.interface import Capability
@@ -54,10 +54,10 @@ def campaigns() -> None:
     for heading in ("campaign", "takes at least", "needs"):
         table.add_column(heading, no_wrap=heading == "takes at least")
     table.add_column("what happens")
-    for name, file in shipped.shipped().items():
+    for name, file in options.shipped().items():
         campaign = validation.check(file, meant=True).campaign.resolved(seed=1)
         needs = ", ".join(needs_in_words(campaign))
-        table.add_row(Text(name), _duration(campaign), needs, Text(shipped.summary(file)))
+        table.add_row(Text(name), _duration(campaign), needs, Text(options.summary(file)))
     console().print(table)
 
 
@@ -69,7 +69,7 @@ def demo(context: click.Context) -> None:
     It needs neither root nor a cluster, and takes about three minutes. The last line is the path
     of the report, and the line before it names the tutorial.
     """
-    context.invoke(run, campaign_file=Path(shipped.shipped()["quick"]), hint=TUTORIAL)
+    context.invoke(run, campaign_file=Path(options.shipped()["quick"]), hint=TUTORIAL)
 
 
 def needs_in_words(campaign: Campaign) -> Iterator[str]:

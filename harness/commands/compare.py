@@ -50,13 +50,13 @@ def compare(
     """
     with told():
         # Arrow and numpy take a while to import.
-        from ackproof.harness.comparing import differences, shown
+        from ackproof.harness.comparing import differences, terminal
 
         found = differences.compare(a, b)
     if as_json:
         click.echo(json.dumps(differences.as_document(found), indent=2))
     else:
-        shown.print_differences(console(), found)
+        terminal.print_differences(console(), found)
     failures = {name: list(differences.failures(found, name)) for name in dict.fromkeys(wanted)}
     for name, reasons in failures.items():
         for reason in reasons:

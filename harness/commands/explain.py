@@ -13,7 +13,7 @@ from ackproof.checkers.interface import NO
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.config.suggestions import unknown
-from ackproof.harness import shipped
+from ackproof.harness.commands import options
 from ackproof.harness.commands.catalogues import (
     client_entry,
     fault_entry,
@@ -80,7 +80,7 @@ def _known() -> list[str]:
         *CLIENTS,
         *WORKLOADS,
     )
-    return [*words, *shipped.shipped(), *statuses]
+    return [*words, *options.shipped(), *statuses]
 
 
 def _meanings(word: str) -> Iterator[Callable[[], None]]:
@@ -99,8 +99,8 @@ def _meanings(word: str) -> Iterator[Callable[[], None]]:
     if word in list(Verdict):
         yield lambda: _print(f"{word}: a verdict", _VERDICTS[Verdict(word)])
     yield from _entries(word)
-    if word in shipped.shipped():
-        summary = shipped.summary(shipped.shipped()[word])
+    if word in options.shipped():
+        summary = options.summary(options.shipped()[word])
         yield lambda: _print(f"{word}: an installed campaign", summary)
     if word.isascii() and word.isdecimal() and int(word) in list(ExitStatus):
         yield lambda: _print(f"{word}: an exit status", ExitStatus(int(word)).meaning)

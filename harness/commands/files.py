@@ -11,8 +11,8 @@ from ackproof.harness.campaign.backends import require_inventory
 from ackproof.harness.campaign.docs import schema as schemas
 from ackproof.harness.campaign.problems.places import elsewhere, never_offered
 from ackproof.harness.campaign.validation import CampaignFile
-from ackproof.harness.commands.cell_list import cells_table, print_warnings
 from ackproof.harness.commands.errors import fail
+from ackproof.harness.commands.preview import cells_table, print_warnings
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
 

@@ -7,15 +7,11 @@ import click
 
 from ackproof.config.suggestions import unknown
 from ackproof.harness import directory as places
-from ackproof.harness.children import Children, Interrupted, last_words
 from ackproof.harness.commands.errors import fail, told
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.known_losses import stories
 from ackproof.harness.known_losses.page import page, words
-from ackproof.harness.known_losses.runs import Runs
-from ackproof.harness.known_losses.stories import Side
-from ackproof.harness.known_losses.tally import Tally
-from ackproof.harness.once import Once
+from ackproof.harness.known_losses.runs import Runs, Side, Tally, read
+from ackproof.harness.subprocesses import Children, Interrupted, Once, last_words
 from ackproof.history.storage import write_text
 from ackproof.infra.systems import prepare
 
@@ -78,7 +74,7 @@ def known_losses(
     """
     status = ExitStatus.HELD
     with told():
-        known = stories.read(file)
+        known = read(file)
         names = _chosen(wanted, list(known))
         runs = Runs(stories=known, campaigns=file.parent, results=results.absolute())
         runs.check(names)

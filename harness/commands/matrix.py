@@ -9,15 +9,15 @@ import click
 
 from ackproof.harness import directory as places
 from ackproof.harness.campaign import validation
-from ackproof.harness.children import Children, Interrupted
 from ackproof.harness.commands import options
 from ackproof.harness.commands.errors import told
 from ackproof.harness.console import console, plain
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
 from ackproof.harness.report.terminal import comparison_table
 from ackproof.harness.side_by_side import document, page
-from ackproof.harness.side_by_side.columns import side_by_side
 from ackproof.harness.side_by_side.members import Member, carried_out, members, read
+from ackproof.harness.side_by_side.page import side_by_side
+from ackproof.harness.subprocesses import Children, Interrupted
 from ackproof.infra.systems import parse, prepare, product
 
 _SEED_BITS = 32

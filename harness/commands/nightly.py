@@ -17,10 +17,10 @@ import click
 from rich import box
 from rich.table import Table
 
-from ackproof.harness.children import Children, Interrupted
 from ackproof.harness.commands import options
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus, worst
+from ackproof.harness.subprocesses import Children, Interrupted
 
 _SEED_BITS = 32
 

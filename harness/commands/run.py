@@ -3,6 +3,7 @@
 import os
 import secrets
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -10,7 +11,7 @@ from typing import NoReturn
 import click
 
 from ackproof.harness import directory as places
-from ackproof.harness import free_space, outside
+from ackproof.harness import external_cluster
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.backends import BACKENDS, SSH, Site, go_inside, require_inventory
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -28,11 +29,11 @@ from ackproof.harness.campaign.problems.places import (
     without_hosts,
     without_refused,
 )
+from ackproof.harness.campaign.problems.sizes import bytes_of_a_run
 from ackproof.harness.campaign.validation import CampaignFile
 from ackproof.harness.commands import options
-from ackproof.harness.commands.cell_list import print_warnings
-from ackproof.harness.commands.dry_run import timelines
 from ackproof.harness.commands.errors import debugging, fail, told
+from ackproof.harness.commands.preview import print_warnings, timelines
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.interruption import Interruption
@@ -43,6 +44,34 @@ from ackproof.infra.backends.local.processes import MEANT_AS_1
 from ackproof.infra.machine.registry import Kind, Registry
 from ackproof.infra.runs import cleanup
 from ackproof.infra.systems import prepare
+
+# --- free space -----------------------------------------------------------------------------------
+#
+# A directory that runs full in the middle of a run costs its evidence, and often the cluster: with
+# the backend local the brokers keep their logs there, too.
+
+_MB = 1_000_000
+LEAST_MB = 256
+"""Logs, histories and reports of the smallest campaign, with room to spare: ZooKeeper alone sets
+64 MB aside for each of its logs."""
+
+
+def require(campaign: Campaign, directory: Path) -> None:
+    """Raise InfraError where the file system of ``directory``, which need not be there yet, has
+    less room than ``campaign`` needs for its results."""
+    there = directory.absolute()
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free // _MB
+    needed = LEAST_MB + int(bytes_of_a_run(campaign)) // _MB
+    if free < needed:
+        raise InfraError(
+            f"{directory} has {free:,} MB of free space, and {campaign.name} needs about "
+            f"{needed:,} MB: make room, or give another directory with --out"
+        )
+
+
+# --- the command ----------------------------------------------------------------------------------
 
 _SEED_BITS = 32
 
@@ -161,7 +190,7 @@ def run(
         _check_cluster(campaign, file, yes=meant)
         clock = SystemClock()
         places.require_writable(out or places.RESULTS)
-        free_space.require(campaign, out or places.RESULTS)
+        require(campaign, out or places.RESULTS)
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
         go_inside(
@@ -242,9 +271,9 @@ def _tell_doings(campaign: Campaign) -> None:
     if campaign.cluster.external is None:
         return
     plan = runs_of(campaign)[0]
-    for line in outside.doings(plan.cluster):
+    for line in external_cluster.doings(plan.cluster):
         click.echo(line)
-    click.echo(outside.topics(campaign, plan))
+    click.echo(external_cluster.topics(campaign, plan))
 
 
 def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None:
@@ -258,7 +287,7 @@ def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None
         _tell_doings(campaign)
         return sys.stdin.isatty() and click.confirm(f"{question}: go on?")
 
-    file.refuse(outside.ask(campaign, runs_of(campaign)[0].cluster, confirm, yes=yes))
+    file.refuse(external_cluster.ask(campaign, runs_of(campaign)[0].cluster, confirm, yes=yes))
 
 
 def _placeable(campaign: Campaign, file: CampaignFile, skip_refused: bool) -> Campaign:

@@ -7,7 +7,6 @@ import click
 
 from ackproof.harness import directory as places
 from ackproof.harness.campaign import validation
-from ackproof.harness.children import Children, Interrupted
 from ackproof.harness.commands.errors import fail, told
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
@@ -17,10 +16,10 @@ from ackproof.harness.shrinking.failures import (
     first_failed_run,
 )
 from ackproof.harness.shrinking.judge import DIRECTORY, SMALLEST, Judge, OutOfRuns
-from ackproof.harness.shrinking.odds import Tally
 from ackproof.harness.shrinking.recorded import as_recorded
-from ackproof.harness.shrinking.search import NotAgain, Search
-from ackproof.harness.shrinking.ways import WAYS, Candidate
+from ackproof.harness.shrinking.reductions import WAYS, Candidate
+from ackproof.harness.shrinking.search import NotAgain, Search, Tally
+from ackproof.harness.subprocesses import Children, Interrupted
 
 
 @click.command(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackproof.harness.comparing import sends
+from ackproof.harness.comparing import sides
 from ackproof.harness.comparing.sides import Pooled, Side
 from ackproof.history import reader
 from ackproof.history.cell import LIBRDKAFKA
@@ -107,7 +107,7 @@ def _of_run(history: Path, topic: str) -> Mapping[str, float | None]:
         if row["event"] == _INJECTED
     }
     mine = [paths for stem, paths in reader.partitions(history).items() if stem[0] == topic]
-    acked = [sends.acked(reader.read_files("sends", paths["sends"])) for paths in mine]
+    acked = [sides.acked(reader.read_files("sends", paths["sends"])) for paths in mine]
     return {
         label: _longest(_first(one, moment) for one in acked) for label, moment in moments.items()
     }

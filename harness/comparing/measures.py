@@ -14,8 +14,7 @@ from statistics import mean
 import numpy as np
 
 from ackproof.checkers.verdict import WORST_FIRST, Verdict
-from ackproof.harness.comparing.sends import Array, Sends
-from ackproof.harness.comparing.sides import Pooled
+from ackproof.harness.comparing.sides import Array, Pooled, Sends
 from ackproof.harness.report import chance
 from ackproof.harness.report.cell_document import CellDocument, Unavailable
 from ackproof.harness.report.rows import UNKNOWN, number

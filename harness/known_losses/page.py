@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ackproof.harness.known_losses.stories import Side, Story
-from ackproof.harness.known_losses.tally import Tally
+from ackproof.harness.known_losses.runs import Side, Story, Tally
 
 NOT_RUN = "not run"
 

@@ -16,8 +16,8 @@ from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
 from ackproof.harness.directory import alone
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
+from ackproof.harness.external_cluster import KEPT, made
 from ackproof.harness.interruption import Interruption
-from ackproof.harness.outside import KEPT, made
 from ackproof.harness.running import orchestrator
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Clock

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from ackproof.harness.children import Children
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import verdict
 from ackproof.harness.shrinking.failures import fails_by
-from ackproof.harness.shrinking.odds import Tally
-from ackproof.harness.shrinking.ways import Candidate
+from ackproof.harness.shrinking.reductions import Candidate
+from ackproof.harness.shrinking.search import Tally
+from ackproof.harness.subprocesses import Children
 from ackproof.history.storage import write_text
 from ackproof.infra.api.interface import InfraError
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.config.documents import DocumentRefused
 from ackproof.harness.campaign import validation
-from ackproof.harness.children import Children, last_words
-from ackproof.harness.once import Once
 from ackproof.harness.report import verdict
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.rows import CellRow, rows
+from ackproof.harness.subprocesses import Children, Once, last_words
 from ackproof.history import manifest
 from ackproof.history.errors import HistoryError
 

@@ -1,14 +1,135 @@
 """``matrix.html``: the systems of a matrix side by side, for people."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
-from ackproof.harness.report.comparison import Comparison
+from ackproof.checkers.verdict import CampaignResult, RunResult
+from ackproof.harness.report.comparison import (
+    SYSTEM,
+    Comparison,
+    Entry,
+    Group,
+    Line,
+    compare,
+    label,
+    seconds,
+)
 from ackproof.harness.report.rendering import templates
-from ackproof.harness.side_by_side.columns import after_faults, side_by_side
-from ackproof.harness.side_by_side.members import Member
+from ackproof.harness.report.rows import UNKNOWN, CellRow
+from ackproof.harness.side_by_side.members import Member, with_results
+from ackproof.history.cell import Value
 from ackproof.history.storage import write_text
+
+# --- columns --------------------------------------------------------------------------------------
+
+REFUSED, NO_VERDICT, NONE = "refused", "no verdict", "none"
+
+
+def side_by_side(members: Sequence[Member]) -> Comparison:
+    """Every figure under its system, in their order. Under a system that refused the campaign, or
+    came to no verdict, each line says that."""
+    runs, cells, whole = _joined(members)
+    made = None if whole is None else compare(replace(whole, runs=tuple(runs)), cells, counted=True)
+    groups = () if made is None else made.groups
+    return Comparison(
+        clusters=tuple(name for member in members for name in _names(member)),
+        rounds=1 if made is None else made.rounds,
+        groups=tuple(_widened(group, members) for group in groups),
+    )
+
+
+def after_faults(members: Sequence[Member]) -> tuple[Group, ...]:
+    """For how long each cell was unavailable at the most within the reach of each fault, under each
+    system. Faults are told by their numbers: the same seed gives the same faults."""
+    names = dict.fromkeys(cell.cell for member in members for cell in member.cells)
+    groups = (
+        Group(title=f"{name}, unavailable at the most after", lines=tuple(_after(name, members)))
+        for name in names
+    )
+    return tuple(group for group in groups if group.lines)
+
+
+def _joined(
+    members: Sequence[Member],
+) -> tuple[list[RunResult], list[CellRow], CampaignResult | None]:
+    """Runs and cells, numbered anew, with the system among the cluster's settings."""
+    runs: list[RunResult] = []
+    cells: list[CellRow] = []
+    whole = None
+    for member, result in with_results(members):
+        numbers = {run.number: len(runs) + n for n, run in enumerate(result.runs, start=1)}
+        for run in result.runs:
+            cluster = _cluster(member, run)
+            runs.append(replace(run, number=numbers[run.number], cluster=cluster))
+        for cell in member.cells:
+            # Every cell of a system has the run's number, though there be a single run of each.
+            settings = {SYSTEM: member.system, **cell.settings}
+            cells.append(replace(cell, run=numbers[cell.run], settings=settings))
+        whole = whole or result
+    return runs, cells, whole
+
+
+def _cluster(member: Member, run: RunResult) -> dict[str, Value]:
+    return {SYSTEM: member.system, **run.cluster}
+
+
+def _names(member: Member) -> tuple[str, ...]:
+    """Of its columns: one, but where the campaign has several clusters of its own."""
+    if member.result is None or not member.result.runs:
+        return (member.system,)
+    return tuple(dict.fromkeys(label(_cluster(member, run)) for run in member.result.runs))
+
+
+def _widened(group: Group, members: Sequence[Member]) -> Group:
+    return replace(group, lines=tuple(_whole_line(line, members) for line in group.lines))
+
+
+def _whole_line(line: Line, members: Sequence[Member]) -> Line:
+    """A line of those that there are, with the entries of those that there are not."""
+    there = iter(line.entries)
+    entries = [
+        _missing(member) if member.result is None or not member.result.runs else next(there)
+        for member in members
+        for _ in _names(member)
+    ]
+    return replace(line, entries=tuple(entries))
+
+
+def _missing(member: Member) -> Entry:
+    return Entry(text=REFUSED if member.refused else NO_VERDICT)
+
+
+def _after(name: str, members: Sequence[Member]) -> Iterator[Line]:
+    cells = {
+        member.system: [cell for cell in member.cells if cell.cell == name] for member in members
+    }
+    faults = dict.fromkeys(
+        outage.fault
+        for of in cells.values()
+        for cell in of
+        if cell.unavailable is not None
+        for outage in cell.unavailable.by_fault
+    )
+    for fault in faults:
+        yield Line(
+            name=fault or "when no fault was on",
+            entries=tuple(_longest(member, cells[member.system], fault) for member in members),
+        )
+
+
+def _longest(member: Member, cells: Sequence[CellRow], fault: str | None) -> Entry:
+    if member.result is None:
+        return _missing(member)
+    known = [cell.unavailable for cell in cells if cell.unavailable is not None]
+    if not known or len(known) < len(cells):
+        return Entry(text=UNKNOWN)
+    found = [one.longest_ms for of in known for one in of.by_fault if one.fault == fault]
+    return Entry(text=seconds(max(found)) if found else NONE)
+
+
+# --- the page -------------------------------------------------------------------------------------
 
 FILE = "matrix.html"
 

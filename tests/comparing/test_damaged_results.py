@@ -9,7 +9,7 @@ from made_results import cell_result, guarantee
 
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.cli import cli
-from ackproof.harness.comparing import sends
+from ackproof.harness.comparing import sides
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
 from ackproof.harness.report.figures import timeline
@@ -98,7 +98,7 @@ def test_send_400_days_early_is_refused_within_bounds(tmp_path: Path) -> None:
             writer.append(("c", "t", 0, 0, sequence, kind, time, None, None, None))
     writer.close()
     with pytest.raises(HistoryError, match="400 days apart"):
-        sends.read(history)
+        sides.read_sends(history)
 
 
 def test_picture_of_acks_of_two_centuries_is_small() -> None:

@@ -9,8 +9,7 @@ import pytest
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.comparing.differences import lines
 from ackproof.harness.comparing.measures import measures
-from ackproof.harness.comparing.sends import BINS, Sends
-from ackproof.harness.comparing.sides import Pooled, Side
+from ackproof.harness.comparing.sides import BINS, Pooled, Sends, Side
 from ackproof.harness.report import chance
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument

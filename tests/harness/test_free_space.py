@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ackproof.harness import free_space
 from ackproof.harness.campaign.validation import check
 from ackproof.harness.cli import cli
+from ackproof.harness.commands import run
 from ackproof.infra.api.interface import InfraError
 
 
@@ -31,6 +31,6 @@ def test_campaign_without_room_is_refused_in_one_line(campaign_file, tmp_path: P
 
 def test_small_campaign_needs_little(campaign_file, tmp_path: Path) -> None:
     campaign = check(campaign_file({"cells.acks": "all", "faults": []})).campaign
-    free_space.require(campaign, tmp_path / "not" / "there" / "yet")
+    run.require(campaign, tmp_path / "not" / "there" / "yet")
     with pytest.raises(InfraError, match="MB of free space"):
-        free_space.require(campaign, Path("/proc/sys"))
+        run.require(campaign, Path("/proc/sys"))

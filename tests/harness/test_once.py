@@ -7,10 +7,9 @@ import pytest
 from made_results import cell_result
 
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
-from ackproof.harness.children import Children
 from ackproof.harness.directory import DamagedResults
-from ackproof.harness.once import Once
 from ackproof.harness.report import verdict
+from ackproof.harness.subprocesses import Children, Once
 
 
 @pytest.fixture

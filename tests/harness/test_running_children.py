@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.harness.children import Children, Interrupted
+from ackproof.harness.subprocesses import Children, Interrupted
 from ackproof.infra.machine.waiting import wait_until
 
 ASKED_AND_WAITED_FOR = "trap 'echo asked; kill $!; exit 7' TERM; echo ready; sleep 600 & wait"

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.cli import cli
-from ackproof.harness.commands.dry_run import timelines
+from ackproof.harness.commands.preview import timelines
 from ackproof.harness.report.page import _observation
 
 CAMPAIGNS = sorted((Path(__file__).parents[2] / "campaigns").glob("*.yaml"))

@@ -19,7 +19,6 @@ from ackproof.harness.campaign.model.schedule import FaultEntry, StoryEntry
 from ackproof.harness.campaign.model.workload import GroupSpec
 from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.campaign.validation import check, load
-from ackproof.harness.children import Children, Interrupted
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import create
 from ackproof.harness.exit_status import ExitStatus
@@ -32,10 +31,10 @@ from ackproof.harness.shrinking.failures import (
     first_failed_run,
 )
 from ackproof.harness.shrinking.judge import DIRECTORY, Judge, OutOfRuns
-from ackproof.harness.shrinking.odds import Tally
 from ackproof.harness.shrinking.recorded import as_recorded
-from ackproof.harness.shrinking.search import Search, Way
-from ackproof.harness.shrinking.ways import WAYS, Candidate
+from ackproof.harness.shrinking.reductions import WAYS, Candidate
+from ackproof.harness.shrinking.search import Search, Tally, Way
+from ackproof.harness.subprocesses import Children, Interrupted
 from ackproof.infra.api.interface import InfraError
 from ackproof.nemesis import FAULTS
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.harness.shrinking.odds import Tally, repeats
-from ackproof.harness.shrinking.search import FIRST_RUNS_MAX, NotAgain, Search, Way
+from ackproof.harness.shrinking.search import FIRST_RUNS_MAX, NotAgain, Search, Tally, Way, repeats
 
 Faults = tuple[int, ...]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.harness.shipped import shipped
+from ackproof.harness.commands.options import shipped
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,8 @@ from made_results import cell_result
 from ackproof.checkers.verdict import CampaignResult, Cause, RunResult, Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import NotResults
-from ackproof.harness.known_losses import stories
 from ackproof.harness.known_losses.page import page, words
-from ackproof.harness.known_losses.runs import Runs
-from ackproof.harness.known_losses.stories import Side
-from ackproof.harness.known_losses.tally import Seen, Tally
+from ackproof.harness.known_losses.runs import Runs, Seen, Side, Tally, read
 from ackproof.harness.report import verdict
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +41,7 @@ def runs(tmp_path: Path) -> Runs:
     }
     file = tmp_path / "stories.yaml"
     file.write_text(yaml.safe_dump(written), encoding="utf-8")
-    known = stories.read(file)
+    known = read(file)
     return Runs(stories=known, campaigns=tmp_path, results=tmp_path / "results")
 
 
@@ -106,7 +103,7 @@ def test_what_may_come_of_something_else_is_not_counted(runs: Runs) -> None:
 
 
 def test_a_side_may_say_who_keeps_the_metadata(tmp_path: Path) -> None:
-    shipped = stories.read(SHIPPED)
+    shipped = read(SHIPPED)
     runs = Runs(stories=shipped, campaigns=SHIPPED.parent, results=tmp_path)
     runs.check(["kip-966"])
     planned = [(side.name, once) for _, side, once in runs.planned(["kip-966"], 1)]
@@ -172,12 +169,12 @@ def test_stories_that_are_none(tmp_path: Path, changes: Mapping[str, Any], says:
     file = tmp_path / "stories.yaml"
     file.write_text(json.dumps({"told": right | changes}), encoding="utf-8")
     with pytest.raises(NotResults, match=says.replace("?", r"\?")):
-        stories.read(file)
+        read(file)
 
 
-@pytest.mark.parametrize("name", list(stories.read(SHIPPED)))
+@pytest.mark.parametrize("name", list(read(SHIPPED)))
 def test_what_ships_is_accepted_by_all_its_systems(name: str) -> None:
-    shipped = Runs(stories=stories.read(SHIPPED), campaigns=SHIPPED.parent, results=Path("nowhere"))
+    shipped = Runs(stories=read(SHIPPED), campaigns=SHIPPED.parent, results=Path("nowhere"))
     shipped.check([name])
 
 
@@ -200,7 +197,7 @@ def test_what_is_there_is_not_run_again(runs: Runs, tmp_path: Path) -> None:
     written = yaml.safe_load(file.read_text(encoding="utf-8"))
     written["told"] |= {"has": [{"system": "bundled"}], "mended": []}
     file.write_text(yaml.safe_dump(written), encoding="utf-8")
-    ours = Runs(stories=stories.read(file), campaigns=tmp_path, results=runs.results)
+    ours = Runs(stories=read(file), campaigns=tmp_path, results=runs.results)
     place = was_run(ours, Side(system="bundled"), 1, 7, Verdict.FAIL)
     arguments = ["--runs", "1", "--stories", str(file), "--results", str(runs.results)]
     told = CliRunner().invoke(cli, ["known-losses", *arguments])
@@ -211,6 +208,4 @@ def test_what_is_there_is_not_run_again(runs: Runs, tmp_path: Path) -> None:
 
 def test_the_page_that_ships_has_every_story() -> None:
     text = (ROOT / "docs" / "known-losses.md").read_text(encoding="utf-8")
-    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == list(
-        stories.read(SHIPPED)
-    )
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == list(read(SHIPPED))

@@ -9,8 +9,8 @@ import pytest
 from made_results import cell_result, guarantee
 
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
-from ackproof.harness.children import Children
 from ackproof.harness.report.losses import ANOMALIES_FILE
+from ackproof.harness.subprocesses import Children
 from tools.mutation.campaigns import Campaigns, judge
 from tools.mutation.mutants import catalogue
 from tools.mutation.results import Finding, Outcome

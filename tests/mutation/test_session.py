@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.harness.children import Children, Interrupted
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.subprocesses import Children, Interrupted
 from tools.mutation import page
 from tools.mutation.display import Display
 from tools.mutation.mutants import Mutant, catalogue, digest

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.harness.children import Children
+from ackproof.harness.subprocesses import Children
 from tools.mutation.mutants import catalogue
 from tools.mutation.results import Method, Outcome, Result
 from tools.mutation.sources import copy_sound

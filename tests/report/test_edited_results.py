@@ -20,9 +20,9 @@ from ackproof.harness import report
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.once import Once
 from ackproof.harness.report import index, verdict
 from ackproof.harness.side_by_side.members import Member, read
+from ackproof.harness.subprocesses import Once
 
 LOST = 2
 PARTITIONS = {("t", 0): losing(WELL, 0, 1), ("u", 0): WELL}

@@ -25,8 +25,8 @@ from ackproof.harness.cli import cli
 from ackproof.harness.directory import NotResults
 from ackproof.harness.report import verdict
 from ackproof.harness.side_by_side import document, page
-from ackproof.harness.side_by_side.columns import after_faults, side_by_side
 from ackproof.harness.side_by_side.members import Member, members, read
+from ackproof.harness.side_by_side.page import after_faults, side_by_side
 
 CAMPAIGN = """\
 name: sessions

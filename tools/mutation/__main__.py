@@ -14,8 +14,8 @@ from rich.text import Text
 from ackproof.config.documents import DocumentRefused
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.backends import BACKENDS
-from ackproof.harness.children import Children
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.subprocesses import Children
 from ackproof.infra.api.interface import InfraError
 from tools.mutation.campaigns import Campaigns
 from tools.mutation.detectors import Detector

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 
 from ackproof.checkers.verdict import CampaignResult, CellResult, Verdict
 from ackproof.harness.campaign import validation
-from ackproof.harness.children import Children, last_words
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import verdict
 from ackproof.harness.report.losses import ANOMALIES_FILE
+from ackproof.harness.subprocesses import Children, last_words
 from tools.mutation.mutants import Mutant
 from tools.mutation.results import Finding, Method, Outcome, Result
 from tools.mutation.sources import environment

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
-from ackproof.harness.children import Interrupted
 from ackproof.harness.exit_status import ExitStatus, worst
+from ackproof.harness.subprocesses import Interrupted
 from tools.mutation import page
 from tools.mutation.detectors import Detector
 from tools.mutation.display import Display

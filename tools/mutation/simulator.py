@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ackproof.harness.children import Children, last_words
+from ackproof.harness.subprocesses import Children, last_words
 from tools.mutation.mutants import Mutant
 from tools.mutation.results import SOUND, Finding, Method, Outcome, Result
 from tools.mutation.sources import SIMULATION, environment

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from ackproof.harness.children import Children, last_words
+from ackproof.harness.subprocesses import Children, last_words
 from tools.mutation.mutants import Mutant
 from tools.mutation.results import Finding, Method, Outcome, Result
 from tools.mutation.sources import environment

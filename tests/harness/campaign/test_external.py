@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ackproof.harness import outside
+from ackproof.harness import external_cluster
 from ackproof.harness.campaign.model.external import HandSpec, handle
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check
@@ -155,7 +155,7 @@ def test_brokers_are_called_by_their_ids(tmp_path: Path) -> None:
     servers = {f"broker-{n}": {"commands": COMMANDS} for n in (0, 10, 2)}
     target = {"fault": "kill", "target": "broker-0 + broker-10"}
     campaign = check(written(tmp_path, target, servers=servers)).campaign
-    told = outside.outside(runs_of(campaign.resolved(seed=7))[0].cluster)
+    told = external_cluster.outside(runs_of(campaign.resolved(seed=7))[0].cluster)
     assert told.brokers == (0, 2, 10)
     absent = refused(written(tmp_path, {**target, "target": "broker-1"}, servers=servers))
     assert any("there is no broker-1" in line for line in absent)
@@ -171,7 +171,7 @@ def test_files_and_commands_are_those_of_the_directory_where_it_was_asked(
     path = written(tmp_path, KILL, servers=servers, client=client, secrets=secrets)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DOCKER_HOST", "tcp://engine:2375")
-    told = outside.outside(runs_of(check(path).campaign.resolved(seed=7))[0].cluster)
+    told = external_cluster.outside(runs_of(check(path).campaign.resolved(seed=7))[0].cluster)
     assert told.client["ssl.ca.location"] == str(tmp_path / "ca.pem")
     assert told.secrets["ssl.key.password"].file == str(tmp_path / "password")
     assert told.handles[1].directory == str(tmp_path)

@@ -17,7 +17,7 @@ from ackproof.harness.campaign.plan.faults import ScheduledFault
 from ackproof.harness.campaign.plan.scheduler import duration_ms, run_seed
 from ackproof.harness.campaign.plan.scheduler import plan as plan_on
 from ackproof.harness.commands.catalogues import fault_catalogue
-from ackproof.harness.commands.dry_run import timelines
+from ackproof.harness.commands.preview import timelines
 from ackproof.nemesis.targets.expressions import parse
 
 TIMES = st.tuples(st.integers(0, 20_000), st.integers(20_000, 40_000))

@@ -26,7 +26,7 @@ from ackproof.harness.campaign.problems.places import lacking_capabilities
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.cli import cli
 from ackproof.harness.commands.catalogues import fault_catalogue
-from ackproof.harness.commands.dry_run import timelines
+from ackproof.harness.commands.preview import timelines
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.recorder import RunRecorder

@@ -1,21 +1,59 @@
-"""``ackproof run --dry-run``: the cells and the timeline of every run, with nothing started."""
+"""What ``validate`` and ``run`` print before a campaign runs: its cells, likely mistakes, and the
+timeline of every run.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 
+import click
 from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from ackproof.checkers.thresholds import MEASURES
+from ackproof.harness.campaign import lint
 from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.workload import described
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.faults import ScheduledFault, as_written
 from ackproof.harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
-from ackproof.harness.commands.cell_list import cells_table
+from ackproof.harness.campaign.validation import CampaignFile
+from ackproof.harness.console import plain
 from ackproof.history.cell import as_text
 from ackproof.history.manifest import PlannedCell
+from ackproof.infra.systems.product import is_external
+from ackproof.nemesis.interface import OWN_TOPICS
+
+# --- cells and warnings ---------------------------------------------------------------------------
+
+_HEADINGS = ("cell", "topic", "partitions", "replicas")
+
+
+def cells_table(campaign: Campaign) -> Table:
+    """Return the cells of a campaign and their topics. On a cluster of one's own the names of
+    topics have the seed, which may not be drawn yet."""
+    cells = campaign.cells
+    if is_external(campaign.cluster.system) and not cells.prefix:
+        cells = cells.model_copy(update={"prefix": f"{OWN_TOPICS}SEED-"})
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in _HEADINGS:
+        number = heading in ("partitions", "replicas")
+        table.add_column(heading, justify="right" if number else "left", overflow="fold")
+    for cell in expand(cells):
+        counts = (str(cell.partitions), str(cell.replication_factor))
+        table.add_row(plain(cell.name), plain(cell.topic), *counts)
+    return table
+
+
+def print_warnings(file: CampaignFile, campaign: Campaign) -> None:
+    """Print what is likely a mistake on standard error, each with its place in the file."""
+    for one in file.document.refused(lint.warnings(campaign)):
+        place = f":{one.position}" if one.position else ""
+        click.echo(f"{file.document.path}{place}: warning: {one}", err=True)
+
+
+# --- timelines ------------------------------------------------------------------------------------
 
 
 def timelines(campaign: Campaign) -> Group:

@@ -1,24 +1,29 @@
-"""Processes that do long work for us, campaigns above all, and the signals meant for them.
-
-Each is in a process group of its own: Ctrl-C reaches it once, from here, and not from the terminal
-besides. The second time would be taken for impatience.
-"""
+"""Long work in processes of its own, campaigns above all, and the signals meant for them."""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.interruption import SIGNALS
+from ackproof.harness.report import verdict
+from ackproof.harness.report.document import VerdictDocument
 from ackproof.infra.agent.parents import dying_with
+
+# --- processes ------------------------------------------------------------------------------------
+#
+# Each is in a process group of its own: Ctrl-C reaches it once, from here, and not from the
+# terminal besides. The second time would be taken for impatience.
 
 _LAST_WORDS_BYTES = 4096
 
@@ -128,3 +133,57 @@ def last_words(output: Path) -> str:
         text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.read().decode(errors="replace"))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "without a word"
+
+
+# --- campaigns that run once ----------------------------------------------------------------------
+#
+# What takes hours is made of these: it may be ended at any time, and goes on with what is not
+# there. Results without a verdict are of one that was killed; they count for nothing, and are
+# removed.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Once:
+    """Attributes:
+    file: The campaign's.
+    directory: Of its results.
+    metadata_quorum: Who keeps the metadata, where it is not the system's default.
+    """
+
+    file: Path
+    system: str
+    seed: int
+    directory: Path
+    metadata_quorum: str | None = None
+
+    @property
+    def output(self) -> Path:
+        """What the campaign says while it runs."""
+        return self.directory.with_name(f"{self.directory.name}.output")
+
+    @property
+    def result(self) -> VerdictDocument | None:
+        """What came of it; None where it was not run to its end. Raises DamagedResults."""
+        try:
+            return verdict.read_document(self.directory / verdict.FILE)
+        except FileNotFoundError:
+            return None
+
+    def carry_out(self, children: Children) -> bool:
+        """Run it where it was not; whether there is a verdict. What was ended halfway is removed.
+
+        Raises Interrupted when we are asked to stop, DamagedResults.
+        """
+        if self.result is not None:
+            return True
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        where = ["--system", self.system, "--seed", str(self.seed), "--out", str(self.directory)]
+        if self.metadata_quorum is not None:
+            where += ["--metadata-quorum", self.metadata_quorum]
+        with self.output.open("wb") as said:
+            children.campaign([str(self.file), *where], said)
+        if children.asked_to_stop:  # checked and reported all the same, of half of it
+            shutil.rmtree(self.directory, ignore_errors=True)
+        children.check()
+        return self.result is not None
