@@ -132,19 +132,19 @@ docker-clean: $(STAMP)  ## remove the images, and what dead runs left in the eng
 	$(BIN)/python -m ackproof.infra.backends.docker.cleanup
 
 bench: setup bench-ready bench-check bench-recording  ## speed against Apache Kafka, as ratios; fetches it (quarter of an hour)
-	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.speed
+	PYTHONPATH=. $(BIN)/python -m benchmarks.speed
 
 bench-quick: setup  ## the same with fewer records and repetitions: for a look
-	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.speed --quick --repetitions 2
+	PYTHONPATH=. $(BIN)/python -m benchmarks.speed --quick --repetitions 2
 
 bench-ready: setup  ## the wait for a ready cluster, backend by backend, as ratios (minutes)
-	PYTHONPATH=.:tests/support $(ENGINE) --or-without $(BIN)/python -m benchmarks.ready
+	PYTHONPATH=. $(ENGINE) --or-without $(BIN)/python -m benchmarks.ready
 
 bench-check: setup  ## what a check costs beside DuckDB, on histories of 0.1 to 30 M sends (minutes)
 	$(BIN)/python -m benchmarks.checking
 
 bench-recording: setup  ## what recording costs a client, beside a bare one, as ratios (minutes)
-	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.recording
+	PYTHONPATH=. $(BIN)/python -m benchmarks.recording
 
 # One after the other: each takes the machine to itself.
 seed004: setup  ## the benchmarks of docs/seed004.md, and their figures on it (two hours); OUT=DIRECTORY

@@ -8,13 +8,13 @@ import os
 from collections import Counter
 from collections.abc import Generator, Iterator
 
-import browser
 import pytest
 from hypothesis import HealthCheck, settings
-from kafka_cluster import logs_of_those_that_run
-from zookeeper import end_shared_zookeeper
 
 from ackproof import plugins
+from tests.support.clusters.bundled import logs_of_those_that_run
+from tests.support.clusters.zookeeper import end_shared_zookeeper
+from tests.support.processes import browser
 
 # What is installed beside the project is not what is tested; subprocesses inherit it.
 os.environ.setdefault(plugins.SWITCH, "off")

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from ssh_hosts import ssh_hosts
-
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.docker.base import ensure_base
 from ackproof.infra.backends.docker.engine import connected, unavailable
@@ -24,6 +22,7 @@ from ackproof.infra.backends.ssh.hosts import clean_hosts
 from ackproof.infra.backends.ssh.inventory import load
 from ackproof.infra.machine.registry import STATE_DIRECTORY
 from benchmarks.ready.cluster import BROKERS, READY
+from tests.support.ssh.hosts import ssh_hosts
 
 LOCAL = "local"
 HOSTS = BROKERS + 2

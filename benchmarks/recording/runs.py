@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from kafka_cluster import Cluster
-
 from benchmarks.speed.clusters import OURS, fresh, topic
+from tests.support.clusters.bundled import Cluster
 
 PARTITIONS = 12
 RECORDED, PEER = "recorded", "peer"

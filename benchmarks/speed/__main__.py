@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import click
-from apache_kafka import KafkaToolFailed
 from rich.console import Console
 
 from benchmarks.speed.cases import FULL, QUICK
 from benchmarks.speed.load import LoadFailed
 from benchmarks.speed.report import save, table
 from benchmarks.speed.runs import Ratios, measure
+from tests.support.clusters.apache_kafka import KafkaToolFailed
 
 FAILED = 1
 MISSING = 3

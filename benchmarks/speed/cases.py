@@ -9,10 +9,10 @@ from functools import partial
 from time import perf_counter
 
 import psutil
-from kafka_cluster import Cluster, until
 
 from benchmarks.speed import load
 from benchmarks.speed.clusters import in_sync, registration_removed, topic
+from tests.support.clusters.bundled import Cluster, until
 
 THROUGHPUT = "records/s"
 P50 = "p50"

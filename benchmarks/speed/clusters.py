@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
 
-from apache_kafka import jars
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
-from kafka_cluster import Broker, Cluster, until
 from kazoo.client import KazooClient
 from kazoo.protocol.states import WatchedEvent
 
 from benchmarks.speed import load
+from tests.support.clusters.apache_kafka import jars
+from tests.support.clusters.bundled import Broker, Cluster, until
 
 BROKERS = 3
 HEAP = "512m"

@@ -11,10 +11,9 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kafka_cluster import Cluster
-
 from benchmarks.speed.cases import Case, Figures, Sizes, cases, start_up, warm_up
 from benchmarks.speed.clusters import KAFKA, OURS, SUBJECTS, fresh
+from tests.support.clusters.bundled import Cluster
 
 START_UP = "command to ready cluster"
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from cases import case_named
-
 from ackproof.infra.backends.local.backend import LocalBackend
+from tests.support.backends.all_cases import case_named
 
 
 def __getattr__(name: str) -> Callable[[Path], None]:

@@ -11,21 +11,20 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from conformance import MARK, marked
-from containers import owned_things
-from inside import Inside, inside_as
-from patience import PATIENCE_S
-from places import places
-from ssh_hosts import SshHosts, ssh_hosts
 
 from ackproof.infra.backends.docker import cleanup as containers
 from ackproof.infra.backends.ssh.hosts import clean_hosts as clean_hosts
 from ackproof.infra.backends.ssh.inventory import load
 from ackproof.infra.machine.registry import Registry
 from ackproof.infra.runs import cleanup
+from tests.support.backends.conformance_cases import MARK, marked
+from tests.support.backends.containers import owned_things
+from tests.support.backends.namespaces import Inside, inside_as
+from tests.support.backends.parameters import places
+from tests.support.processes.deadlines import PATIENCE_S
+from tests.support.ssh.hosts import SshHosts, ssh_hosts
 
 HERE = Path(__file__).parent
-SUPPORT = HERE.parent / "support"
 HOSTS = 7
 """Three ZooKeepers, three brokers and a client, which is the most that a case has."""
 
@@ -115,8 +114,7 @@ class ProcessPlace:
 
     def _environ(self) -> dict[str, str]:
         # This tree's own rooms, whichever tree is installed.
-        path = os.pathsep.join(map(str, (SUPPORT, HERE.parents[1])))
-        return {**os.environ, "PYTHONPATH": path, MARK: self.mark}
+        return {**os.environ, "PYTHONPATH": str(HERE.parents[1]), MARK: self.mark}
 
 
 def docker_place(scratch: Path) -> ProcessPlace:

@@ -5,9 +5,8 @@ import warnings
 from contextlib import closing
 from pathlib import Path
 
-from cases import case_named
-
 from ackproof.infra.backends.docker.backend import DockerBackend
+from tests.support.backends.all_cases import case_named
 
 warnings.simplefilter("error")
 scratch = Path(sys.argv[1])

@@ -5,10 +5,9 @@ import warnings
 from contextlib import closing
 from pathlib import Path
 
-from cases import case_named
-
 from ackproof.infra.backends.ssh.backend import SshBackend
 from ackproof.infra.backends.ssh.inventory import load
+from tests.support.backends.all_cases import case_named
 
 warnings.simplefilter("error")
 scratch = Path(sys.argv[2])

@@ -1,13 +1,13 @@
 """Every order of an administrator is carried out by a real cluster, and taken back, wherever it
 runs."""
 
-from admin_faults import (
+from tests.support.backends.parameters import ON_CLUSTERS, cases
+from tests.support.faults.admin import (
     CASES,
     a_broker_joins_and_leaves_without_a_controller,
     orders_are_carried_out_and_taken_back,
     orders_without_a_controller,
 )
-from places import ON_CLUSTERS, cases
 
 
 # What is left in each run of the tests adds and removes a broker, the order with most parts.

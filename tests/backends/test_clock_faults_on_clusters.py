@@ -1,7 +1,7 @@
 """Every fault on clocks bites a real cluster, and heals, whatever it runs on."""
 
-from clock_faults import CASES
-from places import ON_CLUSTERS, cases
+from tests.support.backends.parameters import ON_CLUSTERS, cases
+from tests.support.faults.clocks import CASES
 
 
 @cases(CASES)

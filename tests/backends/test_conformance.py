@@ -1,23 +1,20 @@
 """One suite for all backends: whatever runs on one, runs on the others."""
 
-import catalogue_cases
-import conformance
-import ensemble
-from conformance import control_groups
-from disk_cases import images_in_use
-from patience import PATIENCE_S
-from places import on_every_backend
-
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.backends import capability_cases, conformance_cases, ensemble_cases
+from tests.support.backends.conformance_cases import control_groups
+from tests.support.backends.disk_cases import images_in_use
+from tests.support.backends.parameters import on_every_backend
+from tests.support.processes.deadlines import PATIENCE_S
 
-CASES = (*catalogue_cases.CASES, *conformance.CASES, *ensemble.CASES)
+CASES = (*capability_cases.CASES, *conformance_cases.CASES, *ensemble_cases.CASES)
 
 ROOTLESS = (
-    catalogue_cases.it_can_do_what_the_catalogue_says,
-    conformance.many_links_are_cut_at_once,
-    conformance.too_little_memory,
-    conformance.a_node_is_removed_with_all_that_is_on_it,
-    conformance.its_software_is_there,
+    capability_cases.it_can_do_what_the_catalogue_says,
+    conformance_cases.many_links_are_cut_at_once,
+    conformance_cases.too_little_memory,
+    conformance_cases.a_node_is_removed_with_all_that_is_on_it,
+    conformance_cases.its_software_is_there,
 )
 
 

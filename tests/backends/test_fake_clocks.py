@@ -1,7 +1,7 @@
 """Clocks of nodes can be set, and are where a backend says that they can."""
 
-from clock_cases import CASES
-from places import on_every_backend
+from tests.support.backends.clock_cases import CASES
+from tests.support.backends.parameters import on_every_backend
 
 
 @on_every_backend(CASES, rootless=CASES[:1])

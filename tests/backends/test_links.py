@@ -1,7 +1,7 @@
 """What can befall links, on every backend."""
 
-from link_cases import CASES, links_can_be_treated
-from places import on_every_backend
+from tests.support.backends.link_cases import CASES, links_can_be_treated
+from tests.support.backends.parameters import on_every_backend
 
 
 @on_every_backend(CASES, rootless=[links_can_be_treated])

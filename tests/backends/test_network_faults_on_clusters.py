@@ -1,12 +1,12 @@
 """Every fault on the network bites a real cluster, and heals, whatever it runs on."""
 
-from network_faults import (
+from tests.support.backends.parameters import ON_CLUSTERS, cases
+from tests.support.faults.network import (
     CASES,
     links_are_cut_in_every_shape,
     one_client_is_cut_off,
     several_hold_one_link,
 )
-from places import ON_CLUSTERS, cases
 
 
 # tests/backends/test_links.py has several impairments of one link, and tests/nemesis what is cut.

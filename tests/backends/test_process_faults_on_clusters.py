@@ -1,7 +1,11 @@
 """Every fault on processes bites a real cluster, and heals, whatever it runs on."""
 
-from places import ON_CLUSTERS, cases
-from process_faults import CASES, replaced_machines_fetch_everything, servers_have_too_little
+from tests.support.backends.parameters import ON_CLUSTERS, cases
+from tests.support.faults.processes import (
+    CASES,
+    replaced_machines_fetch_everything,
+    servers_have_too_little,
+)
 
 
 # tests/integration/test_membership.py has a broker come back without its disk.

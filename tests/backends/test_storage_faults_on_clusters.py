@@ -1,7 +1,7 @@
 """Every fault on disks and logs bites a real cluster, and heals, whatever it runs on."""
 
-from places import ON_CLUSTERS, cases
-from storage_faults import (
+from tests.support.backends.parameters import ON_CLUSTERS, cases
+from tests.support.faults.storage import (
     CASES,
     damage_in_a_closed_segment_is_found_by_who_reads_it,
     disks_fail_under_brokers,

@@ -1,7 +1,7 @@
 """Every fault on ZooKeeper and on sessions bites a real cluster, and heals, whatever it runs on."""
 
-from places import ON_CLUSTERS, cases
-from zookeeper_faults import CASES, the_ensemble_loses_servers
+from tests.support.backends.parameters import ON_CLUSTERS, cases
+from tests.support.faults.zookeeper import CASES, the_ensemble_loses_servers
 
 
 @cases(CASES, long=[the_ensemble_loses_servers])

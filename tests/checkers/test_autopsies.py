@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from checked_cells import collected, replicas_of
-from made_histories import KILL, Made, a_fault, acked, at, losing, state, write_campaign
-from made_losses import World, cut_for_one_that_never_heard, lose
 from pyspark.sql import SparkSession
-from raw_logs import batches, write_replicas
 
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.events import EpochEndOffset, LeaderAndIsr
@@ -24,6 +20,19 @@ from ackproof.checkers.context.broker_logs import Truncation, Word, truncations_
 from ackproof.checkers.root_cause.causes import MORE, TOLD_MAX, told
 from ackproof.checkers.root_cause.kinds import Kind
 from ackproof.checkers.verdict import Cause
+from tests.support.builders.checked_runs import collected, replicas_of
+from tests.support.builders.histories import (
+    KILL,
+    Made,
+    a_fault,
+    acked,
+    at,
+    losing,
+    state,
+    write_campaign,
+)
+from tests.support.builders.losses import World, cut_for_one_that_never_heard, lose
+from tests.support.builders.raw_logs import batches, write_replicas
 
 
 def only(world: World) -> Cause:

@@ -7,8 +7,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from made_histories import at, connection, entry, indexed, state
-from made_losses import World, deduplicate, lose
 
 from ackproof.checkers.context.validity import ALL_PROMISED
 from ackproof.checkers.index.partition_history import PartitionHistory
@@ -17,6 +15,8 @@ from ackproof.checkers.root_cause.kinds import Kind
 from ackproof.checkers.root_cause.missing_records import Autopsies, deduplicated, perform
 from ackproof.checkers.root_cause.partition_context import Scene
 from ackproof.checkers.verdict import Cause
+from tests.support.builders.histories import at, connection, entry, indexed, state
+from tests.support.builders.losses import World, deduplicate, lose
 
 ANY_MACHINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 

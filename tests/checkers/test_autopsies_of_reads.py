@@ -8,10 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from made_consumers import MadeConsumer, left_by
-from made_consumers import Seen as Shown
-from made_histories import at, indexed, state
-from made_losses import Planted, World, cut_for_one_that_never_heard, lose
 
 from ackproof.checkers.checks.check_reads import looked_at
 from ackproof.checkers.checks.read_anomalies import INCONSISTENT, VANISHED, Promises
@@ -19,6 +15,10 @@ from ackproof.checkers.root_cause.causes import held_responsible
 from ackproof.checkers.root_cause.kinds import Kind
 from ackproof.checkers.root_cause.missing_records import Autopsies, perform_shown
 from ackproof.checkers.verdict import Cause
+from tests.support.builders.consumers import MadeConsumer, left_by
+from tests.support.builders.consumers import Seen as Shown
+from tests.support.builders.histories import at, indexed, state
+from tests.support.builders.losses import Planted, World, cut_for_one_that_never_heard, lose
 
 ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 OF_ALL = (

@@ -3,11 +3,11 @@ evidence is taken away it does not pretend to know."""
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from made_repeats import EXPECTED, NEVER_RESENT, NUMBERED, Way, World, repeat
 
 from ackproof.checkers.root_cause.causes import held_responsible
 from ackproof.checkers.root_cause.kinds import Kind
 from ackproof.checkers.verdict import Cause
+from tests.support.builders.repeats import EXPECTED, NEVER_RESENT, NUMBERED, Way, World, repeat
 
 ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 OF_NO_IDEMPOTENCE = EXPECTED + NEVER_RESENT

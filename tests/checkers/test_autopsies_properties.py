@@ -3,9 +3,9 @@ next without them, the fault and the kind; and what nothing explains is called t
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from made_losses import Planted, World, cut_for_one_that_never_heard, lose
 
 from ackproof.checkers.root_cause.kinds import Kind
+from tests.support.builders.losses import Planted, World, cut_for_one_that_never_heard, lose
 
 ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 

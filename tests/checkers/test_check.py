@@ -13,9 +13,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from checked_in_process import checked, reconcile
-from made_consumers import MadeConsumer, given, seen
-from made_histories import (
+from pyspark.sql import SparkSession
+
+from ackproof.checkers.check import check, evidence
+from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.engine.work_items import work_items
+from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
+from ackproof.history.manifest import FILE
+from tests.support.builders.checked_runs import checked, reconcile
+from tests.support.builders.consumers import MadeConsumer, given, seen
+from tests.support.builders.histories import (
     ACKS_1,
     AFTER,
     ALL,
@@ -33,14 +40,7 @@ from made_histories import (
     send,
     write_campaign,
 )
-from pyspark.sql import SparkSession
-from reference_checker import findings
-
-from ackproof.checkers.check import check, evidence
-from ackproof.checkers.checks.catalogue import CATALOGUE
-from ackproof.checkers.engine.work_items import work_items
-from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
-from ackproof.history.manifest import FILE
+from tests.support.oracles.reference_checker import findings
 
 pytestmark = pytest.mark.spark
 

@@ -5,13 +5,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checked_cells import FAIL, PASS, collected, replicas_of, verdicts
-from checked_in_process import checked
-from made_histories import history_of, write_campaign, write_digests
-from raw_logs import batches, write_replicas
 
 from ackproof.checkers.context.collected_files import TOLD_MAX
 from ackproof.checkers.verdict import CampaignResult
+from tests.support.builders.checked_runs import (
+    FAIL,
+    PASS,
+    checked,
+    collected,
+    replicas_of,
+    verdicts,
+)
+from tests.support.builders.histories import history_of, write_campaign, write_digests
+from tests.support.builders.raw_logs import batches, write_replicas
 
 LOG = batches(2, 1)
 LEADER_EPOCH_AT = 12

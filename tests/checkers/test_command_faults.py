@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_in_process import checked
-from made_histories import (
+
+from ackproof.checkers.context.faults import faults_of, possible
+from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.history.manifest import PlannedFault
+from tests.support.builders.checked_runs import checked
+from tests.support.builders.histories import (
     AFTER,
     ALL,
     BEFORE,
@@ -20,10 +24,6 @@ from made_histories import (
     state,
     write_campaign,
 )
-
-from ackproof.checkers.context.faults import faults_of, possible
-from ackproof.checkers.verdict import CampaignResult, Verdict
-from ackproof.history.manifest import PlannedFault
 
 ALONE = [
     state(-5, 1, 0, (1, 2, 3)),

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import INCONCLUSIVE, PASS, WELL, run, told
-from checked_in_process import checked
-from made_consumers import MadeConsumer, commit, committed_ok, given, seen
-from made_histories import (
+
+from ackproof.checkers.verdict import CampaignResult, ClientCounts, GroupCounts
+from ackproof.history.schema import CONSUMPTION
+from ackproof.history.writer import TableWriter
+from tests.support.builders.checked_runs import INCONCLUSIVE, PASS, WELL, checked, run, told
+from tests.support.builders.consumers import MadeConsumer, commit, committed_ok, given, seen
+from tests.support.builders.histories import (
     AFTER,
     KILL,
     MadeRun,
@@ -20,10 +23,6 @@ from made_histories import (
     history_of,
     write_campaign,
 )
-
-from ackproof.checkers.verdict import CampaignResult, ClientCounts, GroupCounts
-from ackproof.history.schema import CONSUMPTION
-from ackproof.history.writer import TableWriter
 
 ALL_OF_IT = tuple(seen(1 + e.offset // 2, e.offset, e.producer, e.sequence) for e in WELL.log)
 READER = MadeConsumer(polls=ALL_OF_IT, assigned=[given(0, at(0), 0)])

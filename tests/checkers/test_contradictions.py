@@ -7,10 +7,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, PASS, WELL, collected, replicas_of, run, told
-from checked_in_process import checked
-from made_consumers import MadeConsumer, seen
-from made_histories import (
+
+from ackproof.checkers.verdict import CampaignResult
+from tests.support.builders.checked_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    WELL,
+    checked,
+    collected,
+    replicas_of,
+    run,
+    told,
+)
+from tests.support.builders.consumers import MadeConsumer, seen
+from tests.support.builders.histories import (
     ACKS_0,
     AFTER,
     BEFORE,
@@ -24,9 +35,7 @@ from made_histories import (
     send,
     write_campaign,
 )
-from raw_logs import batches, write_replicas
-
-from ackproof.checkers.verdict import CampaignResult
+from tests.support.builders.raw_logs import batches, write_replicas
 
 READ_FROM = 50
 LOG = batches(2, 1)

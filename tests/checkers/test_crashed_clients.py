@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, PASS, told
-from checked_in_process import checked
-from made_histories import (
+
+from ackproof.checkers.verdict import Verdict
+from ackproof.history.manifest import PlannedFault
+from tests.support.builders.checked_runs import FAIL, INCONCLUSIVE, PASS, checked, told
+from tests.support.builders.histories import (
     AFTER,
     BEFORE,
     DURING,
@@ -23,9 +25,6 @@ from made_histories import (
     send,
     write_campaign,
 )
-
-from ackproof.checkers.verdict import Verdict
-from ackproof.history.manifest import PlannedFault
 
 CRASH_S = 30
 CRASH = client_fault("crash-client", CRASH_S)

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import INCONCLUSIVE, PASS, told, two_cells
-from checked_in_process import checked
-from made_histories import FINISHED, write_campaign
 
 from ackproof.history.manifest import FILE
+from tests.support.builders.checked_runs import INCONCLUSIVE, PASS, checked, told, two_cells
+from tests.support.builders.histories import FINISHED, write_campaign
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "the run 1 2 times": lambda plan: plan["runs"].append(plan["runs"][0]),

@@ -6,9 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, PASS, TWO_CELLS, WELL, run, told, two_cells, verdicts
-from checked_in_process import checked
-from made_histories import (
+
+from ackproof.checkers.verdict import Verdict
+from ackproof.history.cell import Value
+from ackproof.history.manifest import FILE
+from ackproof.history.writer import TableWriter
+from tests.support.builders.checked_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    TWO_CELLS,
+    WELL,
+    checked,
+    run,
+    told,
+    two_cells,
+    verdicts,
+)
+from tests.support.builders.histories import (
     ACKS_0,
     ACKS_1,
     ALL,
@@ -22,11 +37,6 @@ from made_histories import (
     send,
     write_campaign,
 )
-
-from ackproof.checkers.verdict import Verdict
-from ackproof.history.cell import Value
-from ackproof.history.manifest import FILE
-from ackproof.history.writer import TableWriter
 
 
 def test_a_whole_history_passes_and_says_what_it_rests_on(tmp_path: Path) -> None:

@@ -3,12 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from checked_cells import PASS, WELL, run
-from checked_in_process import checked
-from made_consumers import MadeConsumer
-from made_histories import a_fault, cell, write_campaign
-
 from ackproof.checkers.verdict import CampaignResult, Guarantee
+from tests.support.builders.checked_runs import PASS, WELL, checked, run
+from tests.support.builders.consumers import MadeConsumer
+from tests.support.builders.histories import a_fault, cell, write_campaign
 
 OF_NAMED_ACKS = ("acked-offset-kept", "acks-in-order", "committed-stays", "deposed-leaders-stop")
 

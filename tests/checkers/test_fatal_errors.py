@@ -5,9 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, NOT_GUARANTEED, PASS, told
-from checked_in_process import checked
-from made_histories import (
+
+from ackproof.history.sessions import NO_BROKERS, session_number
+from tests.support.builders.checked_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    NOT_GUARANTEED,
+    PASS,
+    checked,
+    told,
+)
+from tests.support.builders.histories import (
     AFTER,
     ALL,
     BEFORE,
@@ -21,8 +29,6 @@ from made_histories import (
     state,
     write_campaign,
 )
-
-from ackproof.history.sessions import NO_BROKERS, session_number
 
 SECOND = session_number(1, 1)
 ENDED = {

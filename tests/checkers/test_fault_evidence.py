@@ -5,9 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import INCONCLUSIVE, PASS, run, told, two_cells, verdicts
-from checked_in_process import checked
-from made_histories import (
+
+from ackproof.checkers.verdict import Verdict
+from ackproof.history.manifest import PlannedFault
+from tests.support.builders.checked_runs import (
+    INCONCLUSIVE,
+    PASS,
+    checked,
+    run,
+    told,
+    two_cells,
+    verdicts,
+)
+from tests.support.builders.histories import (
     AFTER,
     BEFORE,
     DURING,
@@ -23,9 +33,6 @@ from made_histories import (
     state,
     write_campaign,
 )
-
-from ackproof.checkers.verdict import Verdict
-from ackproof.history.manifest import PlannedFault
 
 
 @pytest.mark.parametrize(

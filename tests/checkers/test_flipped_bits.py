@@ -4,12 +4,21 @@ import random
 from pathlib import Path
 
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, PASS, WELL, run, told, two_cells, verdicts
-from checked_in_process import checked
-from made_histories import history_of, losing, write_campaign
 
 from ackproof.history import reader
 from ackproof.history.errors import DamagedFiles
+from tests.support.builders.checked_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    WELL,
+    checked,
+    run,
+    told,
+    two_cells,
+    verdicts,
+)
+from tests.support.builders.histories import history_of, losing, write_campaign
 
 FLIPS = 40
 

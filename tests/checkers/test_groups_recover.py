@@ -8,13 +8,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from checked_cells import FAIL, PASS, run, told
-from checked_in_process import checked
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_consumers import Given, MadeConsumer, Seen, seen
-from made_consumers import given as assigned
-from made_histories import (
+
+from ackproof.checkers.verdict import CampaignResult, Guarantee
+from ackproof.history.sessions import SHOWN_NOTHING
+from tests.support.builders.checked_runs import FAIL, PASS, checked, run, told
+from tests.support.builders.consumers import Given, MadeConsumer, Seen, seen
+from tests.support.builders.consumers import given as assigned
+from tests.support.builders.examples import examples
+from tests.support.builders.histories import (
     FINISHED,
     KILL,
     MadeRun,
@@ -26,10 +29,6 @@ from made_histories import (
     recovered,
     write_campaign,
 )
-
-from ackproof.checkers.verdict import CampaignResult, Guarantee
-from ackproof.history.sessions import SHOWN_NOTHING
-from examples import examples
 
 GROUP = "t-g"
 PEACE = 65

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_histories import ACKS_0, ACKS_1, ALL, UNCLEAN, cell
-from made_results import cell_result
 
 from ackproof.checkers.checks.catalogue import CHECKERS
 from ackproof.checkers.checks.read_anomalies import (
@@ -35,6 +33,8 @@ from ackproof.checkers.guarantees.facts import Facts, Readers
 from ackproof.checkers.guarantees.liveness import Living
 from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Guarantee, Verdict
+from tests.support.builders.histories import ACKS_0, ACKS_1, ALL, UNCLEAN, cell
+from tests.support.builders.results import cell_result
 
 SHOWN = (VANISHED, INCONSISTENT, SKIPPED, NONMONOTONIC, UNSEEN)
 SHOWN += (COMMIT_LOST, COMMIT_REGRESSED, SKIPPED_BY_COMMIT)

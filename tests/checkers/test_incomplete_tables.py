@@ -9,11 +9,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, NOT_GUARANTEED, PASS, told
-from checked_in_process import checked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_histories import (
+
+from ackproof.checkers.context.faults import TAKE_NOTHING
+from ackproof.checkers.verdict import Verdict
+from ackproof.history.manifest import PlannedFault
+from ackproof.history.schema import TABLES
+from ackproof.history.writer import TableWriter
+from ackproof.nemesis import FAULTS
+from tests.support.builders.checked_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    NOT_GUARANTEED,
+    PASS,
+    checked,
+    told,
+)
+from tests.support.builders.examples import examples
+from tests.support.builders.histories import (
     ACKS_1,
     AFTER,
     ALL,
@@ -38,14 +52,6 @@ from made_histories import (
     state,
     write_campaign,
 )
-
-from ackproof.checkers.context.faults import TAKE_NOTHING
-from ackproof.checkers.verdict import Verdict
-from ackproof.history.manifest import PlannedFault
-from ackproof.history.schema import TABLES
-from ackproof.history.writer import TableWriter
-from ackproof.nemesis import FAULTS
-from examples import examples
 
 WELL = kept(BEFORE, DURING, AFTER, 100)
 STAYS = [state(-5, 1, 0, (1, 2, 3))]

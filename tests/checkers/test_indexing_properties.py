@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from made_histories import Made, entry, indexed, send
 
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.context.final_reads import FinalRead
 from ackproof.checkers.index.columns import schema_of
 from ackproof.checkers.index.indexing import Unindexed, index
 from ackproof.checkers.index.partition_history import LOG_COLUMNS, SEND_COLUMNS
+from tests.support.builders.histories import Made, entry, indexed, send
 
 EVENTS = st.lists(
     st.tuples(st.integers(0, 4), st.sampled_from(["invoke", "ok", "fail", "info"])), max_size=10

@@ -10,10 +10,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, PASS, TWO_CELLS, WELL, run, told, two_cells, verdicts
-from checked_in_process import checked
-from made_consumers import MadeConsumer, committed_ok, given, seen
-from made_histories import (
+
+from ackproof.checkers.verdict import CampaignResult
+from ackproof.history import names, reader
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.names import PARTITIONED
+from ackproof.history.schema import CONSUMPTION, TABLES, decoded
+from ackproof.history.validation import TIMES, WORDS
+from ackproof.history.writer import TableWriter
+from tests.support.builders.checked_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    TWO_CELLS,
+    WELL,
+    checked,
+    run,
+    told,
+    two_cells,
+    verdicts,
+)
+from tests.support.builders.consumers import MadeConsumer, committed_ok, given, seen
+from tests.support.builders.histories import (
     KILL,
     at,
     cell,
@@ -23,14 +41,6 @@ from made_histories import (
     state,
     write_campaign,
 )
-
-from ackproof.checkers.verdict import CampaignResult
-from ackproof.history import names, reader
-from ackproof.history.errors import DamagedFiles
-from ackproof.history.names import PARTITIONED
-from ackproof.history.schema import CONSUMPTION, TABLES, decoded
-from ackproof.history.validation import TIMES, WORDS
-from ackproof.history.writer import TableWriter
 
 LOST = losing(WELL, 1)
 

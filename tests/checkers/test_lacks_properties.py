@@ -8,12 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from checked_in_process import checked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_consumers import MadeConsumer, committed_ok, seen
-from made_consumers import given as given_to
-from made_histories import (
+
+from ackproof.checkers.context.gaps import UNJUDGED
+from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import FILE
+from tests.support.builders.checked_runs import checked
+from tests.support.builders.consumers import MadeConsumer, committed_ok, seen
+from tests.support.builders.consumers import given as given_to
+from tests.support.builders.examples import examples
+from tests.support.builders.histories import (
     FINISHED,
     RECOVERY_MS,
     Made,
@@ -27,12 +33,6 @@ from made_histories import (
     recovered,
     write_campaign,
 )
-
-from ackproof.checkers.context.gaps import UNJUDGED
-from ackproof.checkers.verdict import CampaignResult, Verdict
-from ackproof.history.cell import Cell
-from ackproof.history.manifest import FILE
-from examples import examples
 
 EXAMPLES = settings(
     max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -5,13 +5,8 @@ from math import ceil
 from pathlib import Path
 
 import pytest
-from checked_cells import WELL, run
-from checked_in_process import checked
 from hypothesis import given
 from hypothesis import strategies as st
-from made_consumers import MadeConsumer, left_by, seen
-from made_consumers import given as assigned
-from made_histories import Made, MadeRun, Send, at, entry, indexed, send, write_campaign
 
 from ackproof.checkers.checks.latency import (
     ACK,
@@ -26,6 +21,19 @@ from ackproof.checkers.checks.latency import (
 from ackproof.checkers.checks.reads import Records
 from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.checkers.verdict import CampaignResult, Latency
+from tests.support.builders.checked_runs import WELL, checked, run
+from tests.support.builders.consumers import MadeConsumer, left_by, seen
+from tests.support.builders.consumers import given as assigned
+from tests.support.builders.histories import (
+    Made,
+    MadeRun,
+    Send,
+    at,
+    entry,
+    indexed,
+    send,
+    write_campaign,
+)
 
 MS = 1_000_000
 

@@ -4,9 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, PASS, run, told, two_cells, verdicts
-from checked_in_process import checked
-from made_histories import (
+
+from ackproof.checkers.verdict import Verdict
+from tests.support.builders.checked_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    checked,
+    run,
+    told,
+    two_cells,
+    verdicts,
+)
+from tests.support.builders.histories import (
     KILL,
     STARTED,
     MadeRun,
@@ -17,8 +27,6 @@ from made_histories import (
     state,
     write_campaign,
 )
-
-from ackproof.checkers.verdict import Verdict
 
 
 def test_a_cluster_that_never_recovers_fails(tmp_path: Path) -> None:

@@ -5,8 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_in_process import checked
-from made_histories import (
+
+from ackproof.checkers.checks import outages
+from ackproof.checkers.verdict import Failover, Outages, Unavailable, Verdict, ZooKeeperWork
+from ackproof.history.manifest import PlannedFailover
+from tests.support.builders.checked_runs import checked
+from tests.support.builders.histories import (
     ACKS_0,
     AFTER,
     BEFORE,
@@ -24,10 +28,6 @@ from made_histories import (
     send,
     write_campaign,
 )
-
-from ackproof.checkers.checks import outages
-from ackproof.checkers.verdict import Failover, Outages, Unavailable, Verdict, ZooKeeperWork
-from ackproof.history.manifest import PlannedFailover
 
 T = ("t", 0)
 

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, PASS, told
-from checked_in_process import checked
-from made_histories import (
+
+from ackproof.checkers.index.sequences import Numbers, all_together, missing
+from ackproof.checkers.verdict import CampaignResult
+from ackproof.history.sessions import session_number
+from tests.support.builders.checked_runs import FAIL, INCONCLUSIVE, PASS, checked, told
+from tests.support.builders.histories import (
     Entry,
     Made,
     MadeRun,
@@ -22,10 +25,6 @@ from made_histories import (
     send,
     write_campaign,
 )
-
-from ackproof.checkers.index.sequences import Numbers, all_together, missing
-from ackproof.checkers.verdict import CampaignResult
-from ackproof.history.sessions import session_number
 
 PARTITIONS = 3
 RECORDS = 600

@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from checked_cells import PASS, run
-from checked_in_process import checked
-from made_histories import write_campaign
 
 from ackproof.checkers.context.broker_logs import orders_of, truncations_of, words_of
+from tests.support.builders.checked_runs import PASS, checked, run
+from tests.support.builders.histories import write_campaign
 
 SOUND = {
     "event": "completed",

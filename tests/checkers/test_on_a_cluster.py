@@ -15,7 +15,11 @@ from types import MappingProxyType
 import pyarrow.parquet as pq
 import pyspark
 import pytest
-from made_histories import (
+from pyspark.sql import SparkSession
+
+from ackproof.checkers.check import check
+from ackproof.infra.machine.waiting import wait_until
+from tests.support.builders.histories import (
     AFTER,
     BEFORE,
     DURING,
@@ -26,12 +30,8 @@ from made_histories import (
     losing,
     write_campaign,
 )
-from patience import PATIENCE_S
-from pyspark.sql import SparkSession
-from s3_store import SECRET, Store, store
-
-from ackproof.checkers.check import check
-from ackproof.infra.machine.waiting import wait_until
+from tests.support.fakes.s3_store import SECRET, Store, store
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

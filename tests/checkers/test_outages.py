@@ -5,7 +5,6 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_histories import Made, Send, at, indexed, send
 
 from ackproof.checkers.checks.outages import (
     OUTAGE_MIN_NS,
@@ -18,6 +17,7 @@ from ackproof.checkers.checks.outages import (
     together,
 )
 from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
+from tests.support.builders.histories import Made, Send, at, indexed, send
 
 MS = 1_000_000
 

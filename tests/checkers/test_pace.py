@@ -4,11 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, told
-from checked_in_process import checked
 from hypothesis import given
 from hypothesis import strategies as st
-from made_histories import (
+
+from ackproof.checkers.context.faults import FOREVER
+from ackproof.checkers.context.pace import FULL, Pace, lost_share, pace_of
+from ackproof.checkers.verdict import CampaignResult, Verdict
+from tests.support.builders.checked_runs import FAIL, INCONCLUSIVE, checked, told
+from tests.support.builders.histories import (
     ACKS_1,
     FINISHED,
     KILL,
@@ -21,10 +24,6 @@ from made_histories import (
     state,
     write_campaign,
 )
-
-from ackproof.checkers.context.faults import FOREVER
-from ackproof.checkers.context.pace import FULL, Pace, lost_share, pace_of
-from ackproof.checkers.verdict import CampaignResult, Verdict
 
 SECOND = 10**9
 

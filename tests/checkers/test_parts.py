@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_histories import Made, entry, indexed, send
 
 from ackproof.checkers.arrays import Array
 from ackproof.checkers.checks.records import duplicated, lost
 from ackproof.checkers.engine.reconcile import parts
 from ackproof.checkers.index.partition_history import PartitionHistory
+from tests.support.builders.histories import Made, entry, indexed, send
 
 Records = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=12, unique=True)
 

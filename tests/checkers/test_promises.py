@@ -6,8 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_in_process import checked
-from made_histories import (
+
+from ackproof.checkers.context.faults import CLOCKS, ORDERS
+from ackproof.checkers.context.surroundings import DISKS_THAT_SERVE
+from ackproof.checkers.context.validity import PAUSE_CLIENT
+from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.clock import CLOCKS as CLOCK_FAULTS
+from tests.support.builders.checked_runs import checked
+from tests.support.builders.histories import (
     ACKS_0,
     ACKS_1,
     AFTER,
@@ -32,13 +39,6 @@ from made_histories import (
     state,
     write_campaign,
 )
-
-from ackproof.checkers.context.faults import CLOCKS, ORDERS
-from ackproof.checkers.context.surroundings import DISKS_THAT_SERVE
-from ackproof.checkers.context.validity import PAUSE_CLIENT
-from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
-from ackproof.nemesis import FAULTS
-from ackproof.nemesis.clock import CLOCKS as CLOCK_FAULTS
 
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
 

@@ -8,22 +8,22 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from made_histories import ACKS_1, ALL, UNCLEAN
-from model_cluster import BROKERS, SECOND, ModelPartition
-from reference_checker import (
-    Seen,
-    Struck,
-    elected_by_the_isr,
-    kept_by_some_member,
-    led_by_one,
-)
 
 from ackproof.checkers.context.faults import FaultFacts
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Observed, Span, State
 from ackproof.checkers.context.surroundings import Surroundings
 from ackproof.checkers.context.validity import Terms, terms
 from ackproof.history.cell import Cell, Value
-from examples import examples
+from tests.support.builders.examples import examples
+from tests.support.builders.histories import ACKS_1, ALL, UNCLEAN
+from tests.support.oracles.model_cluster import BROKERS, SECOND, ModelPartition
+from tests.support.oracles.reference_checker import (
+    Seen,
+    Struck,
+    elected_by_the_isr,
+    kept_by_some_member,
+    led_by_one,
+)
 
 ANY_MACHINE = settings(
     max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -5,8 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checked_in_process import reconcile
-from made_histories import (
+
+from ackproof.checkers.check import evidence
+from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
+from ackproof.checkers.engine.work_items import work_items
+from tests.support.builders.checked_runs import reconcile
+from tests.support.builders.histories import (
     KILL,
     MadeRun,
     a_fault,
@@ -18,10 +22,6 @@ from made_histories import (
     losing,
     write_campaign,
 )
-
-from ackproof.checkers.check import evidence
-from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
-from ackproof.checkers.engine.work_items import work_items
 
 
 def blamed(directory: Path, moment: float, **changes: Any) -> str | None:

@@ -6,10 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, NOT_GUARANTEED, PASS, WELL, run, told
-from checked_in_process import checked, reconcile
-from made_consumers import Commit, MadeConsumer, commit, committed_ok, given, seen
-from made_histories import (
+
+from ackproof.checkers.check import evidence
+from ackproof.checkers.checks import claims
+from ackproof.checkers.engine.work_items import work_items
+from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
+from tests.support.builders.checked_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    NOT_GUARANTEED,
+    PASS,
+    WELL,
+    checked,
+    reconcile,
+    run,
+    told,
+)
+from tests.support.builders.consumers import Commit, MadeConsumer, commit, committed_ok, given, seen
+from tests.support.builders.histories import (
     ACKS_1,
     ALL,
     UNCLEAN,
@@ -26,11 +40,6 @@ from made_histories import (
     state,
     write_campaign,
 )
-
-from ackproof.checkers.check import evidence
-from ackproof.checkers.checks import claims
-from ackproof.checkers.engine.work_items import work_items
-from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 
 GROUPS = {"t-g": "at-least-once"}
 SHOWN = tuple(seen(1 + n, e.offset, e.producer, e.sequence, at(50)) for n, e in enumerate(WELL.log))

@@ -8,17 +8,26 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from consumer_worlds import GROUP, LATE, READ, World, shown_in, sound
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from made_consumers import Commit, Given, MadeConsumer, Seen, commit, committed_ok, left_by, seen
-from made_consumers import given as assigned
-from made_histories import Entry, Made, entry, indexed, send
-from reference_consumption import Finding, findings
 
 from ackproof.checkers.checks.catalogue import CONSUMPTION
 from ackproof.checkers.checks.check_reads import Consumed, looked_at
 from ackproof.checkers.checks.read_anomalies import Coordinated, Promises
+from tests.support.builders.consumer_histories import GROUP, LATE, READ, World, shown_in, sound
+from tests.support.builders.consumers import (
+    Commit,
+    Given,
+    MadeConsumer,
+    Seen,
+    commit,
+    committed_ok,
+    left_by,
+    seen,
+)
+from tests.support.builders.consumers import given as assigned
+from tests.support.builders.histories import Entry, Made, entry, indexed, send
+from tests.support.oracles.reference_consumption import Finding, findings
 
 ANY_MACHINE = settings(
     max_examples=50,

@@ -11,18 +11,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from batches import with_payload
-from checked_cells import (
+from pyspark.sql import SparkSession
+
+from ackproof.checkers.check import check
+from ackproof.checkers.checks.replicas import differences
+from ackproof.checkers.index.raw_logs import Content, RawLog, contents
+from ackproof.checkers.verdict import CampaignResult, Guarantee
+from ackproof.history.manifest import PlannedFault
+from tests.support.builders.batches import with_payload
+from tests.support.builders.checked_runs import (
     FAIL,
     INCONCLUSIVE,
     PASS,
+    checked,
     collected,
     replicas_of,
     run,
     told,
 )
-from checked_in_process import checked
-from made_histories import (
+from tests.support.builders.histories import (
     AFTER,
     ALL,
     BEFORE,
@@ -40,14 +47,7 @@ from made_histories import (
     state,
     write_campaign,
 )
-from pyspark.sql import SparkSession
-from raw_logs import MadeBatch, batches, write_log, write_replicas
-
-from ackproof.checkers.check import check
-from ackproof.checkers.checks.replicas import differences
-from ackproof.checkers.index.raw_logs import Content, RawLog, contents
-from ackproof.checkers.verdict import CampaignResult, Guarantee
-from ackproof.history.manifest import PlannedFault
+from tests.support.builders.raw_logs import MadeBatch, batches, write_log, write_replicas
 
 LOG = batches(2, 1)
 """Of the three records of the made run."""

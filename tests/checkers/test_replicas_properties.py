@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from raw_logs import MadeBatch, end_of, write_log
 
 from ackproof.checkers.checks.replicas import Difference, Divergence, Kind, differences
 from ackproof.checkers.index.raw_logs import OtherFormat, RawLog
-from examples import examples
+from tests.support.builders.examples import examples
+from tests.support.builders.raw_logs import MadeBatch, end_of, write_log
 
 EXAMPLES = settings(
     deadline=None,

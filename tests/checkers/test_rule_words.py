@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_histories import Made, entry, indexed, send
 
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.checks.rows import names, standing_at
+from tests.support.builders.histories import Made, entry, indexed, send
 
 RECORDS = st.tuples(st.integers(0, 2), st.integers(-3, 5)) | st.just((None, None))
 

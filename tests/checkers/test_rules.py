@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_histories import Entry, Made, Send, entry, indexed, send
 
 from ackproof.checkers.checks.catalogue import CATALOGUE, CHECKERS, CONSUMPTION
 from ackproof.checkers.checks.records import duplicated
@@ -13,6 +12,7 @@ from ackproof.checkers.checks.rows import ROWS
 from ackproof.checkers.checks.transaction_history import SUMMARIES
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.index.raw_logs import Written
+from tests.support.builders.histories import Entry, Made, Send, entry, indexed, send
 
 SENT_TWO_ACKED = [
     send("invoke", 1, 0, 10),

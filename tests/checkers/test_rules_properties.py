@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from made_histories import Entry, Made, Send, entry, indexed, send
-from reference_checker import Finding, findings
 
 from ackproof.checkers.checks.catalogue import CHECKERS
-from examples import examples
+from tests.support.builders.examples import examples
+from tests.support.builders.histories import Entry, Made, Send, entry, indexed, send
+from tests.support.oracles.reference_checker import Finding, findings
 
 ANY_MACHINE = settings(
     max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
@@ -20,6 +19,7 @@ from ackproof.checkers.engine.spark.session import (
     require_workers,
 )
 from ackproof.checkers.engine.spark.tasks import cause, runner
+from tests.support.builders.histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 
 ALONE = """
 import pathlib, sys, psutil

@@ -16,22 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from checked_in_process import reconcile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_histories import (
-    CELL,
-    TOPIC,
-    Entry,
-    MadeRun,
-    Send,
-    cell,
-    entry,
-    kept,
-    losing,
-    send,
-    write_campaign,
-)
 from pyspark.sql import SparkSession
 
 from ackproof.checkers.check import evidence
@@ -47,6 +33,20 @@ from ackproof.checkers.engine.tasks import rows_of
 from ackproof.checkers.engine.work_items import WorkItem, work_items
 from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene, Sender
 from ackproof.history.schema import LOG, SENDS
+from tests.support.builders.checked_runs import reconcile
+from tests.support.builders.histories import (
+    CELL,
+    TOPIC,
+    Entry,
+    MadeRun,
+    Send,
+    cell,
+    entry,
+    kept,
+    losing,
+    send,
+    write_campaign,
+)
 
 SLOW = settings(
     deadline=None,

@@ -9,8 +9,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from checked_in_process import checked
-from tampering import EXPECTED, KINDS, Kind, contradictions, tamper, write_world
+
+from tests.support.builders.checked_runs import checked
+from tests.support.builders.tampering import (
+    EXPECTED,
+    KINDS,
+    Kind,
+    contradictions,
+    tamper,
+    write_world,
+)
 
 HISTORIES = int(os.environ.get("ACKPROOF_TAMPER", "48"))
 BLOCKS = 4

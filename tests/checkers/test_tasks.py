@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from checked_in_process import reconcile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_histories import AFTER, BEFORE, DURING, MadeRun, cell, kept, losing, write_campaign
 
 from ackproof.checkers.check import evidence
 from ackproof.checkers.engine.tasks import (
@@ -25,6 +23,17 @@ from ackproof.checkers.engine.tasks import (
     written,
 )
 from ackproof.checkers.engine.work_items import WorkItem, work_items
+from tests.support.builders.checked_runs import reconcile
+from tests.support.builders.histories import (
+    AFTER,
+    BEFORE,
+    DURING,
+    MadeRun,
+    cell,
+    kept,
+    losing,
+    write_campaign,
+)
 
 WELL = kept(BEFORE, DURING, AFTER)
 ANYWHERE = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -5,12 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, PASS, WELL, run
-from checked_in_process import checked
-from made_consumers import MadeConsumer, seen
-from made_consumers import given as assigned
-from made_histories import ACKS_0, ACKS_1, FINISHED, at, cell, losing, write_campaign
-from made_results import cell_result
 
 from ackproof.checkers.thresholds import (
     MEASURES,
@@ -24,6 +18,19 @@ from ackproof.checkers.thresholds import (
 from ackproof.checkers.verdict import Latency, Unavailable, Verdict
 from ackproof.history.manifest import PlannedThreshold
 from ackproof.history.schema import INTERRUPTED
+from tests.support.builders.checked_runs import FAIL, INCONCLUSIVE, PASS, WELL, checked, run
+from tests.support.builders.consumers import MadeConsumer, seen
+from tests.support.builders.consumers import given as assigned
+from tests.support.builders.histories import (
+    ACKS_0,
+    ACKS_1,
+    FINISHED,
+    at,
+    cell,
+    losing,
+    write_campaign,
+)
+from tests.support.builders.results import cell_result
 
 WHOLE = Evidence(ended=True, complete=True, acks="all", tail_readers=True)
 LATENCY = Latency(

@@ -8,9 +8,21 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, NOT_GUARANTEED, PASS, WELL, run
-from checked_in_process import checked
-from made_histories import (
+from pyspark.sql import SparkSession
+
+from ackproof.checkers.check import check
+from ackproof.checkers.verdict import CampaignResult, Guarantee
+from ackproof.history.cell import Value
+from tests.support.builders.checked_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    NOT_GUARANTEED,
+    PASS,
+    WELL,
+    checked,
+    run,
+)
+from tests.support.builders.histories import (
     ACKS_0,
     ACKS_1,
     ALL,
@@ -26,11 +38,6 @@ from made_histories import (
     state,
     write_campaign,
 )
-from pyspark.sql import SparkSession
-
-from ackproof.checkers.check import check
-from ackproof.checkers.verdict import CampaignResult, Guarantee
-from ackproof.history.cell import Value
 
 NOT_IDEMPOTENT: Mapping[str, Value] = {**ALL, "enable.idempotence": False}
 ONE_IN_FLIGHT: Mapping[str, Value] = {

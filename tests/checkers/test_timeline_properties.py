@@ -6,11 +6,22 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_histories import ACKS_1, ALL, SECOND, Made, a_fault, at, connection, entry, send, state
-from made_timelines import SETTLE_NS, Found, Told, acked, sound
 
 from ackproof.checkers.context.broker_logs import Word
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS
+from tests.support.builders.histories import (
+    ACKS_1,
+    ALL,
+    SECOND,
+    Made,
+    a_fault,
+    at,
+    connection,
+    entry,
+    send,
+    state,
+)
+from tests.support.builders.timelines import SETTLE_NS, Found, Told, acked, sound
 
 ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """However slow it is."""

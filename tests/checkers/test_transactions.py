@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from made_histories import T0, state
 
 from ackproof.checkers.checks.check_transactions import LOOKED, CellTransactions, look_at
 from ackproof.checkers.checks.transaction_rules import cycles
@@ -21,6 +20,7 @@ from ackproof.history.transactional import TRANSFORMERS
 from ackproof.history.writer import PartitionedWriter, TableWriter
 from ackproof.workloads.interface import Load, Transactions
 from ackproof.workloads.transactions.workload import Transactions as Workload
+from tests.support.builders.histories import T0, state
 
 TOPIC, PARTITIONS = "t", 2
 LOAD = Load(

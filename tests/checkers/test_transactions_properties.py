@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from transactional_worlds import READER, InputRow, LogRow, SentRow, ShownRow, World, sound
 
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.checks.transaction_history import (
@@ -24,7 +23,16 @@ from ackproof.checkers.checks.transaction_history import (
 from ackproof.checkers.checks.transaction_rules import RULES
 from ackproof.checkers.index.partition_history import Fate
 from ackproof.history.transactional import TRANSFORMERS
-from examples import examples
+from tests.support.builders.examples import examples
+from tests.support.builders.transactional_histories import (
+    READER,
+    InputRow,
+    LogRow,
+    SentRow,
+    ShownRow,
+    World,
+    sound,
+)
 
 ANY_MACHINE = settings(
     deadline=None,

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from made_histories import Made, indexed, send
 
 from ackproof.checkers.checks.acks import watermark_regressed
 from ackproof.checkers.context.timeline import Timeline
+from tests.support.builders.histories import Made, indexed, send
 
 
 class Ack(NamedTuple):

@@ -5,21 +5,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checked_cells import (
+
+from ackproof.checkers.context.observed import Observed, Span
+from tests.support.builders.checked_runs import (
     FAIL,
     INCONCLUSIVE,
     TWO_CELLS,
     WELL,
     WHEN_COLLECTED,
+    checked,
     replicas_of,
     told,
     two_cells,
     verdicts,
 )
-from checked_in_process import checked
-from made_histories import FINISHED, MadeRun, a_fault, at, losing, state, write_campaign
-
-from ackproof.checkers.context.observed import Observed, Span
+from tests.support.builders.histories import (
+    FINISHED,
+    MadeRun,
+    a_fault,
+    at,
+    losing,
+    state,
+    write_campaign,
+)
 
 SEEN_OF_U = (state(-5, 1, 0, (1, 2, 3), topic="u"),)
 

@@ -5,9 +5,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checked_cells import FAIL, INCONCLUSIVE, PASS, TWO_CELLS, WELL, run, told, two_cells, verdicts
-from checked_in_process import checked
-from made_histories import (
+
+from ackproof.checkers.context.gaps import UNJUDGED
+from ackproof.history.manifest import FILE, PlannedFault
+from ackproof.history.schema import TABLES
+from ackproof.history.writer import TableWriter
+from tests.support.builders.checked_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    TWO_CELLS,
+    WELL,
+    checked,
+    run,
+    told,
+    two_cells,
+    verdicts,
+)
+from tests.support.builders.histories import (
     AFTER,
     BEFORE,
     DURING,
@@ -21,11 +36,6 @@ from made_histories import (
     send,
     write_campaign,
 )
-
-from ackproof.checkers.context.gaps import UNJUDGED
-from ackproof.history.manifest import FILE, PlannedFault
-from ackproof.history.schema import TABLES
-from ackproof.history.writer import TableWriter
 
 
 def two_producers() -> MadeRun:

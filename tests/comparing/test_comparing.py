@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from click.testing import CliRunner
-from made_results import cell_result, guarantee
 from rich.console import Console
 
 from ackproof.checkers.verdict import CampaignResult, RunResult, Unavailable, Verdict
@@ -25,6 +24,7 @@ from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.opportunities import Opportunity
 from ackproof.history.schema import SENDS
+from tests.support.builders.results import cell_result, guarantee
 
 T0 = 1_942_453_020_000_000_000
 MS = 1_000_000

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from made_results import cell_result, guarantee
 
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.cli import cli
@@ -17,6 +16,7 @@ from ackproof.harness.report.rows import rows
 from ackproof.harness.report.timeline import Timeline
 from ackproof.history.errors import HistoryError
 from ackproof.history.writer import TableWriter
+from tests.support.builders.results import cell_result, guarantee
 
 T0 = 1_900_000_000_000_000_000
 DAY_NS = 86_400 * 1_000_000_000

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_results import cell_result
 
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.comparing import libraries, sides
 from ackproof.harness.report import verdict
 from ackproof.history.schema import SendType
 from ackproof.history.writer import PartitionedWriter, TableWriter
+from tests.support.builders.results import cell_result
 
 S = 1_000_000_000
 KILLED, PAUSED = 10, 20

@@ -4,8 +4,9 @@ difference between the two ways in which the brokers are coordinated."""
 import re
 
 import pytest
-from consumer_groups import OVERRIDES
-from kafka_cluster import running_cluster
+
+from tests.support.clients.consumer_groups import OVERRIDES
+from tests.support.clusters.bundled import running_cluster
 
 
 # The same code answers clients in both. tests/integration/test_leader_coordination.py has clients

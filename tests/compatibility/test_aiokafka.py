@@ -9,8 +9,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from kafka_clients import create_topic, read_all
-from kafka_cluster import TIMEOUT_S, Cluster, until
+
+from tests.support.clients.confluent import create_topic, read_all
+from tests.support.clusters.bundled import TIMEOUT_S, Cluster, until
 
 pytestmark = pytest.mark.integration
 

@@ -9,10 +9,11 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import NewPartitions, NewTopic, OffsetSpec
-from consumer_groups import Member, members
-from kafka_admin import TOPIC, configs, delete_topic, set_configs
-from kafka_clients import create_topic, produce
-from kafka_cluster import TIMEOUT_S, Cluster, until
+
+from tests.support.clients.admin import TOPIC, configs, delete_topic, set_configs
+from tests.support.clients.confluent import create_topic, produce
+from tests.support.clients.consumer_groups import Member, members
+from tests.support.clusters.bundled import TIMEOUT_S, Cluster, until
 
 pytestmark = pytest.mark.integration
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apache_kafka import KAFKA_3, KAFKA_4, KafkaToolFailed
-from kafka_admin import read
-from kafka_clients import create_topic, produce, read_all
-from kafka_cluster import Cluster, until
-from kafka_tools import KafkaTools
 
 from ackproof.broker.server.requests.dispatch import served
+from tests.support.clients.admin import read
+from tests.support.clients.confluent import create_topic, produce, read_all
+from tests.support.clusters.apache_kafka import KAFKA_3, KAFKA_4, KafkaToolFailed
+from tests.support.clusters.bundled import Cluster, until
+from tests.support.clusters.kafka_tools import KafkaTools
 
 pytestmark = pytest.mark.kafka
 

@@ -5,8 +5,9 @@ import shutil
 import subprocess
 
 import pytest
-from kafka_clients import create_topic
-from kafka_cluster import TIMEOUT_S, Cluster
+
+from tests.support.clients.confluent import create_topic
+from tests.support.clusters.bundled import TIMEOUT_S, Cluster
 
 KCAT = shutil.which("kcat")
 pytestmark = [

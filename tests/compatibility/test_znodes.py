@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apache_kafka import java
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -16,8 +15,17 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewTopic,
 )
-from kafka_cluster import TIMEOUT_S, Broker, Process, free_port, running_cluster, until
 from kazoo.client import KazooClient
+
+from tests.support.clusters.apache_kafka import java
+from tests.support.clusters.bundled import (
+    TIMEOUT_S,
+    Broker,
+    Process,
+    free_port,
+    running_cluster,
+    until,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.kafka]
 

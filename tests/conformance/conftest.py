@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from wire_cluster import WireCluster
+
+from tests.support.worlds.wire_cluster import WireCluster
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,6 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from wire_cluster import (
-    EARLIEST,
-    TIMEOUT_MS,
-    WireCluster,
-    deletion_of_records,
-    election,
-    errors_in,
-    reassignment,
-    simulated,
-)
 
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.server.zk import znodes
@@ -44,6 +34,16 @@ from ackproof.broker.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
 from simulation.zookeeper.shell import ZkShell
+from tests.support.worlds.wire_cluster import (
+    EARLIEST,
+    TIMEOUT_MS,
+    WireCluster,
+    deletion_of_records,
+    election,
+    errors_in,
+    reassignment,
+    simulated,
+)
 
 pytestmark = pytest.mark.simulation
 

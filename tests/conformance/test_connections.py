@@ -5,10 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from fetch_requests import AMPLE, Limits, fetch_request
 from kio.schema.errors import ErrorCode
-from pipeline import Pipeline, in_pieces
-from wire_cluster import LATEST, WireCluster, simulated
 
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.codec import read_response, write_request
@@ -21,6 +18,9 @@ from ackproof.broker.wire.messages.produce import (
 )
 from simulation.clients.batches import encoded
 from simulation.machines.node import PORT, broker_name
+from tests.support.clients.fetch_requests import AMPLE, Limits, fetch_request
+from tests.support.clients.pipeline import Pipeline, in_pieces
+from tests.support.worlds.wire_cluster import LATEST, WireCluster, simulated
 
 pytestmark = pytest.mark.simulation
 

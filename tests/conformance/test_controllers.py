@@ -2,7 +2,6 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from wire_cluster import WireCluster, errors_in, simulated
 
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
@@ -22,6 +21,7 @@ from ackproof.broker.wire.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from simulation.machines.node import PORT, broker_name
+from tests.support.worlds.wire_cluster import WireCluster, errors_in, simulated
 
 pytestmark = pytest.mark.simulation
 

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 from kio.schema.errors import ErrorCode
-from wire_cluster import LATEST, WireCluster, batches_in, errors_in, simulated
 
 from ackproof.broker.server.network.broker_connection import Disconnected
 from ackproof.broker.types import TopicPartition
 from simulation.clients.reading import list_offsets
 from simulation.machines.disk import READ
+from tests.support.worlds.wire_cluster import LATEST, WireCluster, batches_in, errors_in, simulated
 
 pytestmark = pytest.mark.simulation
 

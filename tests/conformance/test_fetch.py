@@ -4,9 +4,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-from fetch_requests import AMPLE, Limits, fetch_request
 from kio.schema.errors import ErrorCode
-from wire_cluster import WireCluster, batches_in, errors_in, simulated
 
 from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
 from ackproof.broker.wire.messages.offset_for_leader_epoch import (
@@ -15,6 +13,8 @@ from ackproof.broker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from simulation.clients.reading import list_offsets
+from tests.support.clients.fetch_requests import AMPLE, Limits, fetch_request
+from tests.support.worlds.wire_cluster import WireCluster, batches_in, errors_in, simulated
 
 pytestmark = pytest.mark.simulation
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from wire_cluster import WireCluster, errors_in, reassignment, simulated
 
 from ackproof.broker.server.groups.offsets_topic import partition_for
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
@@ -33,6 +32,7 @@ from simulation.clients.group_requests import (
     subscribed,
     sync,
 )
+from tests.support.worlds.wire_cluster import WireCluster, errors_in, reassignment, simulated
 
 pytestmark = pytest.mark.simulation
 

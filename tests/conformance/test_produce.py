@@ -5,7 +5,6 @@ import struct
 
 import pytest
 from kio.schema.errors import ErrorCode
-from wire_cluster import EARLIEST, LATEST, WireCluster, errors_in, simulated
 
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition
@@ -15,6 +14,7 @@ from ackproof.broker.wire.messages.produce import (
     TopicProduceData,
 )
 from simulation.clients.batches import encoded, patched
+from tests.support.worlds.wire_cluster import EARLIEST, LATEST, WireCluster, errors_in, simulated
 
 pytestmark = pytest.mark.simulation
 

@@ -4,11 +4,17 @@ from collections.abc import Iterable
 
 import pytest
 from kio.schema.errors import ErrorCode
-from wire_cluster import EARLIEST, WireCluster, deletion_of_records, errors_in, simulated
 
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages import incremental_alter_configs as single
 from simulation.clients.batches import encoded, wall_ms
+from tests.support.worlds.wire_cluster import (
+    EARLIEST,
+    WireCluster,
+    deletion_of_records,
+    errors_in,
+    simulated,
+)
 
 pytestmark = pytest.mark.simulation
 

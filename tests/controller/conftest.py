@@ -1,10 +1,11 @@
 """A real ZooKeeper, and a way to it that can be frozen."""
 
 import pytest
-from freezable_way import FreezableWay
 from kazoo.client import KazooClient
-from processes import TIMEOUT_S
-from zookeeper import Tree, running_zookeeper
+
+from tests.support.clusters.zookeeper import Tree, running_zookeeper
+from tests.support.fakes.freezing_proxy import FreezableWay
+from tests.support.processes.process import TIMEOUT_S
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """What clients ask of the controller: elections and reassignments, and the answers they get."""
 
 import pytest
-from controller_world import World
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller import events
 from ackproof.broker.controller.cluster import ReplicaAssignment
 from ackproof.broker.types import NO_LEADER, TopicPartition
+from tests.support.worlds.controller_world import World
 
 TP = TopicPartition("orders", 0)
 TOKEN = 7

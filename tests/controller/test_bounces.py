@@ -5,8 +5,6 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from controller_cluster import cluster, run, until
-from controller_world import World
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.controller import events
@@ -16,6 +14,8 @@ from ackproof.broker.server.zk import znodes
 from ackproof.broker.types import NO_LEADER, TopicPartition
 from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
+from tests.support.worlds.controller_cluster import cluster, run, until
+from tests.support.worlds.controller_world import World
 
 TP = TopicPartition("orders", 0)
 

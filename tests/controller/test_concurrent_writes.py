@@ -1,14 +1,13 @@
 """Two who write to ZooKeeper at a time: nobody's word is overwritten after it was confirmed."""
 
 import pytest
-from controller_cluster import run
-from zookeeper_clients import connected
 
 from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
 from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.controller_zk import ControllerZk
 from ackproof.broker.server.zk.kafka_zk import KafkaZk, TopicExists
 from ackproof.broker.types import BrokerId
+from tests.support.worlds.controller_cluster import connected, run
 
 pytestmark = pytest.mark.integration
 

@@ -4,7 +4,6 @@ import asyncio
 import gc
 
 import pytest
-from frames import read_frame, read_request
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
@@ -13,6 +12,7 @@ from ackproof.broker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )
+from tests.support.clients.frames import read_frame, read_request
 
 ASK = ControlledShutdownRequest(broker_id=1)
 DEADLINE_S = 60

@@ -1,7 +1,6 @@
 """The sans-I/O controller, event by event."""
 
 import pytest
-from controller_world import World
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller import events
@@ -11,6 +10,7 @@ from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
 from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
+from tests.support.worlds.controller_world import World
 
 TP = TopicPartition("orders", 0)
 

@@ -1,6 +1,5 @@
 """Whatever happens, in whatever order: leaders are in the ISR, epochs grow, everybody is told."""
 
-from controller_world import World
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -14,7 +13,8 @@ from hypothesis.stateful import (
 from ackproof.broker.controller import events
 from ackproof.broker.controller.plan import plan
 from ackproof.broker.types import NO_LEADER, TopicPartition
-from examples import examples
+from tests.support.builders.examples import examples
+from tests.support.worlds.controller_world import World
 
 BROKERS = range(1, 5)
 TOPICS = ["clean", "unclean"]

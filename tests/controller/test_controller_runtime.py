@@ -5,9 +5,7 @@ import json
 import logging
 
 import pytest
-from controller_cluster import SHORT_SESSION_MS, cluster, run, until
 from kio.schema.errors import ErrorCode
-from processes import free_port
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint, ReplicaAssignment
 from ackproof.broker.controller.events import StateWrite
@@ -18,6 +16,8 @@ from ackproof.broker.server.zk.session import SessionExpired
 from ackproof.broker.types import NO_LEADER, TopicPartition, ZkVersion
 from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from tests.support.processes.process import free_port
+from tests.support.worlds.controller_cluster import SHORT_SESSION_MS, cluster, run, until
 
 pytestmark = pytest.mark.integration
 

@@ -3,14 +3,13 @@
 import asyncio
 
 import pytest
-from controller_cluster import run
-from partition_writes import TP, write
-from zookeeper_clients import connected
 
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerZk
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.types import BrokerId
+from tests.support.worlds.controller_cluster import connected, run
+from tests.support.worlds.partition_writes import TP, write
 
 pytestmark = pytest.mark.integration
 

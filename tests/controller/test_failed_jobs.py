@@ -5,13 +5,13 @@ import json
 import logging
 
 import pytest
-from controller_cluster import cluster, run, until
-from controller_world import World
 
 from ackproof.broker.controller import events
 from ackproof.broker.controller.state_machines import IllegalTransition
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from tests.support.worlds.controller_cluster import cluster, run, until
+from tests.support.worlds.controller_world import World
 
 GOOD, BAD = TopicPartition("good", 0), TopicPartition("bad", 0)
 

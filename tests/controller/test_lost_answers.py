@@ -7,9 +7,7 @@ import dataclasses
 from contextlib import asynccontextmanager
 
 import pytest
-from controller_cluster import run
 from kazoo.exceptions import KazooException
-from zookeeper_clients import connected
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.controller.events import StateWrite
@@ -22,6 +20,7 @@ from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import SessionExpired
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from tests.support.worlds.controller_cluster import connected, run
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,6 @@ import json
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from controller_cluster import SESSION_MS, cluster, run, until
 from kazoo.exceptions import NodeExistsError
 
 from ackproof.broker.config import BrokerConfig
@@ -13,6 +12,7 @@ from ackproof.broker.server.admin.configs import ConfigChanges, TopicConfigs
 from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.types import BrokerId, TopicPartition
+from tests.support.worlds.controller_cluster import SESSION_MS, cluster, run, until
 
 pytestmark = pytest.mark.integration
 

@@ -5,14 +5,14 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import pytest
-from controller_cluster import run, until
-from instant_zookeeper import InstantZookeeper
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.server.controller.control_fence import ControlFence
 from ackproof.broker.server.controller.controller_coordinator import Registration
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.kafka_zk import BrokerIdInUse
+from tests.support.fakes.instant_zookeeper import InstantZookeeper
+from tests.support.worlds.controller_cluster import run, until
 
 PATH = znodes.broker_id(1)
 

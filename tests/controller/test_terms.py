@@ -3,10 +3,7 @@
 import asyncio
 
 import pytest
-from controller_cluster import cluster_in_memory, run, until
-from instant_zookeeper import InstantZookeeper
 from kio.schema.errors import ErrorCode
-from listening_broker import ListeningBroker
 
 from ackproof.broker.controller.events import RebalanceLeaders
 from ackproof.broker.server.zk import znodes
@@ -14,6 +11,9 @@ from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.session import ZkClosed
 from ackproof.broker.types import NO_LEADER, TopicPartition
 from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from tests.support.fakes.instant_zookeeper import InstantZookeeper
+from tests.support.fakes.listening_broker import ListeningBroker
+from tests.support.worlds.controller_cluster import cluster_in_memory, run, until
 
 TP = TopicPartition("orders", 0)
 

@@ -4,8 +4,6 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
-from controller_cluster import run, until
-from instant_zookeeper import InstantZookeeper
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
 from ackproof.broker.controller.events import StateWrite
@@ -13,6 +11,8 @@ from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerZk
 from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from tests.support.fakes.instant_zookeeper import InstantZookeeper
+from tests.support.worlds.controller_cluster import run, until
 
 TP = TopicPartition("orders", 0)
 PATH = znodes.partition_state(TP)

@@ -5,9 +5,7 @@ import json
 import threading
 
 import pytest
-from controller_cluster import DEADLINE_S, SESSION_MS, SHORT_SESSION_MS, run
 from kazoo.client import KazooClient
-from zookeeper_clients import connected
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
 from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
@@ -15,6 +13,13 @@ from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
 from ackproof.broker.server.zk.kafka_zk import BrokerIdInUse, KafkaZk, TopicExists
 from ackproof.broker.server.zk.session import SessionExpired, ZkConnectionTimeout
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from tests.support.worlds.controller_cluster import (
+    DEADLINE_S,
+    SESSION_MS,
+    SHORT_SESSION_MS,
+    connected,
+    run,
+)
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from coordination_world import KEEP_IN_SYNC, ONE, PREFERRED_WAIT, THREE, TWO, T
 
 from ackproof.broker.coordination.context import Settings
 from ackproof.broker.coordination.coordinator import STEPS, Coordinator
@@ -59,6 +58,7 @@ from ackproof.broker.coordination.nodes import (
 from ackproof.broker.coordination.queues import superfluous
 from ackproof.broker.replication.events import Resigned
 from ackproof.broker.types import BrokerId
+from tests.support.worlds.coordination_world import KEEP_IN_SYNC, ONE, PREFERRED_WAIT, THREE, TWO, T
 
 ISR = Node(Kind.ISR, T)
 

@@ -1,19 +1,6 @@
 """The algorithms of seed 001, by what several brokers make of them together."""
 
 import pytest
-from coordination_world import (
-    KEEP_IN_SYNC,
-    LAG,
-    ONE,
-    PREFERRED_WAIT,
-    SETTLED,
-    THREE,
-    TWO,
-    Broker,
-    CommandRun,
-    T,
-    World,
-)
 
 from ackproof.broker.coordination.admin import Outcome
 from ackproof.broker.coordination.events import (
@@ -29,6 +16,19 @@ from ackproof.broker.coordination.nodes import Change, PartitionView, StateChang
 from ackproof.broker.replication.events import StartServing
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.types import BrokerId
+from tests.support.worlds.coordination_world import (
+    KEEP_IN_SYNC,
+    LAG,
+    ONE,
+    PREFERRED_WAIT,
+    SETTLED,
+    THREE,
+    TWO,
+    Broker,
+    CommandRun,
+    T,
+    World,
+)
 
 FOUR = BrokerId(4)
 

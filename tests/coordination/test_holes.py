@@ -6,12 +6,21 @@ nothing is. The quoted lines are seed 001's.
 from collections.abc import Callable
 
 import pytest
-from coordination_world import ONE, PREFERRED_WAIT, SETTLED, THREE, TWO, T, Violation, World
 
 from ackproof.broker.coordination.events import Effect, Enqueue, PutIsr, Write
 from ackproof.broker.coordination.variants import Fenced, Variant
 from ackproof.broker.replication.config import Truncation
 from ackproof.broker.types import BrokerId
+from tests.support.worlds.coordination_world import (
+    ONE,
+    PREFERRED_WAIT,
+    SETTLED,
+    THREE,
+    TWO,
+    T,
+    Violation,
+    World,
+)
 
 Story = Callable[[World], None]
 

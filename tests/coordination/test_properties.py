@@ -4,14 +4,14 @@ opened alone in the fenced variant, is found: so these tests can fail.
 """
 
 import pytest
-from coordination_chaos import Chaos
-from coordination_world import Violation, World
 
 from ackproof.broker.coordination.events import Op, PutIsr
 from ackproof.broker.coordination.nodes import ANY_VERSION, PartitionView
 from ackproof.broker.coordination.variants import Fenced, Isr, Printed, Variant
 from ackproof.broker.replication.config import Truncation
 from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+from tests.support.worlds.coordination_chaos import Chaos
+from tests.support.worlds.coordination_world import Violation, World
 
 pytestmark = pytest.mark.simulation
 

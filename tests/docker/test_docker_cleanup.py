@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from containers import owned_things
 
 from ackproof.infra.api.interface import Command
 from ackproof.infra.backends.docker.backend import DockerBackend
+from tests.support.backends.containers import owned_things
 
 pytestmark = pytest.mark.docker
 

@@ -6,7 +6,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from containers import owned_things
 
 from ackproof.infra.api.artifacts import Artifact, program
 from ackproof.infra.api.interface import Command, InfraError
@@ -14,6 +13,7 @@ from ackproof.infra.backends.docker.backend import DockerBackend
 from ackproof.infra.backends.docker.engine import IMAGE, connected
 from ackproof.infra.backends.docker.image import BASE, PROJECT, ensure_image, sources
 from ackproof.infra.machine.software import zookeeper_jars
+from tests.support.backends.containers import owned_things
 
 DOCKERFILE = PROJECT / "infra" / "backends" / "docker" / "Dockerfile"
 

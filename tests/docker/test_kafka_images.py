@@ -9,12 +9,12 @@ from pathlib import Path
 
 import docker
 import pytest
-from containers import owned_things
 
 from ackproof.infra.backends.docker.cleanup import clean
 from ackproof.infra.backends.docker.engine import connected
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.kafka.images import taken
+from tests.support.backends.containers import owned_things
 
 pytestmark = pytest.mark.docker
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import docker
 import pytest
 from docker.models.containers import Container
-from patience import PATIENCE_S
 
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.docker.engine import IMAGE, connected
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import Action, Handle
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.docker
 

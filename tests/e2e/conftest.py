@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from decoys import lay_decoys
-from patience import PATIENCE_S
 
 from ackproof.infra.machine.registry import Registry
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.builders.installations import lay_decoys
+from tests.support.processes.deadlines import PATIENCE_S
 
 PROJECT = Path(__file__).parent.parent.parent
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ci_snippets import github_jobs
-from github_runner import Runner
+
+from tests.support.processes.ci_snippets import github_jobs
+from tests.support.processes.github_runner import Runner
 
 pytestmark = pytest.mark.e2e
 

@@ -6,9 +6,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from browser import Eyes
-from families import family, gone
-from patience import PATIENCE_S
+
+from tests.support.processes.browser import Eyes
+from tests.support.processes.deadlines import PATIENCE_S
+from tests.support.processes.process import family, gone
 
 pytestmark = pytest.mark.e2e
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from containers import owned_things
-from own_commands import addresses_struck, by_addresses
-from ssh_hosts import SshHosts, ssh_hosts
+
+from tests.support.backends.containers import owned_things
+from tests.support.faults.own_commands import addresses_struck, by_addresses
+from tests.support.ssh.hosts import SshHosts, ssh_hosts
 
 pytestmark = pytest.mark.e2e
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from containers import owned_things
-from patience import PATIENCE_S
 
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.backends.containers import owned_things
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.docker
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from github_runner import Runner
+
+from tests.support.processes.github_runner import Runner
 
 
 @pytest.fixture

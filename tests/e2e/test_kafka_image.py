@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from containers import owned_things
 
 from ackproof.infra import systems
 from ackproof.infra.backends.docker.engine import connected
 from ackproof.infra.systems import pinned, quorum_of
 from ackproof.infra.systems.product import MetadataQuorum
+from tests.support.backends.containers import owned_things
 
 pytestmark = [pytest.mark.kafka, pytest.mark.docker, pytest.mark.e2e]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from containers import owned_things
-from ssh_hosts import SshHosts, ssh_hosts
 
 from ackproof.infra.systems import prepare
 from ackproof.infra.systems.kafka import releases
+from tests.support.backends.containers import owned_things
+from tests.support.ssh.hosts import SshHosts, ssh_hosts
 
 pytestmark = [pytest.mark.kafka, pytest.mark.e2e]
 

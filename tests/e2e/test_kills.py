@@ -16,15 +16,15 @@ from random import Random
 
 import psutil
 import pytest
-from containers import owned_things
-from families import family, gone
-from patience import PATIENCE_S, TEST_S
-from ssh_hosts import SshHosts, ssh_hosts
 
 from ackproof.infra.backends.ssh.hosts import survey
 from ackproof.infra.backends.ssh.inventory import load
 from ackproof.infra.machine.registry import Registry
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.backends.containers import owned_things
+from tests.support.processes.deadlines import PATIENCE_S, TEST_S
+from tests.support.processes.process import family, gone
+from tests.support.ssh.hosts import SshHosts, ssh_hosts
 
 pytestmark = [pytest.mark.kills, pytest.mark.timeout(TEST_S)]
 

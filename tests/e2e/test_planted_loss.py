@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ssh_hosts import ssh_hosts
+
+from tests.support.ssh.hosts import ssh_hosts
 
 LEADER = "broker/replication/leader.py"
 WAITS = "        if event.acks != -1:\n"

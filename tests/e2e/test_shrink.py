@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from patience import TEST_S
+
+from tests.support.processes.deadlines import TEST_S
 
 LEADER = "broker/replication/leader.py"
 WAITS = "        if event.acks != -1:\n"

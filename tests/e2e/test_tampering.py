@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from checked_in_process import checked
 
 from ackproof.checkers.checks import read_counts
 from ackproof.history import reader
 from ackproof.history.names import Stem
 from ackproof.history.schema import TABLES, decoded
 from ackproof.history.storage import digest
+from tests.support.builders.checked_runs import checked
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

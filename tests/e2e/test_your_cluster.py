@@ -6,11 +6,11 @@ import os
 import signal
 
 import pytest
-from own_commands import addresses_struck, by_addresses
-from patience import PATIENCE_S, TEST_S
-from your_cluster import your_cluster
 
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.clusters.external import your_cluster
+from tests.support.faults.own_commands import addresses_struck, by_addresses
+from tests.support.processes.deadlines import PATIENCE_S, TEST_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.integration, pytest.mark.timeout(TEST_S)]
 

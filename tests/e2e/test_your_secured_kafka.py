@@ -6,11 +6,11 @@ import os
 import signal
 
 import pytest
-from patience import PATIENCE_S, TEST_S
-from secured_kafka import SECRETS, secured_kafka
-from told_secrets import in_files, watching
 
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.clusters.secured_kafka import SECRETS, secured_kafka
+from tests.support.processes.deadlines import PATIENCE_S, TEST_S
+from tests.support.processes.visible_secrets import in_files, watching
 
 pytestmark = [
     *(pytest.mark.kafka, pytest.mark.e2e, pytest.mark.integration),

@@ -1,7 +1,8 @@
 """A group's coordinator in memory."""
 
 import pytest
-from group_world import World
+
+from tests.support.worlds.group_world import World
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import io
 
 import pytest
-from group_world import SESSION_MS, TP, World
 from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
@@ -12,6 +11,7 @@ from ackproof.broker.groups.events import Protocol
 from ackproof.broker.groups.state import GroupState
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.group_records import encode
+from tests.support.worlds.group_world import SESSION_MS, TP, World
 
 
 def consumer(*topics):

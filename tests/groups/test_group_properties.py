@@ -1,6 +1,5 @@
 """Whatever members, clocks and the log do, a group keeps its promises."""
 
-from group_world import TP, World
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -9,7 +8,8 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.groups.config import GroupConfig
 from ackproof.broker.groups.events import JoinAnswer, Protocol, SyncAnswer
 from ackproof.broker.groups.state import GroupState
-from examples import examples
+from tests.support.builders.examples import examples
+from tests.support.worlds.group_world import TP, World
 
 INSTANCES = st.sampled_from([None, None, "a", "b"])
 PROTOCOLS = st.sampled_from(

@@ -3,7 +3,6 @@
 from typing import get_args
 
 import pytest
-from group_world import TP, World
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.groups.events import Event, Leaving, Moment, Request, refusal
@@ -11,6 +10,7 @@ from ackproof.broker.groups.group import Group
 from ackproof.broker.groups.groups import STEPS, step
 from ackproof.broker.groups.state import BEFORE, GroupState
 from ackproof.broker.types import Millis
+from tests.support.worlds.group_world import TP, World
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = (
     GroupState.EMPTY,

@@ -1,12 +1,12 @@
 """Members join, sync, stay and leave."""
 
 import pytest
-from group_world import REBALANCE_MS, SESSION_MS, World
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.groups.config import GroupConfig
 from ackproof.broker.groups.events import JoinAnswer, Protocol
 from ackproof.broker.groups.state import GroupState
+from tests.support.worlds.group_world import REBALANCE_MS, SESSION_MS, World
 
 # --- joining ----------------------------------------------------------------------------------
 

@@ -1,11 +1,11 @@
 """Static members (KIP-345): they restart, come back changed, and are fenced."""
 
 import pytest
-from group_world import RANGE, REBALANCE_MS
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.groups.events import Protocol
 from ackproof.broker.groups.state import GroupState
+from tests.support.worlds.group_world import RANGE, REBALANCE_MS
 
 
 def test_a_static_member_restarts_without_a_rebalance(world):

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 from pyspark import SparkContext
 
 from ackproof.checkers.check import check
 from ackproof.harness.running.spark_prewarm import SparkPrewarm
+from tests.support.builders.histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 
 pytestmark = pytest.mark.spark
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
-from made_histories import BEFORE, MadeRun, kept, write_campaign
 from rich.console import Console
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import create, existing, link_latest
 from ackproof.harness.running.progress import HEARTBEAT_S, PlainProgress, progress
+from tests.support.builders.histories import BEFORE, MadeRun, kept, write_campaign
 
 COMMANDS = (
     *("init", "validate", "schema"),

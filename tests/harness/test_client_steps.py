@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.workload import described
@@ -30,6 +29,7 @@ from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Target
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
 from ackproof.workloads.interface import CATCH_UP_S, Role
+from tests.support.processes.deadlines import PATIENCE_S
 
 GROUPS = [
     {"name": "three", "members": 3},

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mock_cluster import MockCluster
 
 from ackproof.harness.campaign.model.schedule import TOPIC
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
@@ -23,6 +22,7 @@ from ackproof.history import reader
 from ackproof.history.manifest import PlannedFailover
 from ackproof.infra.api.interface import ProcessState
 from ackproof.testing.memory.cluster import Memory
+from tests.support.fakes.mock_cluster import MockCluster
 
 
 def planned(campaign_file, seed: int = 1, **changes: object) -> list[tuple[PlannedFailover, ...]]:

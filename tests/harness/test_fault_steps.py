@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jumping_clock import JumpingClock
-from own_commands import by_file
-from patience import PATIENCE_S
 
 from ackproof.checkers.context.steps import not_settled
 from ackproof.harness.campaign.plan.faults import ScheduledFault, lanes
@@ -37,6 +34,9 @@ from ackproof.nemesis.targets.resolution import resolve
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.nodes import MemoryProcess
 from ackproof.testing.memory.servers import MemoryBackend, MemoryServer
+from tests.support.fakes.jumping_clock import JumpingClock
+from tests.support.faults.own_commands import by_file
+from tests.support.processes.deadlines import PATIENCE_S
 
 
 def deadline(run: Run, seconds: float = 1000.0) -> Deadline:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
-from s3_store import SECRET, Store, store
 
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import CAMPAIGN_FILE, NotResults, named
+from tests.support.fakes.s3_store import SECRET, Store, store
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from made_histories import write_campaign
 
 from ackproof.harness.cli import cli
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.history import manifest
 from ackproof.history.errors import DamagedFiles
+from tests.support.builders.histories import write_campaign
 
 CAMPAIGN = "campaign.yaml"
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_results import cell_result
 
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import verdict
 from ackproof.harness.subprocesses import Children, Once
+from tests.support.builders.results import cell_result
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from made_results import cell_result, guarantee, threshold
 
 from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.commands.nightly import seeds_of
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
+from tests.support.builders.results import cell_result, guarantee, threshold
 
 
 def result(verdict: Verdict, *cells: CellResult, failed: bool = False) -> CampaignResult:

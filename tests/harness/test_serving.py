@@ -16,10 +16,10 @@ from urllib.request import Request, urlopen
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
-from patience import PATIENCE_S
 
 from ackproof.harness.cli import cli
 from ackproof.harness.report.server import application
+from tests.support.processes.deadlines import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 SECRET = "not to be served"

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
-from made_results import cell_result, guarantee, threshold
 
 from ackproof.checkers.thresholds import Threshold, Unit
 from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
@@ -37,6 +36,7 @@ from ackproof.harness.shrinking.search import Search, Tally, Way
 from ackproof.harness.subprocesses import Children, Interrupted
 from ackproof.infra.api.interface import InfraError
 from ackproof.nemesis import FAULTS
+from tests.support.builders.results import cell_result, guarantee, threshold
 
 LOST = "no-acked-record-lost"
 MS = 1_000_000

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.harness.running import clients, servers
 from ackproof.harness.running.clients import ClientProcess
@@ -27,6 +26,7 @@ from ackproof.nemesis.interface import Plan, Target
 from ackproof.testing.memory.cluster import Memory, MemorySystem
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
 from ackproof.workloads.interface import Client, Role
+from tests.support.processes.deadlines import PATIENCE_S
 
 
 @dataclass

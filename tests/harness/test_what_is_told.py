@@ -13,10 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from checked_cells import run
 from click.testing import CliRunner
-from made_histories import write_campaign
-from made_results import cell_result, guarantee
 from rich.console import Console
 
 from ackproof.checkers.check import SCRATCH, check
@@ -28,6 +25,9 @@ from ackproof.harness.directory import alone
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import index, verdict
 from ackproof.harness.running import execution
+from tests.support.builders.checked_runs import run
+from tests.support.builders.histories import write_campaign
+from tests.support.builders.results import cell_result, guarantee
 
 ROOT = Path(__file__).parents[2]
 RUN = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False)

@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
 
-from consumer_worlds import World, sound
 from hypothesis import given
 from hypothesis import strategies as st
-from jepsen_histories import KEY, ops_of, ops_of_world
-from made_consumers import MadeConsumer, seen
-from made_consumers import given as assigned
-from made_histories import Made, Send, entry, send
 
 from ackproof.history.jepsen import FINAL_READ, Op, edn, value_of
+from tests.support.builders.consumer_histories import World, sound
+from tests.support.builders.consumers import MadeConsumer, seen
+from tests.support.builders.consumers import given as assigned
+from tests.support.builders.histories import Made, Send, entry, send
+from tests.support.oracles.jepsen_histories import KEY, ops_of, ops_of_world
 
 TYPES = ("ok", "fail", "info", None)
 

@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from s3_store import Store, store
 
 from ackproof.history import reader, storage
 from ackproof.history.storage import AnyPath, StoredPath, located, matching, whole, write_text
 from ackproof.history.writer import PART_BYTES, PartitionedWriter, TableWriter
+from tests.support.fakes.s3_store import Store, store
 
 NAMES = ("a.txt", "b.log", "c/d.log", "c/1/e.log", "broker-1/0/t-0/1.log", "broker-1/t-1/2.log")
 

@@ -29,7 +29,7 @@ from ackproof.history.reader import (
 )
 from ackproof.history.schema import TABLES
 from ackproof.history.writer import MERGED_ROW_GROUP, PART_BYTES, PartitionedWriter, TableWriter
-from examples import examples
+from tests.support.builders.examples import examples
 
 PHASE = ("deploy", "start", 1, None)
 

@@ -12,13 +12,13 @@ from kazoo.client import KazooClient
 from kazoo.interfaces import IAsyncResult
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
-from patience import PATIENCE_S
 
 from ackproof.infra.api.interface import ViewUnavailable
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.bundled import BundledSystem
 from ackproof.infra.systems.zookeeper import password
+from tests.support.processes.deadlines import PATIENCE_S
 
 SESSION_MS = 6000
 """No session ends by itself meanwhile: on a busy machine, too."""

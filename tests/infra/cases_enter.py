@@ -7,13 +7,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from link_cases import cut
-from patience import PATIENCE_S
-
 from ackproof.infra.api.interface import Command
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.infra.backends.local.processes import MEANT_AS_1
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.backends.link_cases import cut
+from tests.support.processes.deadlines import PATIENCE_S
 
 
 def exits_with_7(_: Path) -> int:

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from kafka_clients import create_topic, produce, read_all
-from patience import PATIENCE_S
-from striking import striker
 
 from ackproof.checkers.index.raw_logs import OtherFormat, RawLog
 from ackproof.infra.api.admin import Election
@@ -22,6 +19,9 @@ from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems import make_system, quorum_of
+from tests.support.clients.confluent import create_topic, produce, read_all
+from tests.support.faults.injection import striker
+from tests.support.processes.deadlines import PATIENCE_S
 
 KAFKA = os.environ["TESTED_SYSTEM"]
 QUORUM = os.environ.get("TESTED_METADATA_QUORUM")

@@ -5,12 +5,11 @@ import signal
 import sys
 from pathlib import Path
 
-from link_cases import cut
-from patience import PATIENCE_S
-
 from ackproof.infra.api.interface import Command, Node
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.backends.link_cases import cut
+from tests.support.processes.deadlines import PATIENCE_S
 
 PORT = 9000
 

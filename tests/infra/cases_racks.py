@@ -8,7 +8,6 @@ import urllib.request
 from pathlib import Path
 
 from confluent_kafka import Producer
-from patience import PATIENCE_S
 
 from ackproof.history.cell import Cell
 from ackproof.infra.api.interface import Server
@@ -19,6 +18,7 @@ from ackproof.infra.systems.properties import RACK_AWARE, racks_of
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import Client, Load, Place
 from ackproof.workloads.topics import create_topics
+from tests.support.processes.deadlines import PATIENCE_S
 
 RECORDS = 200
 METRICS_PORT = 9308

@@ -13,7 +13,6 @@ from pathlib import Path, PurePosixPath
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
-from patience import PATIENCE_S
 
 from ackproof.infra.api.interface import (
     ClusterView,
@@ -28,6 +27,7 @@ from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.bundled import BundledSystem
 from ackproof.infra.systems.observer import ClusterObserver
+from tests.support.processes.deadlines import PATIENCE_S
 
 SESSION_MS = 2000
 STAND_IN = Path(__file__).with_name("stand_in_broker.py")

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from inside import Inside, inside_as
 
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.backends.namespaces import Inside, inside_as
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:

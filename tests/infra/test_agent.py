@@ -15,13 +15,13 @@ from typing import Any
 
 import psutil
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.infra.agent.main import command_line
 from ackproof.infra.agent.wire import Wire
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node.agent_client import AgentClient, Sockets
+from tests.support.processes.deadlines import PATIENCE_S
 
 PROJECT = Path(__file__).parents[2]
 FAST_NS = 5 * 10**9

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.infra.agent import clocks
 from ackproof.infra.agent.wire import Refused
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.processes.deadlines import PATIENCE_S
 
 HERE = "127.0.0.1"
 HOUR_MS = 3_600_000

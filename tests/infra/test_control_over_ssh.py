@@ -7,14 +7,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from patience import PATIENCE_S
-from ssh_server import SshHost, ssh_host
 
 from ackproof.harness.campaign.model.external import HandSpec, handle
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import Action, Handle
+from tests.support.processes.deadlines import PATIENCE_S
+from tests.support.ssh.server import SshHost, ssh_host
 
 SYSTEMCTL = """\
 #!/bin/sh

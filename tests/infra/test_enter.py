@@ -10,13 +10,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from inside import AS_EACH_USER
-from patience import PATIENCE_S
 
 from ackproof.infra.backends.local import enter
 from ackproof.infra.backends.local.processes import mark
 from ackproof.infra.machine.registry import Kind, Registry
 from ackproof.infra.runs.cleanup import clean, leftovers
+from tests.support.backends.namespaces import AS_EACH_USER
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from kafka_release import described
 
 from ackproof.infra.systems import prepare
 from ackproof.infra.systems.kafka import releases
+from tests.support.clusters.kafka_release import described
 
 pytestmark = [pytest.mark.kafka, pytest.mark.integration]
 

@@ -4,12 +4,12 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.infra.api.interface import ViewUnavailable
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.systems.kafka.kraft.image import Image
 from ackproof.infra.systems.kafka.kraft.log import Moment, log_observer
+from tests.support.processes.deadlines import PATIENCE_S
 
 SECOND = 1_000_000_000
 LOST, BACK = ChangeKind.ZOOKEEPER_LOST, ChangeKind.ZOOKEEPER_BACK

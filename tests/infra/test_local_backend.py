@@ -5,13 +5,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from inside import AS_EACH_USER
-from patience import PATIENCE_S
 from pyroute2 import IPRoute
 
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.infra.machine.registry import Registry
+from tests.support.backends.namespaces import AS_EACH_USER
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

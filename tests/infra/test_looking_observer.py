@@ -3,12 +3,11 @@
 import threading
 from collections.abc import Callable
 
-from patience import PATIENCE_S
-
 from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.systems.external.probes import UNTOLD
 from ackproof.infra.systems.external.system import looking_observer
+from tests.support.processes.deadlines import PATIENCE_S
 
 
 def view(leader: int) -> ClusterView:

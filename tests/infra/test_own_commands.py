@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine import own_commands
@@ -22,6 +21,7 @@ from ackproof.infra.machine.own_commands import (
 )
 from ackproof.infra.machine.registry import STATE_DIRECTORY
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.processes.deadlines import PATIENCE_S
 
 
 def shell(script: str, **more: object) -> OwnCommand:

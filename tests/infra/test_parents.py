@@ -7,10 +7,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.infra.agent.parents import dying_with
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.processes.deadlines import PATIENCE_S
 
 PROJECT = Path(__file__).parents[2]
 STARTS_ONE = """

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from listening_tls import ListeningTls
-from processes import free_port
 
 from ackproof.infra.systems.external.reachability import why_silent
+from tests.support.fakes.tls_listener import ListeningTls
+from tests.support.processes.process import free_port
 
 Answer = Callable[[bytes], bytes]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from listening_tls import ANSWER, ListeningTls, listening_tls
-from patience import PATIENCE_S
 
 from ackproof.infra.api.admin import OrderRefused
 from ackproof.infra.systems.admin import KafkaAdmin
 from ackproof.infra.systems.wire import connector
+from tests.support.fakes.tls_listener import ANSWER, ListeningTls, listening_tls
+from tests.support.processes.deadlines import PATIENCE_S
 
 USER, PASSWORD, PASSPHRASE = "ackproof", "hunter2, = and more", "its-key-is-locked-by-this"
 

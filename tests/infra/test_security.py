@@ -6,9 +6,9 @@ import base64
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scram_server import Server
 
 from ackproof.infra.systems.security import HASHES, Scram, ScramError, security, unspoken
+from tests.support.fakes.scram_server import Server
 
 SASL_SSL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
 PRINTABLE = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)

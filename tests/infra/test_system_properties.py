@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ackproof.broker.config import BrokerConfig, ConfigError, TopicConfig
 from ackproof.infra.systems import known
 from ackproof.infra.systems.properties import RESERVED
-from examples import examples
+from tests.support.builders.examples import examples
 
 BUNDLED = known("bundled")
 assert BUNDLED is not None

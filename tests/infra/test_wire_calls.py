@@ -11,9 +11,9 @@ from kio.schema.alter_partition_reassignments.v0.request import AlterPartitionRe
 from kio.schema.alter_partition_reassignments.v0.response import (
     AlterPartitionReassignmentsResponse,
 )
-from patience import PATIENCE_S
 
 from ackproof.infra.systems.wire import call
+from tests.support.processes.deadlines import PATIENCE_S
 
 Talk = Callable[[socket.socket], None]
 REQUEST = AlterPartitionReassignmentsRequest(topics=())

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decoys import lay_decoys
+
+from tests.support.builders.installations import lay_decoys
 
 PROJECT = Path(__file__).parents[2]
 TIMEOUT_S = 1_500

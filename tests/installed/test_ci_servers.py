@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from ci_snippets import gitlab_jobs, snippets
-from github_runner import Runner
 from junitparser import JUnitXml
+
+from tests.support.processes.ci_snippets import gitlab_jobs, snippets
+from tests.support.processes.github_runner import Runner
 
 pytestmark = [pytest.mark.long, pytest.mark.e2e]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from installed_plugins import write_plugin
 
 from ackproof.plugins import SWITCH
+from tests.support.builders.installations import write_plugin
 
 PROJECT = Path(__file__).parents[2]
 EXAMPLE = PROJECT / "examples" / "plugin"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from github_runner import Runner
+
+from tests.support.processes.github_runner import Runner
 
 PROJECT = Path(__file__).parents[2]
 WORKFLOW = yaml.safe_load((PROJECT / ".github/workflows/release.yml").read_text(encoding="utf-8"))

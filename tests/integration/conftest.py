@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from kafka_cluster import PATIENT, Cluster, running_cluster
+
+from tests.support.clusters.bundled import PATIENT, Cluster, running_cluster
 
 
 @pytest.fixture(scope="module")

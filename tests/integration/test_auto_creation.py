@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from kafka_clients import produce, read_all
-from kafka_cluster import running_cluster
+
+from tests.support.clients.confluent import produce, read_all
+from tests.support.clusters.bundled import running_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -13,22 +13,22 @@ from typing import Any
 
 import psutil
 import pytest
-from batches import encoded, with_payload
 from crc32c import crc32c
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kafka_clients import create_topic, produce, read_all, wait_until_led
-from kafka_cluster import Broker, Cluster, running_cluster, until
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v4 import request as fetch
 from kio.schema.list_offsets.v1 import request as list_offsets
 from kio.schema.produce.v9 import request as produce_request
 from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
-from kio_peer import request_type, write_request
-from messages import TOPIC, entities
-from raw_client import RawClient
 
-from examples import examples
+from tests.support.builders.batches import encoded, with_payload
+from tests.support.builders.examples import examples
+from tests.support.builders.messages import TOPIC, entities
+from tests.support.clients.confluent import create_topic, produce, read_all, wait_until_led
+from tests.support.clients.kio_peer import request_type, write_request
+from tests.support.clients.raw_client import RawClient
+from tests.support.clusters.bundled import Broker, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

@@ -6,8 +6,9 @@ import struct
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
-from kafka_clients import create_topic, produce, read_all, watermarks
-from kafka_cluster import TIMEOUT_S, Cluster, until
+
+from tests.support.clients.confluent import create_topic, produce, read_all, watermarks
+from tests.support.clusters.bundled import TIMEOUT_S, Cluster, until
 
 pytestmark = pytest.mark.integration
 

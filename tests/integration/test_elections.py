@@ -4,9 +4,18 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import ElectionType, KafkaError
-from kafka_admin import TOPIC, create_assigned, elect, order, set_configs, set_defaults, zookeeper
-from kafka_clients import produce, read_all, refused
-from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
+
+from tests.support.clients.admin import (
+    TOPIC,
+    create_assigned,
+    elect,
+    order,
+    set_configs,
+    set_defaults,
+    zookeeper,
+)
+from tests.support.clients.confluent import produce, read_all, refused
+from tests.support.clusters.bundled import TIMEOUT_S, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from kafka_admin import create_assigned
-from kafka_clients import create_topic, produce, read_all
-from kafka_cluster import (
+
+from tests.support.clients.admin import create_assigned
+from tests.support.clients.confluent import create_topic, produce, read_all
+from tests.support.clusters.bundled import (
     PATIENT,
     SESSION_TIMEOUT_MS,
     TIMEOUT_S,

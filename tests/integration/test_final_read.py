@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from kafka_clients import create_topic, produce
-from kafka_cluster import PATIENT, Cluster, running_cluster, until
 
 from ackproof.history.names import Stem
 from ackproof.history.reader import by_stem, files, read, read_files
 from ackproof.history.writer import TableWriter
+from tests.support.clients.confluent import create_topic, produce
+from tests.support.clusters.bundled import PATIENT, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

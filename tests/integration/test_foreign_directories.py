@@ -1,10 +1,9 @@
 """A broker that is pointed at another's logs does not start, and says why."""
 
-from kafka_cluster import running_cluster
-from processes import until
-
 from ackproof.broker.log.disk.checkpoints import read_meta_properties, write_meta_properties
 from ackproof.broker.log.disk.files import Directory
+from tests.support.clusters.bundled import running_cluster
+from tests.support.processes.process import until
 
 
 def test_another_brokers_or_clusters_logs_are_refused(tmp_path):

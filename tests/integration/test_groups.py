@@ -13,7 +13,9 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from consumer_groups import (
+
+from tests.support.clients.confluent import create_topic, produce
+from tests.support.clients.consumer_groups import (
     OFFSETS_TOPIC,
     OVERRIDES,
     TIMEOUT_S,
@@ -26,8 +28,7 @@ from consumer_groups import (
     process_member,
     shared,
 )
-from kafka_clients import create_topic, produce
-from kafka_cluster import Cluster, running_cluster, until
+from tests.support.clusters.bundled import Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

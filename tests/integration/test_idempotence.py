@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import encoded
 from confluent_kafka import KafkaError, Producer
-from kafka_admin import zookeeper
-from kafka_clients import create_topic, read_all, wait_until_led
-from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kio.static.primitive import i32Timedelta
-from kio_peer import ours
 
 from ackproof.broker.server.network.broker_connection import BrokerConnection
 from ackproof.broker.server.zk.znodes import PRODUCER_IDS
+from tests.support.builders.batches import encoded
+from tests.support.clients.admin import zookeeper
+from tests.support.clients.confluent import create_topic, read_all, wait_until_led
+from tests.support.clients.kio_peer import ours
+from tests.support.clusters.bundled import TIMEOUT_S, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

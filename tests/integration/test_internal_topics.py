@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import NewTopic
-from kafka_admin import TOPIC, add_partitions, call, configs, delete_topic, error_of, zookeeper
-from kafka_clients import create_topic, produce, read_all
-from kafka_cluster import PATIENT, Broker, Cluster, running_cluster
 from kio.schema.alter_configs.v1 import request as alter_configs
 from kio.schema.delete_records.v2 import request as delete_records
 from kio.schema.describe_configs.v2 import request as describe_configs
@@ -25,6 +22,17 @@ from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
+from tests.support.clients.admin import (
+    TOPIC,
+    add_partitions,
+    call,
+    configs,
+    delete_topic,
+    error_of,
+    zookeeper,
+)
+from tests.support.clients.confluent import create_topic, produce, read_all
+from tests.support.clusters.bundled import PATIENT, Broker, Cluster, running_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from kafka_clients import create_topic, read_all
-from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
-from kafka_dump import kafka_reads
+
+from tests.support.clients.confluent import create_topic, read_all
+from tests.support.clusters.bundled import TIMEOUT_S, Cluster, running_cluster, until
+from tests.support.clusters.kafka_dump import kafka_reads
 
 pytestmark = pytest.mark.kafka
 

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import ElectionType, KafkaError
-from consumer_groups import Member, committed, members, poll_until
-from kafka_admin import (
+from kio.schema.create_topics.v4.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
+
+from tests.support.clients.admin import (
     add_partitions,
     call,
     create_assigned,
@@ -21,12 +24,10 @@ from kafka_admin import (
     reassignments,
     zookeeper,
 )
-from kafka_clients import create_topic, produce, read_all
-from kafka_cluster import PATIENT, Broker, Cluster, running_cluster, until
-from kio.schema.create_topics.v4.request import CreatableTopic, CreateTopicsRequest
-from kio.schema.errors import ErrorCode
-from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
-from metrics_page import scrape
+from tests.support.clients.confluent import create_topic, produce, read_all
+from tests.support.clients.consumer_groups import Member, committed, members, poll_until
+from tests.support.clients.metrics_page import scrape
+from tests.support.clusters.bundled import PATIENT, Broker, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError
-from kafka_admin import (
+from kazoo.client import KazooClient
+from kio.schema.errors import ErrorCode
+
+from tests.support.clients.admin import (
     create_assigned,
     delete_topic,
     order,
@@ -17,10 +20,8 @@ from kafka_admin import (
     reassignments,
     zookeeper,
 )
-from kafka_clients import create_topic, produce, read_all
-from kafka_cluster import PATIENT, Broker, Cluster, running_cluster, until
-from kazoo.client import KazooClient
-from kio.schema.errors import ErrorCode
+from tests.support.clients.confluent import create_topic, produce, read_all
+from tests.support.clusters.bundled import PATIENT, Broker, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from kafka_clients import create_topic, produce, read_all, refused
-from kafka_cluster import Cluster, running_cluster, until
-from metrics_page import scrape
+
+from tests.support.clients.confluent import create_topic, produce, read_all, refused
+from tests.support.clients.metrics_page import scrape
+from tests.support.clusters.bundled import Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

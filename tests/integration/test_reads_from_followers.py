@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from kafka_clients import create_topic, produce
-from kafka_cluster import Broker, Cluster, running_cluster, until
-from metrics_page import scrape
 
 from ackproof.broker.replication.replica_selector import RACK_AWARE
+from tests.support.clients.confluent import create_topic, produce
+from tests.support.clients.metrics_page import scrape
+from tests.support.clusters.bundled import Broker, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

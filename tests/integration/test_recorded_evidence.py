@@ -12,10 +12,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from kafka_clients import create_topic, read_all
-from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
-from made_histories import Made, Send, entry, send
-from made_timelines import PARTITION, Told
 
 from ackproof.checkers.checks.replicas import Divergence
 from ackproof.checkers.context.broker_logs import words_of
@@ -23,6 +19,10 @@ from ackproof.checkers.index.raw_logs import RawLog, contents
 from ackproof.history.payload import Encoder, Identity
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.systems.observer import ClusterObserver
+from tests.support.builders.histories import Made, Send, entry, send
+from tests.support.builders.timelines import PARTITION, Told
+from tests.support.clients.confluent import create_topic, read_all
+from tests.support.clusters.bundled import TIMEOUT_S, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

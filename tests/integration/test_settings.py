@@ -3,9 +3,18 @@
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
-from kafka_admin import BROKER, TOPIC, configs, error_of, read, set_configs, set_defaults
-from kafka_clients import create_topic, produce, read_all, refused, watermarks
-from kafka_cluster import PATIENT, Cluster, running_cluster, until
+
+from tests.support.clients.admin import (
+    BROKER,
+    TOPIC,
+    configs,
+    error_of,
+    read,
+    set_configs,
+    set_defaults,
+)
+from tests.support.clients.confluent import create_topic, produce, read_all, refused, watermarks
+from tests.support.clusters.bundled import PATIENT, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

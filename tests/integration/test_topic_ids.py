@@ -7,17 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_admin import (
-    call,
-    create_assigned,
-    delete_topic,
-    read,
-    reassign,
-    reassignments,
-    zookeeper,
-)
-from kafka_clients import create_topic, produce, read_all
-from kafka_cluster import Broker, Cluster, running_cluster, until
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
@@ -28,6 +17,17 @@ from ackproof.broker.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
+from tests.support.clients.admin import (
+    call,
+    create_assigned,
+    delete_topic,
+    read,
+    reassign,
+    reassignments,
+    zookeeper,
+)
+from tests.support.clients.confluent import create_topic, produce, read_all
+from tests.support.clusters.bundled import Broker, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
-from kafka_clients import create_topic, produce, read_all, watermarks
-from kafka_cluster import PATIENT, TIMEOUT_S, Cluster, running_cluster, until
+
+from tests.support.clients.confluent import create_topic, produce, read_all, watermarks
+from tests.support.clusters.bundled import PATIENT, TIMEOUT_S, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,9 @@ import json
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import NewTopic
-from kafka_admin import (
+from kio.schema.errors import ErrorCode
+
+from tests.support.clients.admin import (
     add_partitions,
     create_assigned,
     delete_topic,
@@ -16,9 +18,8 @@ from kafka_admin import (
     reassignments,
     zookeeper,
 )
-from kafka_clients import create_topic, produce, read_all, wait_until_led
-from kafka_cluster import PATIENT, Cluster, running_cluster, until
-from kio.schema.errors import ErrorCode
+from tests.support.clients.confluent import create_topic, produce, read_all, wait_until_led
+from tests.support.clusters.bundled import PATIENT, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 

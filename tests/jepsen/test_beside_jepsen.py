@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from consumer_worlds import GROUP, World, sound
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from jepsen_checker import Error, JepsenChecker, jepsen_checker
-from jepsen_differences import Both, Ours, unexplained
-from jepsen_facts import facts, value
-from jepsen_histories import ops_of
-from jepsen_plants import PLANTS, Choose, Plant, anything
-from made_consumers import left_by
-from made_histories import indexed
 
 from ackproof.checkers.checks.catalogue import CHECKERS
 from ackproof.checkers.checks.check_reads import looked_at
 from ackproof.checkers.checks.read_anomalies import Coordinated, Promises
+from tests.support.builders.consumer_histories import GROUP, World, sound
+from tests.support.builders.consumers import left_by
+from tests.support.builders.histories import indexed
+from tests.support.oracles.jepsen_checker import Error, JepsenChecker, jepsen_checker
+from tests.support.oracles.jepsen_differences import Both, Ours, unexplained
+from tests.support.oracles.jepsen_facts import facts, value
+from tests.support.oracles.jepsen_histories import ops_of
+from tests.support.oracles.jepsen_plants import PLANTS, Choose, Plant, anything
 
 pytestmark = pytest.mark.jepsen
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from made_results import cell_result
 
 from ackproof.checkers.verdict import CampaignResult, Cause, RunResult, Verdict
 from ackproof.harness.cli import cli
@@ -17,6 +16,7 @@ from ackproof.harness.directory import NotResults
 from ackproof.harness.known_losses.page import page, words
 from ackproof.harness.known_losses.runs import Runs, Seen, Side, Tally, read
 from ackproof.harness.report import verdict
+from tests.support.builders.results import cell_result
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "campaigns" / "known-losses" / "stories.yaml"

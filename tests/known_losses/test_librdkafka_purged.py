@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apache_kafka import KAFKA_3, KAFKA_4, java, run_class
-from processes import TIMEOUT_S, Process, free_port, listens, until
+
+from tests.support.clusters.apache_kafka import KAFKA_3, KAFKA_4, java, run_class
+from tests.support.processes.process import TIMEOUT_S, Process, free_port, listens, until
 
 pytestmark = pytest.mark.kafka
 

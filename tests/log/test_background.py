@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from batches import NOW_MS, batch
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.checkpoints import HIGH_WATERMARKS, LOG_STARTS, read_offsets
@@ -15,6 +14,7 @@ from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.types import ProducerId, TopicPartition
 from simulation.machines.disk import SYNC, MemoryDisk
+from tests.support.builders.batches import NOW_MS, batch
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("other", 0)
 HOME = Path("/logs")

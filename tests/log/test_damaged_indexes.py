@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, batch
-from damaged_files import overwrite
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.wire.batch import parse_batches
+from tests.support.builders.batches import NOW_MS, batch
+from tests.support.worlds.replica_hosts import overwrite
 
 CONFIG = LogConfig(segment_bytes=1600, index_interval_bytes=150)
 COUNT = 28

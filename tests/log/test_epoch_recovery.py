@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from batches import NOW_MS, batch
-
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.epochs import FILE_NAME
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.wire.batch import stamped
+from tests.support.builders.batches import NOW_MS, batch
 
 
 def opened(directory: Path, recovery_point: int = 0, *, clean: bool = False) -> PartitionLog:

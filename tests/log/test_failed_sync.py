@@ -4,7 +4,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from batches import NOW_MS, batch
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.file_system import REAL
@@ -14,6 +13,7 @@ from ackproof.broker.log.producer_state import ProducerState
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import parse_batches
 from simulation.machines.disk import SYNC, MemoryDisk
+from tests.support.builders.batches import NOW_MS, batch
 
 TP = TopicPartition("t", 0)
 HOME = Path("/logs")

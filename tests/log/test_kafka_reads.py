@@ -4,15 +4,15 @@ import uuid
 from pathlib import Path
 
 import pytest
-from apache_kafka import TOOLS, run_source
-from batches import NOW_MS, batch
-from kafka_dump import KafkaView, kafka_reads
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.files import Directory
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.log.partition_metadata import FILE_NAME, PartitionMetadataFile
 from ackproof.broker.wire.batch import RecordBatch, parse_batches, with_append_time
+from tests.support.builders.batches import NOW_MS, batch
+from tests.support.clusters.apache_kafka import TOOLS, run_source
+from tests.support.clusters.kafka_dump import KafkaView, kafka_reads
 
 pytestmark = pytest.mark.kafka
 

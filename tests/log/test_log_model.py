@@ -4,7 +4,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from batches import NOW_MS, batch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -14,8 +13,9 @@ from ackproof.broker.log.partition_log import OffsetOutOfRange, OffsetsOutOfOrde
 from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.types import LeaderEpoch, Offset
 from ackproof.broker.wire.batch import RecordBatch, parse_batches, stamped
-from examples import examples
 from simulation.machines.disk import MemoryDisk
+from tests.support.builders.batches import NOW_MS, batch
+from tests.support.builders.examples import examples
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1)
 DIRECTORY = Path("/orders-0")

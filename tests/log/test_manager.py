@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, batch
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.checkpoints import (
@@ -19,6 +18,7 @@ from ackproof.broker.log.disk.checkpoints import (
 from ackproof.broker.log.disk.files import Directory
 from ackproof.broker.log.manager import LogDirectoryInUse, LogManager
 from ackproof.broker.types import BrokerId, TopicPartition
+from tests.support.builders.batches import NOW_MS, batch
 
 ORDERS = TopicPartition("orders", 0)
 DASHED = TopicPartition("a-b.c-1", 12)

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, batch, encoded
-from damaged_files import overwrite
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batch, parse_batches
+from tests.support.builders.batches import NOW_MS, batch, encoded
+from tests.support.worlds.replica_hosts import overwrite
 
 CONFIG = LogConfig(index_interval_bytes=200)
 COUNT = 12

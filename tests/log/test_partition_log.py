@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, batch, encoded
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.partition_log import OffsetOutOfRange, PartitionLog
 from ackproof.broker.wire.batch import parse_batch, parse_batches, with_append_time
+from tests.support.builders.batches import NOW_MS, batch, encoded
 
 WHOLE = 10**9
 

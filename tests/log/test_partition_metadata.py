@@ -4,7 +4,6 @@ import uuid
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, batch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_metadata import InconsistentTopicId, PartitionMetadataFile
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.uuids import decode_uuid, encode_uuid
+from tests.support.builders.batches import NOW_MS, batch
 
 TOPIC_ID = uuid.UUID("915cdc9d-5c03-4048-bafb-f3ce4d69c200")
 ORDERS = TopicPartition("orders", 0)

@@ -14,7 +14,6 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from batches import NOW_MS, batch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -27,8 +26,9 @@ from ackproof.broker.log.producer_state import ProducerState
 from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.types import LeaderEpoch, Offset, TopicPartition
 from ackproof.broker.wire.batch import RecordBatch, parse_batches, stamped
-from examples import examples
 from simulation.machines.disk import PLENTY, MemoryDisk
+from tests.support.builders.batches import NOW_MS, batch
+from tests.support.builders.examples import examples
 
 TP = TopicPartition("t", 0)
 HOME = Path("/broker/logs")

@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, batch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -23,7 +22,8 @@ from ackproof.broker.log.producer_state import (
 from ackproof.broker.log.validator import RefusedBatch
 from ackproof.broker.types import ProducerId
 from ackproof.broker.wire.batch import RecordBatch, stamped
-from examples import examples
+from tests.support.builders.batches import NOW_MS, batch
+from tests.support.builders.examples import examples
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100, retention_ms=-1)
 PRODUCERS = st.sampled_from([7, 8])

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, batch, encoded
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.wire.batch import RecordBatch, parse_batch, parse_batches
 from simulation.clients.batches import untimed
+from tests.support.builders.batches import NOW_MS, batch, encoded
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100)
 WHOLE = 10**9
@@ -219,7 +219,7 @@ def test_orphaned_indexes_are_removed(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from batches import NOW_MS, batch
+from tests.support.builders.batches import NOW_MS, batch
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.partition_log import PartitionLog
 log = PartitionLog.open(Path(sys.argv[1]), LogConfig(segment_bytes=5000), clean=True)
@@ -230,12 +230,12 @@ while True:
 
 
 def test_kill_9_loses_nothing_that_was_appended(tmp_path: Path) -> None:
-    support = Path(__file__).parent.parent / "support"
+    project = Path(__file__).parents[2]
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path / "a-0")],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(support)},
+        env={**os.environ, "PYTHONPATH": str(project)},
     )
     with writer:
         assert writer.stdout is not None

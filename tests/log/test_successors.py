@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from batches import NOW_MS, batch
-
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.types import ProducerId, TopicPartition
+from tests.support.builders.batches import NOW_MS, batch
 
 TP = TopicPartition("t", 0)
 

@@ -3,13 +3,13 @@
 import struct
 
 import pytest
-from batches import NOW_MS, batch, encoded, with_payload
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.config import BrokerConfig, TopicConfig
 from ackproof.broker.log.config import LOG_APPEND_TIME, LogConfig
 from ackproof.broker.log.validator import RefusedBatch, admitted
 from ackproof.broker.wire.batch import HEADER_BYTES, RecordBatch, TimestampType, parse_batch
+from tests.support.builders.batches import NOW_MS, batch, encoded, with_payload
 
 DEFAULT = LogConfig()
 HOUR_MS = 3_600_000

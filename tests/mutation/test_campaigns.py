@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from made_results import cell_result, guarantee
 
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.report.losses import ANOMALIES_FILE
 from ackproof.harness.subprocesses import Children
+from tests.support.builders.results import cell_result, guarantee
 from tools.mutation.campaigns import Campaigns, judge
 from tools.mutation.mutants import catalogue
 from tools.mutation.results import Finding, Outcome

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 from click.testing import CliRunner
-from patience import PATIENCE_S
 
 from ackproof.harness.campaign import validation
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.processes.deadlines import PATIENCE_S
 from tools.mutation.__main__ import _CAMPAIGN, main
 from tools.mutation.sources import ROOT, SIMULATION
 

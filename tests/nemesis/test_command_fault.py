@@ -4,8 +4,6 @@ other faults as any fault is."""
 from pathlib import Path
 
 import pytest
-from from_outside import FromOutside
-from own_commands import by_file
 from pydantic import ValidationError
 
 from ackproof.infra.api.interface import InfraError, ProcessState
@@ -13,6 +11,8 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import NotBegun
 from ackproof.nemesis.execution.executor import HealFailed
 from ackproof.testing.nemesis import Nemesis
+from tests.support.fakes.remote_probe import FromOutside
+from tests.support.faults.own_commands import by_file
 
 TARGETS = ["leader(orders, 0)", "all", "zookeeper", "clients", "all + zookeeper"]
 

@@ -8,7 +8,6 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.infra.api.interface import InfraError, Node, ProcessState
 from ackproof.infra.machine.waiting import wait_until
@@ -18,6 +17,7 @@ from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.nodes import MemoryProcess
 from ackproof.testing.memory.servers import MemoryBackend
 from ackproof.testing.nemesis import Nemesis
+from tests.support.processes.deadlines import PATIENCE_S
 
 
 def counted(memory: Memory, verb: str) -> dict[tuple[str, str], int]:

@@ -4,7 +4,6 @@ import random
 from pathlib import Path
 
 import pytest
-from own_commands import by_file
 
 from ackproof.infra.agent.impairments import CUT, Impairment
 from ackproof.infra.api.interface import ProcessState
@@ -23,6 +22,7 @@ from ackproof.testing.memory.cluster import Memory, memory_cluster
 from ackproof.testing.memory.nodes import MemoryNode
 from ackproof.testing.memory.servers import MemoryServer
 from ackproof.testing.nemesis import Nemesis
+from tests.support.faults.own_commands import by_file
 
 CASES = [
     ("kill", "leader(orders, 0)"),

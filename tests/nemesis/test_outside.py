@@ -1,9 +1,9 @@
 """Faults on brokers that were not deployed here are proven by what is seen of them from outside."""
 
 import pytest
-from from_outside import FromOutside
 
 from ackproof.testing.nemesis import Nemesis
+from tests.support.fakes.remote_probe import FromOutside
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.infra.api.interface import InfraError, Node
 from ackproof.infra.machine.waiting import wait_until
@@ -17,6 +16,7 @@ from ackproof.nemesis.interface import Rhythm
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.servers import MemoryBackend
 from ackproof.testing.nemesis import Nemesis
+from tests.support.processes.deadlines import PATIENCE_S
 
 QUICK = Rhythm(seed=1, on_ms=(1, 3), off_ms=(1, 3))
 LINK = "broker-1 -> broker-2"

@@ -3,13 +3,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from installed_plugins import Install, write_plugin
 
 from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.infra import systems
 from ackproof.infra.clients.programs import CLIENTS
 from ackproof.plugins import SWITCH
 from ackproof.workloads import WORKLOADS
+from tests.support.builders.installations import Install, write_plugin
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from installed_plugins import Install
 
 from ackproof.history.cell import LIBRARIES, Cell
 from ackproof.infra.api.interface import InfraError
@@ -15,6 +14,7 @@ from ackproof.infra.clients.programs import CLIENTS, as_client
 from ackproof.testing.clients import _Told, check_client
 from ackproof.testing.memory.nodes import MemoryNode
 from ackproof.testing.trials import NotConforming
+from tests.support.builders.installations import Install
 
 GROUP = "ackproof.clients"
 SOURCE = """
@@ -24,7 +24,7 @@ OWN = Client(name="own", summary="x", command=lambda node: ["own-program", node.
 def broken(*_):
     return 1 // 0
 """
-TINY = Path(__file__).parents[1] / "support" / "tiny_program.py"
+TINY = Path(__file__).parents[1] / "support" / "fakes" / "tiny_program.py"
 NODE = MemoryNode("client-1", "10.0.0.9")
 
 

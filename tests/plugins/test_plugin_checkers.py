@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from installed_plugins import Install
 
 from ackproof.checkers.check import check, evidence
 from ackproof.checkers.checks.catalogue import BREAKS, CATALOGUE, CHECKERS
@@ -39,6 +38,7 @@ from ackproof.history.manifest import PlannedThreshold
 from ackproof.plugins import SWITCH
 from ackproof.testing.checkers import CheckerNotConforming, check_checker, checked
 from ackproof.testing.histories import SETTINGS, History, sound_history
+from tests.support.builders.installations import Install
 
 LATE_MS = 1_000
 QUICK = Path(__file__).parents[2] / "campaigns" / "quick.yaml"

@@ -3,11 +3,11 @@
 import sys
 
 import pytest
-from installed_plugins import Install
 
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Fault, as_fault
 from ackproof.plugins import SWITCH, Table, misplaced
+from tests.support.builders.installations import Install
 
 RENAMED = """
 from dataclasses import replace

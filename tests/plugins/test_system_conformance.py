@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from installed_plugins import Install
 
 from ackproof.testing.systems import check_system
 from ackproof.testing.trials import NotConforming
+from tests.support.builders.installations import Install
 
 OF_BUNDLED = """
 from dataclasses import replace

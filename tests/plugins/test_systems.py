@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from installed_plugins import Install
 
 from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.infra import systems
@@ -13,6 +12,7 @@ from ackproof.infra.api.interface import InfraError
 from ackproof.infra.systems import SYSTEMS
 from ackproof.infra.systems.bundled import bundled_properties
 from ackproof.infra.systems.product import Build, Layout, MetadataQuorum, Product, as_product
+from tests.support.builders.installations import Install
 
 SOURCE = """
 from dataclasses import replace

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from installed_plugins import Install
 
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -13,6 +12,7 @@ from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import Parameters, Place, as_workload
+from tests.support.builders.installations import Install
 
 GROUP = "ackproof.workloads"
 PLACE = Place(node="client-1", history="history", progress="progress")

@@ -8,7 +8,6 @@ was to be deleted is gone.
 
 from typing import Any
 
-from controller_world import World
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -16,6 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller import events
 from ackproof.broker.types import TopicPartition
+from tests.support.worlds.controller_world import World
 
 BROKERS = (1, 2, 3, 4)
 TP = TopicPartition("t", 0)

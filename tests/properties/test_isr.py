@@ -5,7 +5,6 @@ The leader is the broker's own state machine; it is judged by the rules of the s
 who joins has everything, what the ISR has is committed, and acks=all is answered then.
 """
 
-from batches import batch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -29,6 +28,7 @@ from simulation.model import isr
 from simulation.model.log import Extent, ModelLog
 from simulation.model.partition import PartitionModel
 from simulation.model.replica import Lag
+from tests.support.builders.batches import batch
 
 LEADER, *FOLLOWERS = BROKERS = tuple(map(BrokerId, (1, 2, 3)))
 EPOCH = LeaderEpoch(4)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from batches import NOW_MS, batch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -21,6 +20,7 @@ from ackproof.broker.log.partition_log import PartitionLog
 from simulation.machines.disk import MemoryDisk
 from simulation.model import producers, storage
 from simulation.model.log import read_log
+from tests.support.builders.batches import NOW_MS, batch
 
 LOGS = Path("/logs")
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=1, retention_ms=-1)

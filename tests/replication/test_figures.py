@@ -2,9 +2,9 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from lab import A, B, C, Lab
 
 from ackproof.broker.replication.config import Truncation
+from tests.support.worlds.replica_lab import A, B, C, Lab
 
 BY_WATERMARK = Truncation.HIGH_WATERMARK
 BY_EPOCH = Truncation.LEADER_EPOCH

@@ -4,8 +4,6 @@ from typing import get_args
 
 import pytest
 from kio.schema.errors import ErrorCode
-from lab import A, B, C, Lab
-from memory_log import MemoryBatch
 
 from ackproof.broker.replication.events import (
     DeleteRecords,
@@ -30,6 +28,8 @@ from ackproof.broker.replication.events import (
 )
 from ackproof.broker.replication.replica import STEPS, Replica, Role, StaleEpoch
 from ackproof.broker.types import NO_LEADER, LeaderEpoch
+from tests.support.fakes.memory_log import MemoryBatch
+from tests.support.worlds.replica_lab import A, B, C, Lab
 
 LEADERS = {Role.LEADER: A, Role.FOLLOWER: B, Role.OFFLINE: NO_LEADER}
 

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import pytest
-from lab import Lab, Message
-from memory_log import MemoryBatch, MemoryLog
 
 from ackproof.broker.replication.config import ReplicaConfig, Truncation
 from ackproof.broker.replication.events import (
@@ -35,6 +33,8 @@ from ackproof.broker.replication.events import (
 )
 from ackproof.broker.replication.replica import Replica, StaleEpoch
 from ackproof.broker.types import NO_LEADER, BrokerId, LeaderEpoch, Offset
+from tests.support.fakes.memory_log import MemoryBatch, MemoryLog
+from tests.support.worlds.replica_lab import Lab, Message
 
 TESTDATA = Path(__file__).parent / "testdata"
 TITLE, END_OF_COMMANDS, COMMENT = "=== ", "----", "#"

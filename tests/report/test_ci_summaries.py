@@ -3,11 +3,10 @@
 import re
 from dataclasses import replace
 
-from made_results import cell_result, guarantee, threshold
-
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.report.ci import ANNOTATIONS_MAX, FINDINGS_MAX, to_commands, to_markdown
 from ackproof.harness.report.rows import rows
+from tests.support.builders.results import cell_result, guarantee, threshold
 
 ODD = "a|b <script>\nsecond_line *bold* `code` [link](x) 100%"
 """A text as it may come from a broker's log."""

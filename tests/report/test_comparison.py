@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from made_results import cell_result
 from rich.console import Console
 
 from ackproof.checkers.guarantees.decisions import campaign_verdict
@@ -36,6 +35,7 @@ from ackproof.harness.report.comparison import (
 from ackproof.harness.report.rows import rows
 from ackproof.harness.report.terminal import print_result
 from ackproof.history.cell import Value
+from tests.support.builders.results import cell_result
 
 
 def cell(run: int, acks: str = "all", **changes: object) -> CellResult:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_results import cell_result
 from rich.console import Console
 
 from ackproof.checkers.verdict import (
@@ -23,6 +22,7 @@ from ackproof.harness.report import page, verdict
 from ackproof.harness.report.clients import CLIENT_COUNTS, CONSUMER_MEANINGS, GROUP_COUNTS
 from ackproof.harness.report.rows import rows
 from ackproof.harness.report.terminal import print_result
+from tests.support.builders.results import cell_result
 
 NAMES = (*CLIENT_COUNTS, "distinct")
 CLEAN: dict[str, Any] = dict.fromkeys(NAMES, 0)

@@ -9,10 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from checked_cells import WELL, two_cells
-from checked_in_process import checked
 from click.testing import CliRunner, Result
-from made_histories import losing, write_campaign
 
 from ackproof.checkers.root_cause.rows import AUTOPSIES
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult
@@ -23,6 +20,8 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import index, verdict
 from ackproof.harness.side_by_side.members import Member, read
 from ackproof.harness.subprocesses import Once
+from tests.support.builders.checked_runs import WELL, checked, two_cells
+from tests.support.builders.histories import losing, write_campaign
 
 LOST = 2
 PARTITIONS = {("t", 0): losing(WELL, 0, 1), ("u", 0): WELL}

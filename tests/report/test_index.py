@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from browser import Eyes
-from made_nights import night, result
-from made_results import cell_result, guarantee
 
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.report import index
 from ackproof.harness.report.trends.trend import NIGHTS_SHOWN, trends
+from tests.support.builders.results import cell_result, guarantee, night, result
+from tests.support.processes.browser import Eyes
 
 
 def test_the_newest_is_first_and_says_all_of_itself(tmp_path: Path) -> None:

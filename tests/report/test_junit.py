@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 import xmlschema
 import yaml
-from made_results import cell_result, guarantee, threshold
 
 from ackproof.checkers.guarantees.decisions import judged
 from ackproof.checkers.guarantees.facts import Facts
@@ -26,6 +25,7 @@ from ackproof.checkers.verdict import (
 from ackproof.harness import report
 from ackproof.history.cell import Cell
 from ackproof.history.schema import PHASES
+from tests.support.builders.results import cell_result, guarantee, threshold
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parent / "schemas" / "junit.xsd")
 T0 = 1_942_453_020_123_000_000  # 2031-07-22T02:17:00.123Z

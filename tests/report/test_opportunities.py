@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from made_results import cell_result, guarantee
-
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.report.opportunities import Opportunity, in_words, opportunities, risks
 from ackproof.harness.report.rows import CellRow, rows
 from ackproof.harness.report.timeline import FaultSpan, LeaderChange, Timeline
+from tests.support.builders.results import cell_result, guarantee
 
 SECOND = 1_000_000_000
 CELL = (1, "c", "t")

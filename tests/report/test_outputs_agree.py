@@ -38,7 +38,7 @@ from ackproof.harness.report.rows import rows
 from ackproof.harness.running import execution
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedThreshold
-from examples import examples
+from tests.support.builders.examples import examples
 
 GUARANTEES = {
     NO_LOSS: "lost",

@@ -12,9 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from browser import Eyes
 from click.testing import CliRunner
-from made_results import cell_result, guarantee
 from rich.console import Console
 
 from ackproof.checkers.verdict import (
@@ -33,6 +31,8 @@ from ackproof.harness.report.causes import by_fault_and_cell
 from ackproof.harness.report.terminal import cells_table, print_result
 from ackproof.history.manifest import Manifest, PlannedRun
 from ackproof.history.schema import CLUSTER, FAULTS, SENDS
+from tests.support.builders.results import cell_result, guarantee
+from tests.support.processes.browser import Eyes
 
 T0 = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from checked_in_process import checked
-from made_histories import MadeRun, a_fault, kept, write_campaign
 
 from ackproof.checkers.verdict import ANOMALIES
 from ackproof.harness import report
 from ackproof.harness.report import figures
 from ackproof.harness.report.timeline import FaultSpan, StoryPart
 from ackproof.history.manifest import PlannedFault
+from tests.support.builders.checked_runs import checked
+from tests.support.builders.histories import MadeRun, a_fault, kept, write_campaign
 
 T0 = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

@@ -6,10 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from browser import Eyes
 from click.testing import CliRunner, Result
-from made_nights import night, of_cells, result
-from made_results import cell_result, guarantee, threshold
 
 from ackproof.checkers.verdict import (
     WORST_FIRST,
@@ -26,6 +23,15 @@ from ackproof.harness.report.trends.charts import MEASURES, Chart
 from ackproof.harness.report.trends.night import Night
 from ackproof.harness.report.trends.table import render
 from ackproof.harness.report.trends.trend import not_compared, occasion, trends, worse_than_before
+from tests.support.builders.results import (
+    cell_result,
+    guarantee,
+    night,
+    of_cells,
+    result,
+    threshold,
+)
+from tests.support.processes.browser import Eyes
 
 KAFKA = {"name": "nightly", "seed": 1, "cluster": {"system": "kafka:4.1.1"}}
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from made_results import cell_result, guarantee, threshold
 
 from ackproof.checkers.verdict import (
     ANOMALIES,
@@ -36,6 +35,7 @@ from ackproof.harness.report.document import VERSION, schema
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun
 from ackproof.history.schema import FAULTS, PHASES
+from tests.support.builders.results import cell_result, guarantee, threshold
 
 TEMPLATE = Path(environment.__file__).parent / "campaign" / "docs" / "template.yaml"
 T0 = 1_942_453_020_123_000_000  # 2031-07-22T02:17:00.123Z

@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from checked_cells import run
-from checked_in_process import checked
 from junitparser import JUnitXml, Skipped
-from made_histories import FINISHED, MadeRun, state, write_campaign
-from made_results import cell_result
 from rich.console import Console
 
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult, Guarantee, Verdict
@@ -20,6 +16,9 @@ from ackproof.harness.exit_status import ExitStatus, exit_status
 from ackproof.harness.report import terminal
 from ackproof.harness.report.outcome import guarantees_checked
 from ackproof.history.manifest import FILE
+from tests.support.builders.checked_runs import checked, run
+from tests.support.builders.histories import FINISHED, MadeRun, state, write_campaign
+from tests.support.builders.results import cell_result
 
 UNTOLD = (
     "replicas-agree",

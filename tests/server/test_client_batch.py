@@ -1,12 +1,12 @@
 """What a producer is told about a batch that is not one."""
 
 import pytest
-from batches import encoded, with_payload
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.server.requests.produce import validated
 from ackproof.broker.wire.batch import Compression
 from simulation.clients.batches import patched
+from tests.support.builders.batches import encoded, with_payload
 
 SOUND = encoded([b"a", b"b", b"c"])
 NEWEST = 9

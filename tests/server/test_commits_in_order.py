@@ -6,7 +6,6 @@ from contextvars import copy_context
 from random import Random
 from typing import Any
 
-from hosts import Host, hosts, leader_and_isr, run, until
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
@@ -31,6 +30,7 @@ from ackproof.broker.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from tests.support.worlds.replica_hosts import Host, hosts, leader_and_isr, run, until
 
 HOME = TopicPartition(OFFSETS_TOPIC, 0)
 NOBODY: Any = None

@@ -5,8 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from damaged_files import LENGTH_AT, log_of, overwrite, refuse_reads
-from hosts import Host, elect, hosts, run
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v4.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.list_offsets.v5.request import (
@@ -17,6 +15,16 @@ from kio.schema.list_offsets.v5.request import (
 
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import CorruptBatch, extent, parse_batches, whole_batches_below
+from tests.support.worlds.replica_hosts import (
+    LENGTH_AT,
+    Host,
+    elect,
+    hosts,
+    log_of,
+    overwrite,
+    refuse_reads,
+    run,
+)
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 MAX = 2**20

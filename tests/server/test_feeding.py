@@ -2,8 +2,6 @@
 
 import asyncio
 
-from hosts import run, until
-
 from ackproof.broker.coordination.events import (
     BrokersRead,
     Dequeue,
@@ -19,6 +17,7 @@ from ackproof.broker.replication.events import Resigned
 from ackproof.broker.server.coordination.event_loop import EventLoop
 from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition
+from tests.support.worlds.replica_hosts import run, until
 
 
 class Session:

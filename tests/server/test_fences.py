@@ -9,8 +9,6 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from batches import batch
-from hosts import elect, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v11 import request as fetch
 from kio.schema.list_offsets.v5 import request as list_offsets
@@ -24,6 +22,15 @@ from ackproof.broker.replication.events import FollowerFetch
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
+from tests.support.builders.batches import batch
+from tests.support.worlds.replica_hosts import (
+    elect,
+    hosts,
+    leader_and_isr,
+    run,
+    stop_replica,
+    until,
+)
 
 TP = TopicPartition("t", 0)
 CONSUMER = -1

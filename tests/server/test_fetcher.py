@@ -4,10 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from batches import batch
-from hosts import hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
-from scripted_leader import ScriptedLeader
 
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import stamped
@@ -22,6 +19,9 @@ from ackproof.broker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from tests.support.builders.batches import batch
+from tests.support.fakes.scripted_leader import ScriptedLeader
+from tests.support.worlds.replica_hosts import hosts, leader_and_isr, run, stop_replica, until
 
 TP = TopicPartition("t", 0)
 BACKOFF_MS = 300

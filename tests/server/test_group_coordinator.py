@@ -5,8 +5,6 @@ import asyncio
 import errno
 
 import pytest
-from damaged_files import LENGTH_AT, log_of, overwrite, refuse_reads
-from hosts import OF_NOBODY, hosts, leader_and_isr, run, until
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
@@ -15,6 +13,17 @@ from ackproof.broker.server.groups.offsets_topic import OffsetsTopic
 from ackproof.broker.server.replication.roles import StopReplica
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import LEADER_DURING_DELETE, TopicPartition
+from tests.support.worlds.replica_hosts import (
+    LENGTH_AT,
+    OF_NOBODY,
+    hosts,
+    leader_and_isr,
+    log_of,
+    overwrite,
+    refuse_reads,
+    run,
+    until,
+)
 
 TP, OTHER = TopicPartition(OFFSETS_TOPIC, 0), TopicPartition(OFFSETS_TOPIC, 1)
 

@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
-from scripted_leader import ScriptedLeader
 
 from ackproof.broker.server.controller.control_fence import ControlFence
 from ackproof.broker.server.controller.controller_coordinator import hand_over
 from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownResponse
 from ackproof.broker.wire.messages.update_metadata import UpdateMetadataEndpoint
+from tests.support.fakes.scripted_leader import ScriptedLeader
 
 
 def answered(error):

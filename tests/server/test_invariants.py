@@ -6,10 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from batches import batch
-from controlled import TP, led
-from group_world import World
-from lab import A, Lab
 
 from ackproof.broker.controller.cluster import PartitionState
 from ackproof.broker.groups.state import GroupState
@@ -19,6 +15,10 @@ from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Offset, ZkVersion
 from simulation.machines.disk import MemoryDisk
+from tests.support.builders.batches import batch
+from tests.support.worlds.controlled_partition import TP, led
+from tests.support.worlds.group_world import World
+from tests.support.worlds.replica_lab import A, Lab
 
 
 def test_replica_holds_after_each_step() -> None:

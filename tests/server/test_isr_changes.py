@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from hosts import hosts, leader_and_isr, run, until
 
 from ackproof.broker.server.controller.controller_coordinator import IsrChanges
 from ackproof.broker.server.schedule import Clock
 from ackproof.broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
 from ackproof.broker.server.zk.session import SessionExpired, ZkClosed
 from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
+from tests.support.worlds.replica_hosts import hosts, leader_and_isr, run, until
 
 TP = TopicPartition("t", 0)
 WRITTEN, CONFLICT, UNKNOWN = IsrWriteOutcome

@@ -3,10 +3,9 @@ it, see tests/controller/test_bounces.py): its followers neither join in nor kee
 
 import logging
 
-from hosts import elect, hosts, run, until
-
 from ackproof.broker.server.metrics.meters import LEADERS_LOST_RECORDS
 from ackproof.broker.types import TopicPartition
+from tests.support.worlds.replica_hosts import elect, hosts, run, until
 
 TP = TopicPartition("t", 0)
 

@@ -8,16 +8,23 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from hosts import DEADLINE_S, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v11 import request as by_name
 from kio.schema.fetch.v13 import request as by_id
-from kio_peer import ours
-from scripted_leader import ScriptedLeader
 
 from ackproof.broker.server.network.broker_connection import BrokerConnection
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages.fetch import FetchResponse
+from tests.support.clients.kio_peer import ours
+from tests.support.fakes.scripted_leader import ScriptedLeader
+from tests.support.worlds.replica_hosts import (
+    DEADLINE_S,
+    hosts,
+    leader_and_isr,
+    run,
+    stop_replica,
+    until,
+)
 
 TP = TopicPartition("t", 0)
 FORMER, NEW = UUID(int=7), UUID(int=8)

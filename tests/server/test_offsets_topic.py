@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 from kazoo.client import KazooClient
-from zookeeper import Tree
 
 from ackproof.broker.coordination.nodes import Kind, Node
 from ackproof.broker.server.admin.topics import Topics
@@ -15,6 +14,7 @@ from ackproof.broker.server.groups.offsets_topic import OffsetsTopic, count_part
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.types import BrokerId, TopicPartition
+from tests.support.clusters.zookeeper import Tree
 
 
 @pytest.fixture

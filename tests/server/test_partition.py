@@ -3,14 +3,21 @@
 import json
 import logging
 
-from batches import batch
-from hosts import elect, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.log.disk.checkpoints import HIGH_WATERMARKS, write_offsets
 from ackproof.broker.log.disk.files import Directory
 from ackproof.broker.replication.events import IsrWritten
 from ackproof.broker.types import TopicPartition
+from tests.support.builders.batches import batch
+from tests.support.worlds.replica_hosts import (
+    elect,
+    hosts,
+    leader_and_isr,
+    run,
+    stop_replica,
+    until,
+)
 
 TP = TopicPartition("t", 0)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from batches import batch
 
 from ackproof.broker.config import TopicConfig
 from ackproof.broker.log.config import LogConfig
@@ -38,6 +37,7 @@ from ackproof.broker.types import (
     ZkVersion,
 )
 from simulation.machines.disk import MemoryDisk
+from tests.support.builders.batches import batch
 
 TP = TopicPartition("t", 0)
 HOME = Path("/logs")

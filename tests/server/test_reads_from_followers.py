@@ -4,7 +4,6 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from hosts import elect, hosts, run, until
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
@@ -16,6 +15,7 @@ from ackproof.broker.replication.leader import RemoteReplica
 from ackproof.broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
 from ackproof.broker.server.metadata_cache import BrokerMetadata
 from ackproof.broker.types import TopicPartition
+from tests.support.worlds.replica_hosts import elect, hosts, run, until
 
 TP = TopicPartition("t", 0)
 AWARE = {"replica_selector_class": RACK_AWARE}

@@ -6,8 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
-from batches import NOW_MS, batch
-from hosts import DEADLINE_S, OF_NOBODY, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.log.config import LogConfig
@@ -18,6 +16,16 @@ from ackproof.broker.server.network.broker_connection import BrokerConnection
 from ackproof.broker.server.replication.roles import StopReplica
 from ackproof.broker.server.schedule import carry_out_later
 from ackproof.broker.types import TopicPartition
+from tests.support.builders.batches import NOW_MS, batch
+from tests.support.worlds.replica_hosts import (
+    DEADLINE_S,
+    OF_NOBODY,
+    hosts,
+    leader_and_isr,
+    run,
+    stop_replica,
+    until,
+)
 
 TP = TopicPartition("t", 0)
 

@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from browser import Eyes
 from click.testing import CliRunner
-from made_results import cell_result
 from markupsafe import escape
 
 from ackproof.checkers.verdict import (
@@ -27,6 +25,8 @@ from ackproof.harness.report import verdict
 from ackproof.harness.side_by_side import document, page
 from ackproof.harness.side_by_side.members import Member, members, read
 from ackproof.harness.side_by_side.page import after_faults, side_by_side
+from tests.support.builders.results import cell_result
+from tests.support.processes.browser import Eyes
 
 CAMPAIGN = """\
 name: sessions

@@ -7,9 +7,7 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-from frames import read_request
 from kio.schema.errors import ErrorCode
-from log_disk import log_disk
 
 from ackproof.broker.config import Listener
 from ackproof.broker.server.network.broker_connection import BrokerConnection
@@ -20,6 +18,8 @@ from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
 from simulation.network.network import Network
+from tests.support.clients.frames import read_request
+from tests.support.fakes.log_disk import log_disk
 
 PORT = 9092
 

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from controlled import TP, assigned, comes, led
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller.cluster import PartitionState
@@ -33,6 +32,7 @@ from ackproof.broker.types import (
 from simulation.model.controller import ControllerModel, check_deletions, check_leaders
 from simulation.model.observer import Observer
 from simulation.violation import Violation
+from tests.support.worlds.controlled_partition import TP, assigned, comes, led
 
 pytestmark = pytest.mark.simulation
 

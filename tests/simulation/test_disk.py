@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ackproof.broker.log.disk.file_system import REAL, FileSystem
 from ackproof.broker.wire.batch import HEADER_BYTES
-from examples import examples
 from simulation.machines.disk import PLENTY, READ, SYNC, WRITE, MemoryDisk
+from tests.support.builders.examples import examples
 
 NAMES = st.sampled_from(["a", "b", "c"])
 PATHS = st.builds(

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from batches import batch
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller.cluster import PartitionState
@@ -26,6 +25,7 @@ from simulation.model.log import Extent, ModelLog
 from simulation.model.partition import PartitionModel
 from simulation.model.replica import Lag
 from simulation.violation import Violation
+from tests.support.builders.batches import batch
 
 RECORD = batch((b"one",), leader_epoch=0)
 OTHER = batch((b"other",), leader_epoch=0)

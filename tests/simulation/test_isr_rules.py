@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from batches import batch
 
 from ackproof.broker.controller.cluster import PartitionState
 from ackproof.broker.replication.events import (
@@ -27,6 +26,7 @@ from simulation.model import isr
 from simulation.model.log import Extent, ModelLog
 from simulation.model.partition import PartitionModel
 from simulation.violation import Violation
+from tests.support.builders.batches import batch
 
 pytestmark = pytest.mark.simulation
 

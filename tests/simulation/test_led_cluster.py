@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
-from simulated_cluster import PAUSE_S, Cluster
 
 from ackproof.broker.server.coordination.leader_coordinator import LeaderCoordinator
 from ackproof.broker.server.coordination.nodes import ForeignTree
@@ -17,6 +16,7 @@ from ackproof.broker.types import TopicPartition
 from simulation.world.bad_links import both_ways
 from simulation.world.slow_disks import SlowDisks
 from simulation.zookeeper.ensemble import HOST
+from tests.support.worlds.simulated_cluster import PAUSE_S, Cluster
 
 pytestmark = pytest.mark.simulation
 

@@ -1,13 +1,13 @@
 """Answers of ZooKeeper that are lost behind what they answer: who asks again meets himself."""
 
 import pytest
-from swap import Mutation, Swap
 
 from ackproof.broker.server.zk.controller_zk import ControllerZk
 from ackproof.broker.types import ControllerEpoch
 from simulation.plans.actions import CreateTopic, DeposeController, LoseAnswer, Timed, Who
 from simulation.plans.plan import Plan
 from simulation.world.world import run
+from tests.support.fakes.swapped_functions import Mutation, Swap
 
 pytestmark = pytest.mark.simulation
 

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from simulated_cluster import CLIENT, PAUSE_S, Cluster
-from swap import Mutation, Swap
 
 from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
 from ackproof.broker.server.coordination.nodes import decode_topic_id
@@ -22,6 +20,8 @@ from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerZk
 from ackproof.broker.types import BrokerId, TopicPartition
 from simulation.zookeeper.shell import ZkShell
+from tests.support.fakes.swapped_functions import Mutation, Swap
+from tests.support.worlds.simulated_cluster import CLIENT, PAUSE_S, Cluster
 
 pytestmark = pytest.mark.simulation
 

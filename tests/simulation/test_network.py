@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from pipeline import Pipeline
 
 from ackproof.broker.server.network.broker_connection import BrokerConnection
 from simulation.network.tcp import HIGH_BYTES, RESET_AFTER_S
+from tests.support.clients.pipeline import Pipeline
 
 pytestmark = pytest.mark.simulation
 

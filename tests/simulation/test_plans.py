@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from hash_seeds import printed
 
 from simulation.plans.actions import Consume, CreateTopic, Kill, Pause, Produce, Timed, Who
 from simulation.plans.plan import Plan, from_json, to_json
 from simulation.plans.schedule import draw
 from simulation.search.shrink import Shrinker
+from tests.support.processes.process import printed
 
 WHO = Who(broker=1)
 

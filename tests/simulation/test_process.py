@@ -5,8 +5,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from simulated_cluster import Cluster
-from swap import Mutation, Swap
 
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.replica import Role
@@ -15,6 +13,8 @@ from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Killed, Process
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import PORT, mortal
+from tests.support.fakes.swapped_functions import Mutation, Swap
+from tests.support.worlds.simulated_cluster import Cluster
 
 pytestmark = pytest.mark.simulation
 

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.simulation
 

@@ -7,8 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from batches import batch
-from log_disk import LOGS
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.checkpoints import (
@@ -29,6 +27,8 @@ from simulation.model import storage
 from simulation.model.log import read_log
 from simulation.model.storage import FlushTracker
 from simulation.violation import Violation
+from tests.support.builders.batches import batch
+from tests.support.fakes.log_disk import LOGS
 
 pytestmark = pytest.mark.simulation
 

@@ -11,9 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
-from hash_seeds import printed
 from kio.schema.errors import ErrorCode
-from swap import Mutation, Swap
 
 from ackproof.broker.coordination.leadership import FencedReassignment
 from ackproof.broker.replication.leader import PendingProduces
@@ -33,6 +31,8 @@ from simulation.search.shrink import Shrinker
 from simulation.search.story import story
 from simulation.violation import Violation
 from simulation.world.world import Simulation, run
+from tests.support.fakes.swapped_functions import Mutation, Swap
+from tests.support.processes.process import printed
 
 pytestmark = pytest.mark.simulation
 

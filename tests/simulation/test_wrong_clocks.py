@@ -3,9 +3,9 @@
 from contextlib import closing
 
 import pytest
-from simulated_cluster import Cluster
 
 from ackproof.broker.types import TopicPartition
+from tests.support.worlds.simulated_cluster import Cluster
 
 pytestmark = pytest.mark.simulation
 

@@ -5,10 +5,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from ssh_hosts import SshHosts, ssh_hosts
 
 from ackproof.infra.backends.ssh.backend import SshBackend
 from ackproof.infra.backends.ssh.inventory import load
+from tests.support.ssh.hosts import SshHosts, ssh_hosts
 
 HOSTS = 3
 Open = Callable[..., SshBackend]

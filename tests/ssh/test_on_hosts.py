@@ -12,9 +12,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from link_cases import LINKS, cut, heal
-from patience import PATIENCE_S
-from ssh_keys import lock_key, make_key
 
 from ackproof.infra.agent.impairments import CUT, Impairment
 from ackproof.infra.api.artifacts import Artifact, program
@@ -27,6 +24,9 @@ from ackproof.infra.backends.ssh.preparation import Brought, bring_agent
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.copying import fetch
+from tests.support.backends.link_cases import LINKS, cut, heal
+from tests.support.processes.deadlines import PATIENCE_S
+from tests.support.ssh.keys import lock_key, make_key
 
 pytestmark = pytest.mark.ssh
 

@@ -4,7 +4,6 @@ from itertools import accumulate
 
 import pyarrow as pa
 import pytest
-from batches import NOW_MS, batch, encoded, with_payload
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from ackproof.broker.wire.batch import (
     with_append_time,
 )
 from ackproof.broker.wire.records import records
+from tests.support.builders.batches import NOW_MS, batch, encoded, with_payload
 
 THREE = encoded([b"a", b"bb", b"ccc"], timestamps=[NOW_MS, NOW_MS + 250, NOW_MS + 125])
 

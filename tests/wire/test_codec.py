@@ -1,8 +1,6 @@
 """Headers, and what goes with a message beside its fields."""
 
 import pytest
-from batches import encoded
-from frames import read_request
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
@@ -30,6 +28,8 @@ from ackproof.broker.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tests.support.builders.batches import encoded
+from tests.support.clients.frames import read_request
 
 PREFIX = 4
 

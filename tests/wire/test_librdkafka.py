@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from frames import read_frame
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.server.requests.dispatch import APIS
@@ -31,6 +30,7 @@ from ackproof.broker.wire.messages.produce import (
     TopicProduceResponse,
 )
 from ackproof.broker.wire.records import records
+from tests.support.clients.frames import read_frame
 
 # Fetch and FindCoordinator are never asked for; librdkafka only then trusts the message format.
 SERVED = {0: range(7, 8), 1: range(4, 12), 3: range(4, 5), 10: range(3), 18: range(1)}

@@ -7,14 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from frames import read_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.schema.sync_group.v0.request import SyncGroupRequestAssignment
-from kio_peer import SIZE, request_type, response_type, write_request, write_response, written
-from kio_peer import read_response as read_by_kio
-from messages import entities
 
 from ackproof.broker.server.requests.dispatch import APIS
 from ackproof.broker.wire.codec import (
@@ -28,9 +24,20 @@ from ackproof.broker.wire.framing import LARGE_BYTES
 from ackproof.broker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ackproof.broker.wire.messages.produce import ProduceRequest
 from ackproof.broker.wire.reader import ELEMENTS_MAX
-from examples import examples
 from protocol.__main__ import MESSAGES, stale
 from protocol.apis import modules
+from tests.support.builders.examples import examples
+from tests.support.builders.messages import entities
+from tests.support.clients.frames import read_request
+from tests.support.clients.kio_peer import (
+    SIZE,
+    request_type,
+    response_type,
+    write_request,
+    write_response,
+    written,
+)
+from tests.support.clients.kio_peer import read_response as read_by_kio
 
 EVERY = [(key, version) for key, api in APIS.items() for version in api.request.VERSIONS]
 FLEXIBLE = [it for it in EVERY if it[1] >= APIS[it[0]].request.FLEXIBLE_SINCE]

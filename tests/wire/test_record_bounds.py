@@ -5,10 +5,10 @@ import struct
 
 import pyarrow as pa
 import pytest
-from batches import encoded, with_payload
 
 from ackproof.broker.wire.batch import Compression, CorruptBatch, parse_batch
 from ackproof.broker.wire.records import records
+from tests.support.builders.batches import encoded, with_payload
 
 SOUND = encoded([b"a"])
 LIMIT = 1000

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from mock_cluster import MockCluster
+
+from tests.support.fakes.mock_cluster import MockCluster
 
 DEADLINE_S = 120
 """For what takes some seconds: it only matters when something is broken."""

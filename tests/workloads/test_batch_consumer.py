@@ -12,8 +12,6 @@ from threading import Event
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from mock_cluster import MockCluster
-from patience import PATIENCE_S
 
 from ackproof.history.payload import Encoder
 from ackproof.infra.machine.waiting import wait_until
@@ -23,6 +21,8 @@ from ackproof.workloads.librdkafka.library import library
 from ackproof.workloads.polled import Polled, polled
 from ackproof.workloads.process import ClientFailed
 from ackproof.workloads.spec import SpecificationError
+from tests.support.fakes.mock_cluster import MockCluster
+from tests.support.processes.deadlines import PATIENCE_S
 
 PARTITIONS = 3
 MOST = 50

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition, cimpl
-from mock_cluster import MockCluster
-from patience import PATIENCE_S
 
 from ackproof.history.payload import Encoder, bytes_min
 from ackproof.infra.machine.waiting import wait_until
@@ -21,6 +19,8 @@ from ackproof.workloads.librdkafka.producer import BatchProducer
 from ackproof.workloads.process import ClientFailed
 from ackproof.workloads.spec import SpecificationError
 from ackproof.workloads.unresolved import FEW
+from tests.support.fakes.mock_cluster import MockCluster
+from tests.support.processes.deadlines import PATIENCE_S
 
 TOPIC = "t"
 PARTITIONS = 3

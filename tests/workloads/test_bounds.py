@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 
 import pytest
-from kafka_clients import create_topic, produce
-from kafka_cluster import running_cluster, until
 
 from ackproof.workloads.reading_back.final_read import Bounds
+from tests.support.clients.confluent import create_topic, produce
+from tests.support.clusters.bundled import running_cluster, until
 
 pytestmark = pytest.mark.integration
 

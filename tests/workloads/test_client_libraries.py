@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
-from kafka_clients import create_topic, read_all
-from kafka_cluster import Cluster, running_cluster
-from patience import PATIENCE_S
 
 from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
 from ackproof.history.payload import Encoder
@@ -20,6 +17,9 @@ from ackproof.infra.clients import programs
 from ackproof.infra.machine.software import find_java
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.testing.memory.nodes import MemoryNode
+from tests.support.clients.confluent import create_topic, read_all
+from tests.support.clusters.bundled import Cluster, running_cluster
+from tests.support.processes.deadlines import PATIENCE_S
 
 PARTITIONS = 3
 BUILT = [pytest.param(one, marks=pytest.mark.libraries) for one in ("java", "franz-go")]

@@ -11,13 +11,13 @@ from statistics import median
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from patience import PATIENCE_S
 
 from ackproof.history.payload import Identity
 from ackproof.history.reader import files, read
 from ackproof.history.sessions import SESSIONS_MAX, session_number
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.librdkafka.keys import Keys
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

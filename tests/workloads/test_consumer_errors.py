@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from mock_cluster import MockCluster
-from patience import PATIENCE_S
 
 from ackproof.history.payload import Encoder
 from ackproof.history.reader import read
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.fakes.mock_cluster import MockCluster
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

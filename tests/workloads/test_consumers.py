@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from consumer_groups import KILLED_SESSION_MS, OVERRIDES, committed
-from kafka_clients import create_topic, watermarks
-from kafka_cluster import PATIENT, Cluster, running_cluster
-from patience import PATIENCE_S
 
 from ackproof.history.payload import Identity
 from ackproof.history.reader import read
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.interface import Delivery
+from tests.support.clients.confluent import create_topic, watermarks
+from tests.support.clients.consumer_groups import KILLED_SESSION_MS, OVERRIDES, committed
+from tests.support.clusters.bundled import PATIENT, Cluster, running_cluster
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

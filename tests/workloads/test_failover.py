@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import KafkaError
-from mock_cluster import MockCluster
 
 from ackproof.workloads.failover import LOOK_EVERY_S, NotMade, Onlooker, grow
+from tests.support.fakes.mock_cluster import MockCluster
 
 TOPIC = "failover"
 PRODUCE = 0

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.history.reader import files, read
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-TINY_PROGRAM = Path(__file__).parents[1] / "support" / "tiny_program.py"
+TINY_PROGRAM = Path(__file__).parents[1] / "support" / "fakes" / "tiny_program.py"
 PARTITIONS = 3
 RATE = 2000
 AFTER = 20

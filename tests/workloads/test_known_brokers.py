@@ -10,16 +10,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from blinking_way import BlinkingWay
 from confluent_kafka import Producer
-from mock_cluster import MockCluster
-from patience import PATIENCE_S
 
 from ackproof.history.payload import Encoder
 from ackproof.history.reader import read
 from ackproof.history.sessions import LIBRARY, NO_BROKERS, session_number
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.known_brokers import LOOKS, KnownBrokers
+from tests.support.fakes.brokerless_proxy import BlinkingWay
+from tests.support.fakes.mock_cluster import MockCluster
+from tests.support.processes.deadlines import PATIENCE_S
 
 TOPIC = "t"
 COUNT = 50

@@ -9,8 +9,6 @@ import pytest
 from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
-from mock_cluster import MockCluster
-from patience import PATIENCE_S
 
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.librdkafka.consumer import BatchConsumer
@@ -23,6 +21,8 @@ from ackproof.workloads.librdkafka.messages import (
     gathered,
     with_epoch,
 )
+from tests.support.fakes.mock_cluster import MockCluster
+from tests.support.processes.deadlines import PATIENCE_S
 
 integration = pytest.mark.integration
 RECORDS = 60

@@ -7,12 +7,12 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
-from kafka_cluster import PATIENT, Cluster
 from kazoo.client import KazooClient
-from processes import TIMEOUT_S, listens, until
 
 from ackproof.history.cell import Cell
 from ackproof.workloads.topics import create_topics
+from tests.support.clusters.bundled import PATIENT, Cluster
+from tests.support.processes.process import TIMEOUT_S, listens, until
 
 pytestmark = pytest.mark.integration
 

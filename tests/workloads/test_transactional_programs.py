@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.checkers.checks.transaction_history import Outcome, transactions_of
 from ackproof.history.reader import read
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-PROGRAM = Path(__file__).parents[1] / "support" / "tiny_transactional_program.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "fakes" / "tiny_transactional_program.py"
 EVERY = 3
 """As in the program: which commits of each session its manner is about."""
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from patience import PATIENCE_S
 
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.checks.transaction_history import Membership, Outcome, transactions_of
 from ackproof.history.reader import read
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

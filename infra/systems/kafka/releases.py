@@ -2,7 +2,7 @@
 those of images are: :mod:`infra.systems.kafka.images`).
 
 What is known of a release is in ``<version>.json``, made of the release itself
-(``tests/support/kafka_release.py``): its jars with their SHA-256, and its properties."""
+(``tests/support/clusters/kafka_release.py``): its jars with their SHA-256, and its properties."""
 
 import json
 import os

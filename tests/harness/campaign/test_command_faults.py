@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from own_commands import by_file
 
 from ackproof.harness.campaign.model.schedule import FaultEntry
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.problems.places import unusable_commands
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.harness.cli import cli
+from tests.support.faults.own_commands import by_file
 
 YOURS = {
     "cluster.system": "external",

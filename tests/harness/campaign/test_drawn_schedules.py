@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from drafts import draft_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from ackproof.harness.campaign.plan.faults import Act, ScheduledFault, acts, lan
 from ackproof.harness.campaign.plan.scheduler import plan as plan_on
 from ackproof.harness.campaign.problems.faults import fault_problems
 from ackproof.nemesis.targets.bounds import NOBODY, Count
+from tests.support.builders.drafts import draft_of
 
 
 def fault(name: str, target: str, hold: tuple[int, int], at: int | None = None) -> FaultEntry:

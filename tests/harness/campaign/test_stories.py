@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from drafts import draft_of
-from jumping_clock import JumpingClock
 from rich.console import Console
 
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -34,6 +32,8 @@ from ackproof.harness.running.steps import nemesis as steps
 from ackproof.history import reader
 from ackproof.infra.api.interface import ClusterView, PartitionView
 from ackproof.testing.memory.cluster import Memory
+from tests.support.builders.drafts import draft_of
+from tests.support.fakes.jumping_clock import JumpingClock
 
 TOPIC = "acks-all-minisr-2"
 

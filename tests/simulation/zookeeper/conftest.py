@@ -1,8 +1,9 @@
 """Both ZooKeepers."""
 
 import pytest
-from zookeeper import running_zookeeper
-from zookeeper_worlds import RealWorld, SimulatedWorld
+
+from tests.support.clusters.zookeeper import running_zookeeper
+from tests.support.worlds.zookeeper_worlds import RealWorld, SimulatedWorld
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,9 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 from kazoo.protocol.states import ZnodeStat
-from zookeeper_worlds import RealWorld, SimulatedWorld, until
 
-from examples import examples
+from tests.support.builders.examples import examples
+from tests.support.worlds.zookeeper_worlds import RealWorld, SimulatedWorld, until
 
 # --- nodes --------------------------------------------------------------------------------------
 

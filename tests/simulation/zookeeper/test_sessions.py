@@ -5,8 +5,6 @@ import asyncio
 
 import pytest
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
-from partition_writes import TP, isr, write
-from zookeeper_worlds import SHORT_MS, until
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
 from ackproof.broker.server.zk import znodes
@@ -16,6 +14,8 @@ from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
 from ackproof.broker.server.zk.kafka_zk import BrokerIdInUse, TopicExists
 from ackproof.broker.server.zk.session import SessionExpired
 from ackproof.broker.types import BrokerId
+from tests.support.worlds.partition_writes import TP, isr, write
+from tests.support.worlds.zookeeper_worlds import SHORT_MS, until
 
 # --- sessions, as kazoo sees them ---------------------------------------------------------------
 

@@ -7,9 +7,6 @@ from random import Random
 
 import pytest
 from kazoo.exceptions import ConnectionLoss, KazooException, NodeExistsError
-from partition_writes import isr, write
-from zookeeper import TICK_MS
-from zookeeper_worlds import CLIENT, SHORT_MS, SimulatedWorld, until
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.server.admin.configs import TopicConfigs
@@ -21,6 +18,9 @@ from ackproof.broker.server.zk.session import ZkConnectionTimeout
 from ackproof.broker.types import BrokerId
 from simulation.loop.ownership import Process
 from simulation.zookeeper.ensemble import HOST
+from tests.support.clusters.zookeeper import TICK_MS
+from tests.support.worlds.partition_writes import isr, write
+from tests.support.worlds.zookeeper_worlds import CLIENT, SHORT_MS, SimulatedWorld, until
 
 
 def simulated(case, seed=1, **options):

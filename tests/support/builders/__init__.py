@@ -1,0 +1,1 @@
+"""Histories, results and other inputs, made by hand or by chance."""

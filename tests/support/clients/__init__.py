@@ -1,0 +1,1 @@
+"""Clients of a cluster: librdkafka's, kio's, and bare sockets."""

@@ -1,0 +1,1 @@
+"""Stand-ins for the other end of what is tested."""

@@ -1,0 +1,1 @@
+"""Families of faults, injected into a real cluster of any backend."""

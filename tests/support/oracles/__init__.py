@@ -1,0 +1,1 @@
+"""Second implementations and models that results are compared with."""

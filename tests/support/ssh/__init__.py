@@ -1,0 +1,1 @@
+"""Debian hosts with an sshd on this machine."""

@@ -1,0 +1,1 @@
+"""Brokers, controllers, groups and ZooKeepers that run within the test's process."""
