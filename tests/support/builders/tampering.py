@@ -406,7 +406,18 @@ KINDS: Sequence[Kind] = (
 def tamper(directory: Path, random: Random, kinds: Sequence[Kind] = KINDS) -> Sequence[str]:
     """Damage one to three things below a results directory. Return what."""
     drawn = [random.choice(kinds) for _ in range(random.choice([1, 1, 1, 2, 3]))]
-    return [kind.does(directory, random) for kind in drawn]
+    return [
+        kind.does(directory, random) if number == 0 else _once_more(kind, directory, random)
+        for number, kind in enumerate(drawn)
+    ]
+
+
+def _once_more(kind: Kind, directory: Path, random: Random) -> str:
+    """Damage what may be damaged already: an unreadable file stays as it is."""
+    try:
+        return kind.does(directory, random)
+    except (pa.ArrowInvalid, FileNotFoundError) as unreadable:
+        return f"{kind.name}: {unreadable}"
 
 
 def contradictions(result: CampaignResult) -> Sequence[str]:
