@@ -113,7 +113,8 @@ def _read_back(members: Sequence[MadeConsumer]) -> Iterator[Finding]:
     commits = [one for made in members for one in _commits(made)]
     told = [row for made in members for row in made.commits if row.type in ("fetched", "looked")]
     got_to = [row.offset + 1 for made in members for row in made.polls]
-    reached = max([-1, *got_to, *(one[0] for one in commits)])
+    # Offset 0 is where everybody begins: a member that was shown nothing may commit it.
+    reached = max([0, *got_to, *(one[0] for one in commits)])
     for row in told:
         if row.offset > reached:
             yield ("commit-regressed", row.offset, None, None)
