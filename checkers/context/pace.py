@@ -6,7 +6,7 @@ may need 18 s for what takes it 2 s, and has no bug. Table ``scheduling`` tells 
 waited; the slowest one of each moment sets the pace, since what a change of leader takes goes over
 ZooKeeper, the controller and the brokers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -101,10 +101,14 @@ def lost_share(row: Mapping[str, Any]) -> float:
     return min(row["waited_ns"] / wanted, 0.999) if wanted > 0 else 0.0
 
 
-def findings(rows: Iterable[Mapping[str, Any]], start: int, end: int) -> Iterable[str]:
-    """Yield a sentence for a run whose servers waited for more than :data:`STARVED` of a span."""
-    rows = list(rows)
-    if end <= start or pace_of(rows).lost_ns(start, end) <= STARVED * (end - start):
+def findings(rows: Iterable[Mapping[str, Any]], pace: Pace, start: int, end: int) -> Iterator[str]:
+    """Yield a sentence for a run whose servers waited for more than :data:`STARVED` of a span.
+
+    Args:
+        rows: Of the table ``scheduling``.
+        pace: What these rows come to.
+    """
+    if end <= start or pace.lost_ns(start, end) <= STARVED * (end - start):
         return
     spans: dict[str, float] = {}
     lost: dict[str, float] = {}

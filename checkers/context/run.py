@@ -168,9 +168,7 @@ class RunEvidence:
 
 def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
     """The evidence of one run from the directory of its tables."""
-    listed = reader.listed_by_table(history)
-    closed, unclosed = writers.read_closings(listed["closings"])
-    listed = closed.held_against(listed)
+    listed, closed, unclosed = _closed(history)
     tables, damaged, within = _tables(listed)
     faults = faults_of(tables["faults"], planned.faults)
     said, collected = history.parent / "logs", steps.span(tables["phases"], "collect")
@@ -183,6 +181,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     incomplete = frozenset(damaged).union(filter(all_writers.incomplete, SMALL_TABLES))
     observation = Observation(tables["cluster"], whole="cluster" not in incomplete)
     clocks, reads = Clocks(tables["clocks"]), reads_of(tables["reads"])
+    pace = pace_of(tables["scheduling"])
     found = (
         *(Gap(words=f"{path}: {why}") for path, why in unclosed.items()),
         *gaps.of_all(steps.gaps(tables["phases"], identity_of(planned.number, planned.seed))),
@@ -200,7 +199,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *all_writers.findings(),
         *ends_not_met(reads),
         *clocks.findings(),
-        *_measured(planned, tables),
+        *_measured(planned, tables, pace),
         *_unchecked(planned, logs, collected, files),
     )
     return RunEvidence(
@@ -223,7 +222,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         ends=_ends(planned, tables["servers"], faults, said),
         zookeeper=tables["zookeeper"],
         failovers=tables["failovers"],
-        pace=pace_of(tables["scheduling"]),
+        pace=pace,
         logs=logs,
         collected=collected,
         read_began=steps.began_after(tables["phases"], "final-read", "workload"),
@@ -236,6 +235,16 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         gaps=found,
         findings=tuple(dict.fromkeys(findings)),
     )
+
+
+def _closed(
+    history: AnyPath,
+) -> tuple[Mapping[str, Listed], writers.Closings, Mapping[AnyPath, str]]:
+    """Return the files of each table that are as their writers closed them, with these closings,
+    and the files of closings that cannot be read."""
+    listed = reader.listed_by_table(history)
+    closed, unread = writers.read_closings(listed["closings"])
+    return closed.held_against(listed), closed, unread
 
 
 def _tables(
@@ -264,12 +273,14 @@ def _tables(
     return tables, damaged, within
 
 
-def _measured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+def _measured(
+    planned: PlannedRun, tables: Mapping[str, Sequence[Row]], pace: Pace
+) -> Iterator[str]:
     """Tell whether servers had to wait while clients wrote, and what was not measured. A manifest
     from before there were measurements plans none."""
     start, end = steps.begun(tables["phases"], "workload"), steps.begun(tables["phases"], "flush")
     if start is not None and end is not None:
-        yield from servers_pace.findings(tables["scheduling"], start, end)
+        yield from servers_pace.findings(tables["scheduling"], pace, start, end)
     if {writer.table for writer in planned.writers} >= MEASURES:
         yield from steps.findings(planned, tables["failovers"], tables["zookeeper"])
 
