@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Listener(NamedTuple):
-    """Where to listen, or what to tell clients; ``PLAINTEXT://host:port`` in the file."""
+    """An address to listen on or to advertise, in the file ``PLAINTEXT://host:port``."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ class Listener(NamedTuple):
 
 
 class HttpListener(NamedTuple):
-    """Where to serve HTTP; ``http://host:port`` in the file."""
+    """An address that serves HTTP, in the file ``http://host:port``."""
 
     host: str
     port: int

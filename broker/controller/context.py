@@ -20,19 +20,19 @@ from ackproof.broker.types import NO_LEADER, BrokerId, ControllerEpoch, TopicPar
 #
 # What is wanted of a partition, beside what ZooKeeper says of it.
 #
-# A frozen value a partition. Wishes are put into it by whoever hears of one: elections that are
-# asked for, reassignments, brokers that went down. What they lead to, and what is left of them, is
-# said in one place, :func:`broker.controller.plan.plan`.
+# Each partition has one frozen value. It records requested elections and reassignments, and brokers
+# that went down. :func:`broker.controller.plan.plan` alone decides what they lead to, and which of
+# them remain.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What is wanted of one partition."""
+    """The desired changes of one partition."""
 
     preferred: bool = False
     """Its preferred replica is to lead if it can."""
     unclean_once: bool = False
-    """It may be led by any online replica if nobody in the ISR can, this time."""
+    """Any online replica may lead it this time if no member of the ISR can."""
     forced: bool = False
     """It needs a new leader epoch even if leader and ISR stay."""
     begun_anew: bool = False

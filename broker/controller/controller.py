@@ -293,7 +293,7 @@ class _Epoch:
 
 # --- state writes ---------------------------------------------------------------------------------
 #
-# What comes of state writes: they are announced, or decided again where they met a conflict.
+# Results of state writes: a written state is announced, and a conflict is decided again.
 
 
 class Writes:

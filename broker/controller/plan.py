@@ -13,15 +13,15 @@ from ackproof.broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartiti
 #
 # Whose log may lack what the ISR says it has: brokers that went down since they were let in.
 #
-# A broker that registers anew may have lost what it had not flushed. It is a suspect until a state
-# says that it is out of the ISR, or was let in afterwards.
+# A broker that registers again may have lost what it had not flushed. It is a suspect until a state
+# has it outside the ISR, or back in the ISR after that registration.
 
 
 Live = Mapping[BrokerId, LiveBroker]
 
 
 def bounced(state: PartitionState, live: Live) -> frozenset[BrokerId]:
-    """Those of the ISR who have registered anew since the state counts on them."""
+    """Return the members of the ISR that have registered again since the state relied on them."""
     relied_on = live.keys() & state.isr
     return frozenset(b for b in relied_on if live[b].epoch > state.trusted_up_to(b))
 
@@ -149,7 +149,7 @@ def _leader_in_isr(
 
 # --- plan -----------------------------------------------------------------------------------------
 #
-# What is to be written of a partition, from what is known of the cluster and what is wanted.
+# Derives the state of a partition to write from the known cluster and the desired changes.
 #
 # Pure: it may be asked of any partition at any time, and has nothing to write when all is as it
 # should be. So repeated, late or reordered events do no harm.

@@ -44,7 +44,7 @@ sent as the first one to a broker that has just come up."""
 
 # --- requests -------------------------------------------------------------------------------------
 #
-# Collects what brokers are to be told, and makes one request of each kind per broker.
+# Collects the changes to send, and makes one request of each kind per broker.
 #
 # Within a batch a broker first hears of leaders (LeaderAndIsr), then of metadata (UpdateMetadata),
 # then of replicas to stop (StopReplica), as with Kafka's ``ControllerBrokerRequestBatch``.

@@ -15,7 +15,7 @@ from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class PartitionPhase(enum.Enum):
-    """Where a partition is in its life."""
+    """The state of a partition in its life cycle."""
 
     NON_EXISTENT = "NonExistentPartition"
     NEW = "NewPartition"
@@ -72,7 +72,7 @@ class PartitionPhases:
 
 
 class ReplicaPhase(enum.Enum):
-    """Where a replica is in its life."""
+    """The state of a replica in its life cycle."""
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"

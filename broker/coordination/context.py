@@ -1,4 +1,4 @@
-"""What the parts of one broker's coordination share: settings, effects in the making, the clock."""
+"""The state shared by the parts of one broker's coordination: settings, new effects, the clock."""
 
 import itertools
 from collections.abc import Callable
@@ -77,14 +77,14 @@ class Outbox:
         self._effects += effects
 
     def write(self, ops: tuple[Op, ...], session: int | None, then: Then | None = None) -> None:
-        """Have ``ops`` written, and ``then`` called with what became of it."""
+        """Have ``ops`` written, and ``then`` called with the result."""
         token = next(self._tokens)
         if then is not None:
             self._waiting[token] = then
         self.put(Write(token=token, ops=ops, session=session))
 
     def written(self, event: Written) -> None:
-        """The answer to a write; nobody may wait for it."""
+        """Take the answer to a write, which may have no caller any more."""
         then = self._waiting.pop(event.token, None)
         if then is not None:
             then(event)
@@ -114,7 +114,7 @@ class Outbox:
             then(event.entries)
 
     def forget(self) -> None:
-        """Nobody waits for what was begun so far."""
+        """Drop the callers of all writes begun so far."""
         self._waiting.clear()
         self._reading.clear()
         self._listing.clear()

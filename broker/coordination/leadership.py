@@ -281,7 +281,7 @@ class Leading:
         self.act()
 
     def watch_progress(self) -> None:
-        """While there is somebody to wait for."""
+        """Watch the progress of brokers as long as there are any to wait for."""
         wanted = not self.serves or self.view.reassigned is not None
         self._context.outbox.put(WatchProgress(partition=self.partition.tp, wanted=wanted))
 
