@@ -183,12 +183,13 @@ class _Commits:
         return all(offset < member.unrecorded for member in members)
 
     def contradicted(self, offset: int, until: int, since: int) -> int | None:
-        """The last of the commits answered before ``since`` which what was told by ``until``
-        contradicts; None where it contradicts none."""
+        """Return the last of the commits answered before ``since``, of several at once the highest
+        offset, if an offset that was told by ``until`` contradicts it; otherwise None."""
         answered = np.flatnonzero(self.answered < since)
         if not len(answered):
             return None
-        last = int(answered[np.argmax(self.answered[answered])])
+        in_order = np.lexsort([self.offset[answered], self.answered[answered]])
+        last = int(answered[in_order[-1]])
         if offset == NOTHING:
             return last
         others = answered[self.offset[answered] != offset]

@@ -439,16 +439,23 @@ def _rare(task: RareTask) -> PartitionHistory:
     for number, part in enumerate(_slices(task)):
         rows = np.concatenate([part.rows_at(acked), part.epochs_begin])
         parts.append(part.some(rare.get(number, _NONE), np.unique(rows)))
-    return together(task.split, parts, task.begun)
+    history = together(task.split, parts, task.begun)
+    # A record of another task comes along with each of its copies that stands at an offset of
+    # ``acked``. With two of them it looks like a duplicate here, too, and would be counted twice.
+    return replace(history, rare=_within(task.few, history.sequence))
 
 
 def _among(one: Slice, few: Sequence[Few], complete: bool) -> Array:
     rare = np.union1d(one.lost if complete else _NONE, one.repeated)
-    sequences = one.records["sequence"][rare]
-    mine = np.zeros(len(rare), dtype=bool)
+    return rare[_within(few, one.records["sequence"][rare])]
+
+
+def _within(few: Sequence[Few], sequences: Array) -> Array:
+    """Return which sequence numbers lie in one of the ranges."""
+    within = np.zeros(len(sequences), dtype=bool)
     for some in few:
-        mine |= (sequences >= some.first) & (sequences <= some.last)
-    return rare[mine]
+        within |= (sequences >= some.first) & (sequences <= some.last)
+    return within
 
 
 def _slices(task: RareTask) -> Iterator[Slice]:

@@ -270,6 +270,28 @@ def test_what_is_rare_may_be_judged_part_by_part(
     assert sum(one.records for one in sliced[1].causes) == sum(one.records for one in totals.causes)
 
 
+def test_duplicate_is_counted_once_when_its_copies_stand_at_acked_offsets(
+    tmp_path: Path, item: WorkItem
+) -> None:
+    """Another part needs the rows at offsets 4 and 8, where its own records were acknowledged."""
+    sends = [
+        event
+        for number, offset in ((1, 0), (2, 4), (3, 8))
+        for event in (
+            send("invoke", 0, number, 1_000_000 * number),
+            send("ok", 0, number, 1_000_000 * number + 1_001, offset),
+        )
+    ]
+    log = [entry(0, 0, 1), entry(4, 0, 1), entry(8, 0, 1), entry(12, 0, 1)]
+    partition = Partition(sends=sends, log=log, end=25)
+    given_item = with_files(item, partition, tmp_path, 5)
+    sliced = in_slices(given_item, tmp_path, 3, rare_max=1)
+    assert sliced is not None
+    rows, totals = whole(given_item)
+    assert totals.counts["duplicated"] == sliced[1].counts["duplicated"] == 1
+    assert _without_autopsies(sliced[0]) == _without_autopsies(rows)
+
+
 def _without_autopsies(rows: Sequence[str]) -> list[str]:
     return _told({**json.loads(row), "autopsy": None} for row in rows)
 

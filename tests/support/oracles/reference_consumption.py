@@ -124,7 +124,7 @@ def _read_back(members: Sequence[MadeConsumer]) -> Iterator[Finding]:
         answered = [one for one in commits if one[2] < row.time]
         if not answered:
             continue
-        last = max(answered, key=lambda one: one[2])
+        last = max(answered, key=lambda one: (one[2], one[0]))
         if row.offset < 0:
             yield ("commit-lost", last[0], None, None)
             continue
