@@ -17,24 +17,37 @@ from ackproof.harness.exit_status import ExitStatus
 
 
 class LazyGroup(click.Group):
-    """``modules``: where each command is, by its name, which is the function's with hyphens. The
-    group's own help imports them all."""
+    """A group that imports a command when it is called, and none to list them.
 
-    def __init__(self, *args: Any, modules: Mapping[str, str], **settings: Any) -> None:
+    ``modules``: by the name of each command, which is the function's with hyphens, its module and
+    its line in the list of commands. A command without a line is hidden.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._modules = dict(modules)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All, in order."""
+        """Return the names of all commands, in order."""
         return sorted({*super().list_commands(ctx), *self._modules})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports its module; None: there is no such command."""
+        """Import the module of a command, and return the command; None where there is none."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
-        module = import_module(self._modules[cmd_name])
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        module, _ = self._modules[cmd_name]
+        command: click.Command = getattr(import_module(module), cmd_name.replace("-", "_"))
         return command
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's interface
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write the list of commands, without an import of their modules."""
+        lines = [(name, line) for name, (_, line) in sorted(self._modules.items()) if line]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
 
 
 # --- the command line -----------------------------------------------------------------------------
@@ -66,33 +79,53 @@ _STATUSES = "".join(
 
 
 _COMMANDS = {
-    "campaigns": ("campaigns", "demo"),
-    "catalogues": ("checkers", "clients", "faults", "systems", "workloads"),
-    "check": ("check", "report"),
-    "clean": ("clean",),
-    "cluster": ("cluster",),
-    "compare": ("compare",),
-    "doctor": ("doctor",),
-    "explain": ("explain",),
-    "export": ("export",),
-    "files": ("init", "schema", "validate"),
-    "known_losses": ("known-losses",),
-    "matrix": ("matrix",),
-    "nightly": ("nightly",),
-    "run": ("run", "carry-out"),
-    "serve": ("serve",),
-    "shrink": ("shrink",),
-    "trends": ("history",),
+    "campaigns": {
+        "campaigns": "List the installed campaigns, what each needs and takes.",
+        "demo": "Run the campaign quick on this machine: three minutes.",
+    },
+    "catalogues": {
+        "checkers": "List the checkers, their anomalies and guarantees.",
+        "clients": "List the client libraries that producers can use.",
+        "faults": "List the faults, what each needs and where it works.",
+        "systems": "List the systems that can be put to the test.",
+        "workloads": "List the workloads and their own parameters.",
+    },
+    "check": {
+        "check": "Run the checkers again on the recorded history in DIR.",
+        "report": "Write the report again, from the checked results in DIR.",
+    },
+    "clean": {"clean": "Remove what crashed runs left on this machine."},
+    "cluster": {"cluster": "Start a standing cluster, to try by hand."},
+    "compare": {"compare": "Say what changed between two results."},
+    "doctor": {"doctor": "Say what this machine can do, and how to get the rest."},
+    "explain": {"explain": "Explain a word of a report, such as inconclusive."},
+    "export": {"export": "Print a history for Jepsen's Kafka checkers."},
+    "files": {
+        "init": "Write a campaign to start from, with comments.",
+        "schema": "Print the JSON Schema of campaign files, for editors.",
+        "validate": "Say everything that is wrong with campaign files.",
+    },
+    "known_losses": {"known-losses": "Reproduce known losses of Apache Kafka."},
+    "matrix": {"matrix": "Run a campaign on several systems, side by side."},
+    "nightly": {"nightly": "Run a campaign with several seeds of the day."},
+    "run": {
+        "run": "Run a campaign, check what was recorded, and report.",
+        "carry-out": "",
+    },
+    "serve": {"serve": "Show results, reports and logs in a browser."},
+    "shrink": {"shrink": "Find the smallest campaign that still fails."},
+    "trends": {"history": "Keep the figures of results from night to night."},
 }
-"""By the module of :mod:`harness.commands` that has them."""
+"""By the module of :mod:`harness.commands` that has them: the names of commands, each with its line
+in the list of commands. A hidden command has no line."""
 
 
 @click.group(
     cls=LazyGroup,
     modules={
-        name: f"ackproof.harness.commands.{module}"
-        for module, names in _COMMANDS.items()
-        for name in names
+        name: (f"ackproof.harness.commands.{module}", summary)
+        for module, summaries in _COMMANDS.items()
+        for name, summary in summaries.items()
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EXAMPLES + _STATUSES,

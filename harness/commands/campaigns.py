@@ -38,7 +38,6 @@ TUTORIAL = "The tutorial explains this report and goes on from it: docs/tutorial
 
 
 @click.command(
-    short_help="List the installed campaigns, what each needs and takes.",
     epilog="""\b
 Examples:
   ackproof campaigns
@@ -61,7 +60,7 @@ def campaigns() -> None:
     console().print(table)
 
 
-@click.command(short_help="Run the campaign quick on this machine: three minutes.")
+@click.command()
 @click.pass_context
 def demo(context: click.Context) -> None:
     """Run the campaign `quick` on this machine: kill a leader, isolate another, pause ZooKeeper.

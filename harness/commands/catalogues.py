@@ -30,7 +30,6 @@ from ackproof.workloads.interface import Workload
 
 
 @click.command(
-    short_help="List the faults, what each needs and where it works.",
     epilog="""\b
 Examples:
   ackproof faults             all of them
@@ -76,7 +75,6 @@ def fault_catalogue() -> Group:
 
 
 @click.command(
-    short_help="List the systems that can be put to the test.",
     epilog="""\b
 Examples:
   ackproof systems                          all of them
@@ -113,7 +111,7 @@ def _tell_unusable(registrations: Iterable[Registration]) -> None:
             click.echo(str(one), err=True)
 
 
-@click.command(short_help="List the client libraries that producers can use.")
+@click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 def clients(names: tuple[str, ...]) -> None:
     """List the client libraries that the producers of cells can use (cells.client). With NAMEs:
@@ -165,7 +163,7 @@ def workload_entry(workload: Workload) -> Group:
     return Group(Text(workload.name, style="bold"), summary, _two_columns(facts), Text())
 
 
-@click.command(short_help="List the checkers, their anomalies and guarantees.")
+@click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 def checkers(names: tuple[str, ...]) -> None:
     """List the checkers: the anomalies they find in the recorded history, and the guarantees that

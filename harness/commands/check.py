@@ -52,7 +52,6 @@ def _is_connect(url: str) -> bool:
 
 
 @click.command(
-    short_help="Run the checkers again on the recorded history in DIR.",
     epilog="""\b
 Examples:
   ackproof check results/latest

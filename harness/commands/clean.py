@@ -13,7 +13,7 @@ from ackproof.infra.machine.registry import Registry
 from ackproof.infra.runs import cleanup
 
 
-@click.command(short_help="Remove what crashed runs left on this machine.")
+@click.command()
 @click.option(
     "--all", "everything", is_flag=True, help="End what is still running, and remove that too."
 )

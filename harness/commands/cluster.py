@@ -24,7 +24,6 @@ _UP_WITHIN_S = 120.0
 
 
 @click.group(
-    short_help="Start a standing cluster, to try by hand.",
     epilog="""\b
 Examples:
   ackproof cluster up --brokers 5

@@ -19,7 +19,6 @@ _STATUSES = {
 
 
 @click.command(
-    short_help="Say what changed between two results.",
     epilog="""\b
 Examples:
   ackproof compare results/quick-20310516T021700Z results/latest

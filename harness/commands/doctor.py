@@ -55,7 +55,7 @@ class Finding:
     needed: bool = True
 
 
-@click.command(short_help="Say what this machine can do, and how to get the rest.")
+@click.command()
 @click.pass_context
 def doctor(context: click.Context) -> None:
     """Say what this machine can do, what each missing thing costs, and how to get it.

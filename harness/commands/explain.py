@@ -43,7 +43,6 @@ _WHERE = "docs/guarantees.md has the sources, and which settings promise it."
 
 
 @click.command(
-    short_help="Explain a word of a report, such as inconclusive.",
     epilog="""\b
 Examples:
   ackproof explain lost                     an anomaly

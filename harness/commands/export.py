@@ -15,7 +15,6 @@ from ackproof.history.names import Stem
 
 
 @click.command(
-    short_help="Print a history for Jepsen's Kafka checkers.",
     epilog="""\b
 Examples:
   ackproof export results/latest > history.edn

@@ -20,7 +20,6 @@ _FILE = click.Path(path_type=Path)
 
 
 @click.command(
-    short_help="Write a campaign to start from, with comments.",
     epilog="""\b
 Examples:
   ackproof init mine.yaml && ackproof run mine.yaml
@@ -44,7 +43,6 @@ def init(file: Path) -> None:
 
 
 @click.command(
-    short_help="Say everything that is wrong with campaign files.",
     epilog="""\b
 Examples:
   ackproof validate campaigns/*.yaml
@@ -89,7 +87,6 @@ def require_placeable(file: CampaignFile) -> None:
 
 
 @click.command(
-    short_help="Print the JSON Schema of campaign files, for editors.",
     epilog="""\b
 Examples:
   ackproof schema > campaign.schema.json

@@ -19,7 +19,6 @@ _FILE = Path("campaigns/known-losses/stories.yaml")
 
 
 @click.command(
-    short_help="Reproduce known losses of Apache Kafka.",
     name="known-losses",
     epilog="""\b
 Examples:

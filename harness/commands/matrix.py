@@ -37,7 +37,6 @@ def _systems(_context: click.Context, _option: click.Parameter, text: str) -> tu
 
 
 @click.command(
-    short_help="Run a campaign on several systems, side by side.",
     epilog="""\b
 Examples:
   ackproof matrix --systems bundled,kafka:3.9.1,kafka:4.1.1 campaigns/quick.yaml

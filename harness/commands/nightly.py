@@ -32,7 +32,6 @@ def seeds_of(day: str, count: int) -> tuple[int, ...]:
 
 
 @click.command(
-    short_help="Run a campaign with several seeds of the day.",
     epilog="""\b
 Examples:
   ackproof nightly                        the campaign nightly, as root

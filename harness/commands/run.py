@@ -77,7 +77,6 @@ _SEED_BITS = 32
 
 
 @click.command(
-    short_help="Run a campaign, check what was recorded, and report.",
     epilog="""\b
 Examples:
   ackproof run quick                                  a campaign that is installed

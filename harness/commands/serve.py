@@ -13,7 +13,6 @@ _PORT = 8642
 
 
 @click.command(
-    short_help="Show results, reports and logs in a browser.",
     epilog="""\b
 Examples:
   ackproof serve                       what is in results/

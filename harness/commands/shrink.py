@@ -23,7 +23,6 @@ from ackproof.harness.subprocesses import Children, Interrupted
 
 
 @click.command(
-    short_help="Find the smallest campaign that still fails.",
     epilog="""\b
 Examples:
   ackproof shrink results/latest                 the smallest campaign that still fails

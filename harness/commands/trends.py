@@ -17,7 +17,6 @@ _PATH = click.Path(path_type=Path)
 
 
 @click.group(
-    short_help="Keep the figures of results from night to night.",
     epilog="""\b
 Examples:
   ackproof history add results/latest --to history.jsonl

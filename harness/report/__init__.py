@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness.directory import DamagedResults
-from ackproof.harness.report import about, campaign_file, ci, losses, page, timeline, verdict
+from ackproof.harness.report import about, campaign_file, ci, losses, timeline, verdict
 from ackproof.harness.report.losses import LossWindow
 from ackproof.harness.report.opportunities import opportunities
 from ackproof.harness.report.rows import CellRow, rows
@@ -78,6 +78,8 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
     windows = losses.windows(listed)
 
     def write_page() -> None:
+        from ackproof.harness.report import page  # matplotlib takes most of a second to import
+
         html = page.render(
             campaign,
             result,

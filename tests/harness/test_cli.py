@@ -61,11 +61,37 @@ def test_commands_are_called_what_they_are_found_by() -> None:
             assert command.name == name
 
 
-def test_no_command_is_imported_before_it_is_asked_for() -> None:
-    slow = "{'docker', 'matplotlib', 'pyspark'}"
-    told = f"import sys, ackproof.harness.cli; print({slow} & {{*sys.modules}})"
+def test_list_of_commands_has_a_line_for_each_that_is_not_hidden() -> None:
+    listed = CliRunner().invoke(cli, ["--help"]).output.partition("Commands:\n")[2]
+    lines = listed.partition("\n\n")[0].splitlines()
+    with click.Context(cli) as context:
+        commands = [cli.get_command(context, name) for name in cli.list_commands(context)]
+    shown = [command.name for command in commands if command and not command.hidden]
+    assert [line.split()[0] for line in lines] == shown
+    assert all(line.endswith(".") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("first", "slow"),
+    [
+        pytest.param(
+            "from ackproof.harness.cli import cli; cli.main(['--help'], standalone_mode=False)",
+            ["ackproof.harness.campaign", "ackproof.harness.commands"],
+            id="list of commands",
+        ),
+        pytest.param(
+            "from ackproof.harness.cli import cli;"
+            "[cli.get_command(None, name) for name in cli.list_commands(None)]",
+            ["aiohttp", "docker", "matplotlib", "paramiko", "pyspark"],
+            id="all commands",
+        ),
+    ],
+)
+def test_commands_import_what_is_slow_only_when_they_need_it(first: str, slow: list[str]) -> None:
+    """Each command pays for all that is imported at its start."""
+    told = f"import sys; {first}; print({{*{slow}}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 @pytest.mark.parametrize("command", ["up", "down", "status"])

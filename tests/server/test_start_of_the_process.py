@@ -30,3 +30,16 @@ def test_garbage_is_collected_but_not_the_modules(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stdout == "True True\n", done.stderr
+
+
+def test_http_is_imported_only_for_a_metrics_listener(tmp_path: Path) -> None:
+    """aiohttp is a quarter of what it takes a broker to start."""
+    loaded = "import sys, ackproof.broker.__main__; print('aiohttp' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", loaded],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "False\n", done.stderr

@@ -5,14 +5,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from aiohttp import hdrs, web
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 
 from ackproof.broker.server.metrics.meters import REGISTRY
 from ackproof.broker.types import TopicPartition
+
+if TYPE_CHECKING:  # a quarter of the start of a broker, for those with a metrics.listener alone
+    from aiohttp import web
 
 logger = logging.getLogger(__name__)
 
@@ -188,6 +190,8 @@ class MetricsEndpoint:
     """
 
     def __init__(self, take: Callable[[], Snapshot]) -> None:
+        from aiohttp import web
+
         self._take = take
         application = web.Application()
         application.router.add_get(PATH, self._serve)
@@ -195,6 +199,8 @@ class MetricsEndpoint:
 
     async def start(self, host: str, port: int) -> None:
         """Binds and listens; raises OSError if the address is taken."""
+        from aiohttp import web
+
         await self._runner.setup()
         await web.TCPSite(self._runner, host or None, port).start()
         logger.info("Metrics at http://%s:%d%s", host or "*", self.port, PATH)
@@ -208,7 +214,9 @@ class MetricsEndpoint:
         """Stops listening and drops every connection."""
         await self._runner.cleanup()
 
-    async def _serve(self, request: web.Request) -> web.Response:
+    async def _serve(self, request: "web.Request") -> "web.Response":
+        from aiohttp import hdrs, web
+
         encode, content_type = choose_encoder(",".join(request.headers.getall(hdrs.ACCEPT, [])))
         scrape = _Scrape(self._take())
         body = await asyncio.to_thread(encode, scrape)
