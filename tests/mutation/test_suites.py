@@ -7,7 +7,7 @@ import pytest
 from ackproof.harness.subprocesses import Children
 from tools.mutation.mutants import catalogue
 from tools.mutation.results import Method, Outcome, Result
-from tools.mutation.sources import copy_sound
+from tools.mutation.sources import SUITES, copy_sound
 from tools.mutation.suites import Suite
 
 MUTANT = catalogue()["commits-of-any-generation"]
@@ -29,6 +29,7 @@ def test_suite_that_passes_finds_nothing(tmp_path: Path) -> None:
     root = sources(tmp_path, "def test_two(): assert broker.ANSWER == 42")
     finding = SUITE.examine(MUTANT, root, tmp_path / "place")
     assert (finding.outcome, finding.examined) == (Outcome.NOT_FOUND, "2 tests")
+    assert finding.seconds, "the processor time of a suite is measured"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,8 @@ def test_suite_that_cannot_be_imported_is_inconclusive(tmp_path: Path) -> None:
 
 def test_copy_of_the_sources_has_the_suites(tmp_path: Path) -> None:
     copy_sound(tmp_path)
-    for name in ("conformance", "properties", "support", "conftest.py"):
+    suites = [Path(folder).name for folders in SUITES.values() for folder in folders]
+    for name in (*suites, "support", "conftest.py"):
         assert (tmp_path / "tests" / name).exists()
     assert (tmp_path / "protocol").is_dir()
     assert not (tmp_path / "tests" / "checkers").exists()

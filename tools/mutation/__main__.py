@@ -25,14 +25,14 @@ from tools.mutation.page import page
 from tools.mutation.results import Method
 from tools.mutation.session import opened
 from tools.mutation.simulator import Simulator
-from tools.mutation.sources import fingerprint
+from tools.mutation.sources import SUITES, fingerprint
 from tools.mutation.suites import Suite
 
 _CAMPAIGN = Path(__file__).parent / "campaign.yaml"
 _SEEDS = 6
 _SECONDS = 120.0
 _SOUND_STEPS = 10_000_000
-_ON_THE_SOURCES = (Method.SIMULATOR, Method.CONFORMANCE, Method.PROPERTIES)
+_ON_THE_SOURCES = (Method.SIMULATOR, *SUITES)
 """Methods that take seconds for a mutant and need no privileges."""
 
 

@@ -23,14 +23,16 @@ _WHY_MAX = 160
 _INTRODUCTION = f"""\
 # Detection of broken brokers
 
-A test harness that finds nothing and a system without faults look the same. So the bundled broker \
-is broken on purpose: each patch of the catalogue (`tools/mutation/catalogue/*.patch`) is applied \
-to a copy of the sources. Then the copy must fail, in the simulator (`python -m simulation`, at \
-most 120 s of processor time each), in a conformance test (`tests/conformance`), in a property \
-test (`tests/properties`) or in a campaign (`ackproof run`). Each column counts the finds of one \
-method alone. The sound broker is examined first: a fault that is found there, too, counts for \
-nothing. Some faults show only in an order of events that random plans hardly ever have: their \
-searches use the scenario that the table names.
+A test harness that finds nothing and a system without faults look the same. So the bundled \
+broker is broken on purpose: each patch of the catalogue (`tools/mutation/catalogue/*.patch`) is \
+applied to a copy of the sources. Then the copy must fail, in the simulator (`python -m \
+simulation`, at most 120 s of processor time each), in a conformance test (`tests/conformance`), \
+in a property test (`tests/properties`), in a test of one part of the broker (`tests/log`, \
+`tests/replication`, `tests/groups`, `tests/controller`, `tests/coordination`, `tests/server`) or \
+in a campaign (`ackproof run`). Each column counts the finds of one method alone. The sound \
+broker is examined first: a fault that is found there, too, counts for nothing. Some faults show \
+only in an order of events that random plans hardly ever have: their searches use the scenario \
+that the table names. Times are processor time, of campaigns by the clock.
 
 `make mutation` writes this page. Its results are kept below `results/mutation`, and only missing \
 ones are measured. Tests begin with the mutants that the simulator does not find, so that their \
@@ -46,6 +48,7 @@ _COLUMNS: Mapping[Method, str] = {
     Method.SIMULATOR: "simulator",
     Method.CONFORMANCE: "conformance tests",
     Method.PROPERTIES: "property tests",
+    Method.PARTS: "tests of parts",
     Method.CAMPAIGN: "campaigns",
 }
 

@@ -24,6 +24,7 @@ class Method(StrEnum):
     SIMULATOR = "simulator"
     CONFORMANCE = "conformance"
     PROPERTIES = "properties"
+    PARTS = "parts"
     CAMPAIGN = "campaign"
 
 
@@ -47,7 +48,7 @@ class Finding:
         examined: How much was examined, in words.
         steps: How many steps the simulator took.
         why: What exactly is broken, or why the result is inconclusive.
-        seconds: The time to this result. Of a search it is processor time.
+        seconds: The time to this result: of a campaign by the clock, else processor time.
     """
 
     outcome: Outcome

@@ -16,7 +16,7 @@ from tools.mutation.display import Display
 from tools.mutation.mutants import Mutant
 from tools.mutation.patches import StalePatch
 from tools.mutation.results import SOUND, Method, Outcome, Result, Store
-from tools.mutation.sources import Fingerprints, broken, copy_broken, copy_sound
+from tools.mutation.sources import SUITES, Fingerprints, broken, copy_broken, copy_sound
 
 Report = Callable[[str], object]
 
@@ -94,7 +94,7 @@ class Session:
             if status is not ExitStatus.HELD:
                 return status
             for detector in detectors:
-                late_first = detector.method in (Method.CONFORMANCE, Method.PROPERTIES)
+                late_first = detector.method in SUITES
                 ordered = sorted(mutants, key=self._found_after, reverse=late_first)
                 self.examine(ordered, detector)
         except StalePatch as stale:

@@ -25,14 +25,24 @@ _ROOMS = (
     *("plugins", "testing"),
 )
 _SUPPORT = "tests/support"
-_TESTS = ("protocol", "tests/conformance", "tests/properties", _SUPPORT)
-_BESIDE = ("pyproject.toml", "constraints.txt", "tests/conftest.py")
+
+SUITES: Mapping[Method, tuple[str, ...]] = {
+    Method.CONFORMANCE: ("tests/conformance",),
+    Method.PROPERTIES: ("tests/properties",),
+    Method.PARTS: (
+        *("tests/log", "tests/replication", "tests/groups", "tests/controller"),
+        *("tests/coordination", "tests/server"),
+    ),
+}
+"""The folders of tests that examine a broker."""
+
+_TESTS = ("protocol", _SUPPORT, *(folder for folders in SUITES.values() for folder in folders))
+_BESIDE = ("pyproject.toml", "constraints.txt", "tests/conftest.py", "docs/broker-properties.md")
 """Files that the image of the docker backend is built from, and that the tests run with."""
 
 _RELEVANT: Mapping[Method, tuple[str, ...]] = {
     Method.SIMULATOR: ("broker", SIMULATION),
-    Method.CONFORMANCE: ("broker", SIMULATION, "tests/conformance", _SUPPORT),
-    Method.PROPERTIES: ("broker", SIMULATION, "tests/properties", _SUPPORT),
+    **{method: ("broker", SIMULATION, _SUPPORT, *folders) for method, folders in SUITES.items()},
     Method.CAMPAIGN: (
         *("broker", "config", "infra", "nemesis", "workloads", "checkers", "history"),
         *("harness/campaign", "harness/running"),
