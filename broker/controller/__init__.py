@@ -1,5 +1,5 @@
-"""The controller (seeds 002 and 003): elections, reassignments, deletions. Sans-I/O.
+"""The controller: elections, reassignments and deletions, without I/O (*Reliability*, *Failover*).
 
-Events in, effects out (:meth:`broker.controller.controller.Controller.step`); the runtime is
-:mod:`broker.server.controller`.
+Events go in and effects come out (:meth:`broker.controller.controller.Controller.step`). The
+runtime is :mod:`broker.server.controller`.
 """

@@ -1,12 +1,16 @@
-"""Which brokers get the replicas of a new topic.
+"""The assignment of a new topic's replicas to brokers.
 
 Partition i of n sorted brokers goes first to broker i mod n (*HA design*, "How to distribute all
-replicas evenly across the cluster"). The document puts replica j on broker (i + j) mod n. Then all
-leaderships of a broker that fails go to its neighbour, although the document wants its load spread
-over all others. So the followers lie as in Kafka (``AdminUtils.assignReplicasToBrokers``): they are
-shifted by one more broker after each round over the brokers. Without a shift a round is the
-document's. With racks the brokers are first put into an order that alternates between racks, and
-replicas avoid racks and brokers already used (KIP-36). Without racks each broker counts as one."""
+replicas evenly across the cluster"). The document puts replica j on broker (i + j) mod n. All
+leaderships of a failed broker then go to its neighbour, although the document wants its load spread
+over all others. The followers are therefore placed as in Kafka
+(``AdminUtils.assignReplicasToBrokers``): they are shifted by one more broker after each round over
+the brokers. The first round, without a shift, is the document's.
+
+With racks, the brokers are first put into an order that alternates between racks, and replicas
+avoid racks and brokers already used (KIP-36). Without racks, each broker counts as a rack of its
+own.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +20,7 @@ from ackproof.broker.types import BrokerId
 
 
 class InvalidReplicationFactor(ValueError):
-    """More replicas asked for than there are brokers, or none."""
+    """A replication factor that is larger than the number of brokers, or smaller than 1."""
 
 
 def assign_replicas(
@@ -26,14 +30,14 @@ def assign_replicas(
     first_partition: int = 0,
     start: int = 0,
 ) -> dict[int, tuple[BrokerId, ...]]:
-    """Replicas by partition, the preferred one first.
+    """Return the replicas by partition, the preferred one first.
 
     Args:
         brokers: the live brokers with their racks.
-        partitions: how many, from ``first_partition`` on (not 0 when a topic is extended).
-        start: where partition 0 begins, in the order of brokers, plus n for each broker by which
-            its followers are shifted. It must differ between topics: else topics of one partition
-            are all led by the same broker. Kafka draws both at random.
+        partitions: their number, from ``first_partition`` on (not 0 when a topic is extended).
+        start: the place of partition 0 in the order of brokers, plus n for each broker by which
+            its followers are shifted. It must differ between topics. Otherwise all topics of one
+            partition have the same leader. Kafka draws both at random.
 
     Raises:
         InvalidReplicationFactor: not between 1 and the number of brokers.
@@ -62,7 +66,7 @@ def assign_more(
     existing: Mapping[int, Sequence[BrokerId]],
     added: int,
 ) -> dict[int, tuple[BrokerId, ...]]:
-    """Replicas of further partitions of a topic, as if it had been created with all of them.
+    """Return the replicas of further partitions of a topic, as if it had been created with them.
 
     Args:
         brokers: the live brokers with their racks.
@@ -83,8 +87,8 @@ def assign_more(
 def _start_of(
     brokers: Mapping[BrokerId, str | None], existing: Mapping[int, Sequence[BrokerId]]
 ) -> int:
-    """Return the ``start`` by which the first partitions lie where they do, as far as any does:
-    other brokers may have been alive when they were assigned, or somebody has moved them."""
+    """Return the ``start`` that explains the places of most of the first partitions. It need not
+    explain all: other brokers may have been alive at the time, or replicas may have been moved."""
     ordered, _ = _order(brokers)
     size, factor, first = len(ordered), len(existing[0]), existing[0][0]
     if first not in ordered or factor > size:
@@ -102,7 +106,7 @@ def _start_of(
 def _order(
     brokers: Mapping[BrokerId, str | None],
 ) -> tuple[list[BrokerId], Mapping[BrokerId, str | BrokerId]]:
-    """Return the brokers in the order in which they are assigned, and the rack of each."""
+    """Return the brokers in the order of assignment, and the rack of each."""
     racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
     if len(racks) < len(brokers):
         return sorted(brokers), {broker: broker for broker in brokers}
@@ -110,9 +114,9 @@ def _order(
 
 
 def alternating(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
-    """Brokers so that neighbours are in different racks as long as possible.
+    """Return the brokers so that neighbours are in different racks as long as possible.
 
-    E.g. racks ``{0: a, 1: a, 2: b, 3: b}`` give ``[0, 2, 1, 3]``.
+    For example, racks ``{0: a, 1: a, 2: b, 3: b}`` give ``[0, 2, 1, 3]``.
     """
     by_rack: dict[str, list[BrokerId]] = {}
     for broker in sorted(racks):
@@ -129,8 +133,8 @@ def _across_racks(
     first: int,
     shift: int,
 ) -> tuple[BrokerId, ...]:
-    """Take the ``first`` broker, then the others in order, from ``shift`` + 1 brokers after it on.
-    A rack is used again only when every rack has been used as often."""
+    """Take the ``first`` broker, then the others in order, beginning ``shift`` + 1 brokers after
+    it. A rack is used again only when every rack has been used as often."""
     size = len(ordered)
     others = [ordered[(first + 1 + (j + shift) % (size - 1)) % size] for j in range(size - 1)]
     chosen = [ordered[first]]

@@ -1,6 +1,6 @@
-"""What ZooKeeper holds about the cluster, as values.
+"""The content of ZooKeeper about the cluster, as values.
 
-Shared by the controller, which decides on them, and by the server, which reads and writes them.
+The controller decides on these values, and the server reads and writes them.
 """
 
 import uuid
@@ -11,10 +11,11 @@ from typing import Final
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-"""As ZooKeeper names them, with their numbers in requests."""
+"""The names of the protocols in ZooKeeper, with their numbers in requests."""
 
 NEVER_READ: Final = -1
-"""In place of a transaction's number: this was written by us, and not read again."""
+"""A stand-in for a transaction's number: the state was written by this broker, and not read
+again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerInfo:
-    """How a broker presents itself in ``/brokers/ids``; ``endpoints`` has at least one."""
+    """The registration of a broker in ``/brokers/ids``. ``endpoints`` has at least one entry."""
 
     broker_id: BrokerId
     endpoints: tuple[Endpoint, ...]
@@ -38,7 +39,8 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBroker:
-    """A registered broker. ``epoch`` is the czxid of its znode: each registration has its own."""
+    """A registered broker. ``epoch`` is the czxid of its znode, which differs for each
+    registration."""
 
     info: BrokerInfo
     epoch: int
@@ -46,31 +48,31 @@ class LiveBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """Content of ``/brokers/topics/T/partitions/P/state`` with the version it was read at."""
+    """The content of ``/brokers/topics/T/partitions/P/state``, with the version that was read."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
     controller_epoch: ControllerEpoch
-    """Epoch of the controller that last wrote the state."""
+    """The epoch of the controller that last wrote the state."""
     zk_version: ZkVersion
     broker_epochs: Mapping[BrokerId, int] = field(default_factory=dict)
-    """As which incarnation each member is in the ISR. Whoever writes the state for another reason
-    leaves it as it is. Empty when another make of broker wrote the state."""
+    """The broker epoch under which each member is in the ISR. A write for another reason leaves it
+    as it is. It is empty when another make of broker wrote the state."""
     mzxid: int = field(default=NEVER_READ, compare=False)
     """ZooKeeper's transaction that last wrote the znode, on the scale of ``LiveBroker.epoch``."""
 
     def trusted_up_to(self, member: BrokerId) -> int:
-        """The broker epoch as which ``member`` is in the ISR, at most. One that has a later epoch
-        now was away since, and may have lost what it had."""
+        """Return the latest broker epoch under which ``member`` can be in the ISR. If it has a
+        later epoch now, it has restarted since, and may have lost records."""
         return self.broker_epochs.get(member, self.mzxid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaAssignment:
-    """Where a partition's replicas are, the preferred one first.
+    """The replicas of a partition, the preferred one first.
 
-    During a reassignment (KIP-455) ``replicas`` holds old and new ones, ``adding`` and
+    During a reassignment (KIP-455) ``replicas`` holds the old and the new ones, and ``adding`` and
     ``removing`` say which are which.
     """
 
@@ -86,7 +88,7 @@ class ReplicaAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicAssignment:
-    """Content of ``/brokers/topics/T``. ``topic_id`` is None for topics older than KIP-516."""
+    """The content of ``/brokers/topics/T``. ``topic_id`` is None for topics older than KIP-516."""
 
     topic_id: uuid.UUID | None
     partitions: Mapping[int, ReplicaAssignment]

@@ -1,5 +1,4 @@
-"""What the controller knows: the cluster as last read, what is wanted of it, and what is being
-written."""
+"""The controller's state: the cluster as last read, the desired changes and the pending writes."""
 
 import enum
 from collections.abc import Collection, Iterator
@@ -18,11 +17,11 @@ from ackproof.broker.types import NO_LEADER, BrokerId, ControllerEpoch, TopicPar
 
 # --- intents --------------------------------------------------------------------------------------
 #
-# What is wanted of a partition, beside what ZooKeeper says of it.
+# The desired changes of a partition, beside its state in ZooKeeper.
 #
 # Each partition has one frozen value. It records requested elections and reassignments, and brokers
-# that went down. :func:`broker.controller.plan.plan` alone decides what they lead to, and which of
-# them remain.
+# that went down. :func:`broker.controller.plan.plan` alone decides what follows from them, and
+# which of them remain.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,27 +29,27 @@ class Intent:
     """The desired changes of one partition."""
 
     preferred: bool = False
-    """Its preferred replica is to lead if it can."""
+    """Whether its preferred replica should lead if it can."""
     unclean_once: bool = False
-    """Any online replica may lead it this time if no member of the ISR can."""
+    """Whether any online replica may lead it this time if no member of the ISR can."""
     forced: bool = False
-    """It needs a new leader epoch even if leader and ISR stay."""
+    """Whether it needs a new leader epoch even if leader and ISR stay."""
     begun_anew: bool = False
-    """Its next leader epoch begins with what one has left, alone in the ISR."""
+    """Whether its next leader epoch begins with the log of one replica, alone in the ISR."""
     taken_back: bool = False
-    """Its reassignment was cancelled: the former replicas are the target."""
+    """Whether its reassignment was cancelled, so that the former replicas are the target."""
     suspects: frozenset[BrokerId] = frozenset()
-    """Brokers that went down and count as such until the partition's state says so, even if they
-    are back by then: they may have lost what they had not flushed. One that would be trusted again
-    before could be elected, or be in the ISR when the leader dies, and records be gone that were
-    acknowledged because it had them."""
+    """Brokers that went down, and count as down until the partition's state says so, even if they
+    have restarted by then. They may have lost records that they had not flushed. Trusted earlier,
+    such a broker could be elected, or be in the ISR when the leader dies. Records that were
+    acknowledged because it had them would then be lost."""
 
 
 NOTHING = Intent()
 
 
 class Intents:
-    """The intent of each partition; nothing is wanted of those not known."""
+    """The intent of each partition. An unknown partition has no desired changes."""
 
     def __init__(self) -> None:
         self._intents: dict[TopicPartition, Intent] = {}
@@ -65,29 +64,28 @@ class Intents:
             self._intents[tp] = intent
 
     def forget(self, tp: TopicPartition) -> None:
-        """The partition is gone, and whatever was wanted of it."""
+        """Drop the desired changes of a partition that is gone."""
         self._intents.pop(tp, None)
 
 
 # --- context --------------------------------------------------------------------------------------
 #
-# What the controller knows: the cluster as last read, what is wanted of it, and what is being
-# written.
+# The controller's state: the cluster as last read, the desired changes and the pending writes.
 #
-# One context lives for one controller epoch. Everything in it comes from ZooKeeper or from events;
-# only ``stopping`` and ``intents`` are not stored anywhere.
+# One context lives for one controller epoch. Its content comes from ZooKeeper or from events. Only
+# ``stopping`` and ``intents`` are not stored anywhere.
 
 
 class TopicDeletion(enum.Enum):
-    """How far an order to delete a topic has come."""
+    """The progress of a request to delete a topic."""
 
     ORDERED = "ordered"
-    """It waits: the topic is being reassigned."""
+    """The deletion waits, because the topic is being reassigned."""
     STARTED = "started"
 
 
 class Context:
-    """The state of one controller epoch; its modules change it, nobody else."""
+    """The state of one controller epoch. Only the modules of the controller change it."""
 
     def __init__(
         self, epoch: ControllerEpoch, *, waits_for_isr: bool, by_isr_order: bool = False
@@ -97,7 +95,7 @@ class Context:
         self.by_isr_order = by_isr_order
         self.live: dict[BrokerId, LiveBroker] = {}
         self.stopping: set[BrokerId] = set()
-        """Live brokers in controlled shutdown."""
+        """The live brokers in controlled shutdown."""
         self.topics: dict[str, TopicAssignment] = {}
         self.unclean: set[str] = set()
         self.deletions: dict[str, TopicDeletion] = {}
@@ -106,35 +104,35 @@ class Context:
         self.partition_phases = PartitionPhases()
         self.replica_phases = ReplicaPhases()
         self.writing: dict[TopicPartition, StateWrite] = {}
-        """Writes whose outcome is not known yet; at most one per partition."""
+        """The writes whose outcome is not known yet, at most one per partition."""
 
     @property
     def online(self) -> set[BrokerId]:
-        """Brokers that may lead."""
+        """The brokers that may lead."""
         return self.live.keys() - self.stopping
 
     def deletes(self, topic: str) -> bool:
-        """Whether the topic's deletion has started."""
+        """Return whether the topic's deletion has started."""
         return self.deletions.get(topic) is TopicDeletion.STARTED
 
     def assignment(self, tp: TopicPartition) -> ReplicaAssignment | None:
-        """The partition's replicas; None when there is no such partition."""
+        """Return the partition's replicas, or None when there is no such partition."""
         topic = self.topics.get(tp.topic)
         return None if topic is None else topic.partitions.get(tp.partition)
 
     def partitions(self) -> Iterator[TopicPartition]:
-        """Every partition."""
+        """Yield every partition."""
         for topic in self.topics:
             yield from self.partitions_of(topic)
 
     def partitions_of(self, topic: str) -> Iterator[TopicPartition]:
-        """The partitions of a topic; none when it is unknown."""
+        """Yield the partitions of a topic, none when it is unknown."""
         if topic in self.topics:
             for number in self.topics[topic].partitions:
                 yield TopicPartition(topic, number)
 
     def partitions_on(self, brokers: Collection[BrokerId]) -> list[TopicPartition]:
-        """The partitions with a replica on any of ``brokers``."""
+        """Return the partitions with a replica on any of ``brokers``."""
         return [
             tp
             for topic, assigned in self.topics.items()
@@ -144,10 +142,10 @@ class Context:
         ]
 
     def check(self) -> None:
-        """Assert what holds between two steps; raises BrokenInvariant.
+        """Assert what must hold between two steps. Raise BrokenInvariant otherwise.
 
-        Only live brokers stop in order. No ISR is empty, every leader is in its ISR, and what is
-        being written is of a partition that there is, or was when the write began.
+        Only live brokers are in controlled shutdown. No ISR is empty, and every leader is in its
+        ISR. Every pending write is for a partition that exists, or existed when the write began.
         """
         me = f"controller of epoch {self.epoch}"
         strangers = sorted(self.stopping - self.live.keys())

@@ -1,14 +1,14 @@
-"""The controller: one step per event.
+"""The controller, with one step per event.
 
-It owns the context of one controller epoch, from :class:`Elected` to :class:`Resigned`; between
-epochs it knows nothing and does nothing. The order of things at an election is Kafka's: brokers
-first learn who is live, then their roles, and only then are leaders elected where some are
-missing.
+It owns the context of one controller epoch, from :class:`Elected` to :class:`Resigned`. Between
+epochs it knows nothing and does nothing. The order of actions at an election is Kafka's. Brokers
+first learn which brokers are live, then their roles. Only then are missing leaders elected.
 
-A broker that registers again between two looks has bounced: it counts as failed, then as new, and
-its new endpoints come with its new registration. Not handled: replicas on failed log directories;
-registrations written over by their brokers (Kafka's do when their listeners change at run time,
-which ours cannot)."""
+A broker that registers again between two reads has bounced. It counts as failed, then as new, and
+its new endpoints come with its new registration. Not handled: replicas on failed log directories,
+and registrations overwritten by their brokers. Kafka's brokers overwrite theirs when their
+listeners change at run time, which ours cannot.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -36,9 +36,9 @@ from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class Controller:
-    """Sans-I/O controller of broker ``controller_id``.
+    """The controller of broker ``controller_id``, without I/O.
 
-    ``inter_broker_listener`` names the endpoint under which brokers reach each other
+    ``inter_broker_listener`` names the endpoint by which brokers reach each other
     (``inter.broker.listener.name``).
     """
 
@@ -48,12 +48,12 @@ class Controller:
 
     @property
     def context(self) -> Context | None:
-        """What it knows as the controller of this epoch, for others to look at; None between
-        epochs."""
+        """The state of this controller epoch, for others to read. None between epochs."""
         return None if self._epoch is None else self._epoch.context
 
     def step(self, event: Event) -> tuple[Effect, ...]:
-        """Take in one event; returns what is to be done, in this order."""
+        """Process one event, and return the effects in the order in which they must be
+        carried out."""
         if isinstance(event, events.Elected):
             self._epoch = _Epoch(event, self._outbox)
         elif isinstance(event, events.Resigned):
@@ -64,10 +64,10 @@ class Controller:
 
 
 class _Epoch:
-    """What lives as long as this broker is the controller."""
+    """The parts that live as long as this broker is the controller."""
 
     def __init__(self, event: events.Elected, outbox: Outbox) -> None:
-        """Nothing is known before ``event`` is taken."""
+        """Create the parts. Nothing is known before ``event`` is processed."""
         self.context = Context(
             event.epoch, waits_for_isr=event.waits_for_isr, by_isr_order=event.by_isr_order
         )
@@ -102,8 +102,9 @@ class _Epoch:
         }
 
     def take(self, event: Event) -> None:
-        """Whatever the event leads to before something fails is carried out all the same: state
-        writes are noted as under way, and their partitions would be left alone for ever."""
+        """Process an event. Effects that it had before an error are carried out all the same.
+        Otherwise state writes would stay marked as pending, and their partitions would be ignored
+        for ever."""
         try:
             self._handlers[type(event)](event)
             self._settle()
@@ -118,8 +119,8 @@ class _Epoch:
         context.unclean = set(event.unclean)
         self._discover(context.partitions(), event.states)
         self._partitions.suspect_bounced(context.states)
-        # All that there is, before anything else: what a broker was told by former controllers, and
-        # is not in it, is gone (MetadataCache.update).
+        # Send all metadata before anything else. Whatever a broker learned from former controllers
+        # and is not in it is gone (MetadataCache.update).
         self._outbox.batch.metadata(context.live, context.partitions())
         self._outbox.flush(context)
         self._partitions.reconsider(context.partitions())
@@ -138,7 +139,7 @@ class _Epoch:
             self._brokers_up({b: event.live[b] for b in sorted(came)})
 
     def _brokers_down(self, died: set[BrokerId]) -> None:
-        """Their partitions get other leaders."""
+        """Elect other leaders for the partitions of brokers that went down."""
         context = self.context
         context.live = {b: live for b, live in context.live.items() if b not in died}
         context.stopping -= died
@@ -151,7 +152,7 @@ class _Epoch:
         self._outbox.batch.metadata(context.live, ())
 
     def _brokers_up(self, came: Mapping[BrokerId, Any]) -> None:
-        """They learn everything; partitions that waited for them get leaders."""
+        """Tell new brokers everything, and elect leaders for partitions that waited for them."""
         context = self.context
         self._outbox.batch.metadata(context.live, ())
         context.live.update(came)
@@ -180,17 +181,19 @@ class _Epoch:
         )
 
     def _hands_over(self, tp: TopicPartition) -> bool:
-        """Whether another could lead it (Kafka's ``doControlledShutdown`` asks the same).
+        """Return whether another broker could lead the partition (as in Kafka's
+        ``doControlledShutdown``).
 
-        A topic's deletion waits for broker 3, which is down. Nobody is elected for it any more: if
-        it counted, broker 1, which led it, would be told at each try that it still leads.
+        Suppose the deletion of a topic waits for broker 3, which is down. No leader is elected for
+        the topic any more. If it counted, broker 1, which led it, would be told at each attempt
+        that it still leads.
         """
         assignment = self.context.assignment(tp)
         replicated = assignment is not None and len(assignment.replicas) > 1
         return replicated and not self.context.deletes(tp.topic)
 
     def _stop_followers(self, broker: BrokerId, tps: list[TopicPartition]) -> None:
-        """Replicas outside the ISR have nothing to be written about: stop them at once."""
+        """Stop replicas outside the ISR at once, because no state must be written for them."""
         for tp in tps:
             state = self.context.states.get(tp)
             if state and tp not in self.context.writing and state.leader != broker:
@@ -205,19 +208,22 @@ class _Epoch:
         )
 
     def _put_last(self, effect: Effect) -> None:
-        """Put an effect after the requests that are in the making."""
+        """Put an effect after the requests that are being collected."""
         self._outbox.flush(self.context)
         self._outbox.put(effect)
 
     # --- topics and partitions --------------------------------------------------------------
 
     def _topics_changed(self, event: events.TopicsChanged) -> None:
-        """Partitions that are added to a topic while it is being deleted are passed over, as in
-        Kafka (``processPartitionModifications``): nobody is told of them, and their nodes go with
-        the topic's. Kafka puts the former assignment back besides.
+        """Take over new, extended and deleted topics.
 
-        1 and 2 are deleting partition 0 when partition 1 is added. Taken in, it would have replicas
-        that nobody was told to delete, and the topic stay until the controller changes.
+        Partitions that are added to a topic while it is being deleted are ignored, as in Kafka
+        (``processPartitionModifications``). No broker is told of them, and their znodes are removed
+        with the topic's. Kafka also restores the former assignment.
+
+        Suppose brokers 1 and 2 are deleting partition 0 when partition 1 is added. If it were taken
+        over, it would have replicas that no broker was told to delete. The topic would then stay
+        until the controller changes.
         """
         context = self.context
         for topic in (*event.gone, *self._made_again(event.topics)):
@@ -241,7 +247,8 @@ class _Epoch:
         self._partitions.reconsider(found)
 
     def _made_again(self, topics: Mapping[str, TopicAssignment]) -> list[str]:
-        """Those that were deleted, and made anew under the same name, before anybody looked."""
+        """Return the topics that were deleted and created again under the same name between two
+        reads."""
         known = self.context.topics
         return [t for t in topics if t in known and known[t].topic_id != topics[t].topic_id]
 
@@ -284,7 +291,7 @@ class _Epoch:
         self._reassignments.conclude(moved)
 
     def _settle(self) -> None:
-        """Go on with what has waited for writes that are done."""
+        """Continue with the actions whose writes have completed."""
         for pending in self._pendings.take_settled(self.context.writing):
             self._outbox.attempt(
                 "what waited for writes", partial(self._settlements[type(pending)], pending)
@@ -293,11 +300,11 @@ class _Epoch:
 
 # --- state writes ---------------------------------------------------------------------------------
 #
-# Results of state writes: a written state is announced, and a conflict is decided again.
+# The outcomes of state writes: a written state is announced, and a conflict is decided again.
 
 
 class Writes:
-    """The outcomes of :class:`~broker.controller.events.WriteStates`."""
+    """The processing of the outcomes of :class:`~broker.controller.events.WriteStates`."""
 
     def __init__(
         self,
@@ -312,7 +319,7 @@ class Writes:
         self._reassignments = reassignments
 
     def take(self, event: StatesWritten) -> tuple[TopicPartition, ...]:
-        """Take in outcomes; the partitions whose reassignment is thereby done."""
+        """Process outcomes, and return the partitions whose reassignment they complete."""
         untold: list[TopicPartition] = []
         moved: list[TopicPartition] = []
 

@@ -1,10 +1,13 @@
-"""Deletes topics (Kafka's ``TopicDeletionManager``).
+"""The deletion of topics (Kafka's ``TopicDeletionManager``).
 
-All brokers are told that the topic has no leader any more (-2), each replica's broker is told to
-stop and delete it, and when all have said so the topic's znodes go: at once where nobody is asked,
-as by Kafka (``areAllReplicasForTopicDeleted`` is true of no replicas). Replicas on brokers that are
-down wait for their broker; the topic stays in ``/admin/delete_topics`` until then. A topic that is
-being reassigned is deleted when the reassignment has ended.
+1. All brokers are told that the topic has no leader any more (-2).
+2. The broker of each replica is told to stop and delete it.
+3. When all have confirmed, the topic's znodes are removed. This happens at once if there is no
+   replica to confirm, as in Kafka (``areAllReplicasForTopicDeleted`` is true of no replicas).
+
+The deletion of a replica on a broker that is down waits for that broker, and the topic stays in
+``/admin/delete_topics`` until then. A topic that is being reassigned is deleted after the
+reassignment.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,7 +23,7 @@ from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class Deletions:
-    """The topics that are on their way out."""
+    """The topics that are being deleted."""
 
     def __init__(self, context: Context, outbox: Outbox, pendings: Pendings) -> None:
         self._context = context
@@ -28,7 +31,7 @@ class Deletions:
         self._pendings = pendings
 
     def ask(self, topics: Collection[str]) -> None:
-        """Take in an order to delete; repeating it is harmless."""
+        """Process a request to delete topics. Repeating it is harmless."""
         for topic in sorted(topics):
             if topic in self._context.topics:
                 self._context.deletions.setdefault(topic, TopicDeletion.ORDERED)
@@ -37,7 +40,7 @@ class Deletions:
         self.advance()
 
     def advance(self) -> None:
-        """Begin with the topics that may be deleted now."""
+        """Begin to delete the topics that may be deleted now."""
         context = self._context
         for topic in sorted(context.deletions):
             assigned = context.topics[topic].partitions.values()
@@ -48,7 +51,7 @@ class Deletions:
                 self._pendings.add(PendingDeletion(topic=topic, partitions=tps))
 
     def begin(self, topic: str) -> None:
-        """Nothing is being written of its leaders any more: have its replicas deleted."""
+        """Have the replicas of a topic deleted, once no write for its partitions is pending."""
         context = self._context
         tps = list(context.partitions_of(topic))
         self._outbox.batch.metadata(context.live, tps)
@@ -69,7 +72,8 @@ class Deletions:
             self._context.replica_phases.move(tp, broker, ReplicaPhase.DELETION_INELIGIBLE)
 
     def brokers_down(self, brokers: Collection[BrokerId]) -> None:
-        """Nobody will answer for the replicas there."""
+        """Mark the replicas on these brokers as waiting, because they will not confirm their
+        deletion."""
         phases = self._context.replica_phases
         for tp in phases.partitions():
             for broker, phase in phases.of(tp):
@@ -77,7 +81,7 @@ class Deletions:
                     phases.move(tp, broker, ReplicaPhase.DELETION_INELIGIBLE)
 
     def brokers_up(self, brokers: Collection[BrokerId]) -> None:
-        """Replicas that had to wait for these brokers can be deleted."""
+        """Delete the replicas whose deletion waited for these brokers."""
         phases = self._context.replica_phases
         for tp in phases.partitions():
             for broker, phase in phases.of(tp):
@@ -88,14 +92,15 @@ class Deletions:
     def answered(
         self, broker: BrokerId, errors: Mapping[TopicPartition, ErrorCode]
     ) -> tuple[str, ...]:
-        """Take in a broker's answer to StopReplica; the topics of which no replica is left."""
+        """Process a broker's answer to StopReplica, and return the topics that have no replica
+        left."""
         phases = self._context.replica_phases
         for tp, error in errors.items():
             if phases[tp, broker] is not ReplicaPhase.DELETION_STARTED:
                 continue
-            # It was asked of a former registration, whose end brokers_down tells, sooner or later.
-            # Taken for a refusal behind that, it would make the answer to what was asked since
-            # count for nothing: nobody would ask again, and the topic stay for ever.
+            # The request went to a former registration, whose end brokers_down reports sooner or
+            # later. If this counted as a refusal after brokers_down, the answer to the next request
+            # would be ignored. No further request would follow, and the topic would stay for ever.
             if error is ErrorCode.stale_broker_epoch:
                 continue
             if error is not ErrorCode.none:
@@ -107,8 +112,9 @@ class Deletions:
         return tuple(filter(self.is_deleted, sorted({tp.topic for tp in errors})))
 
     def is_deleted(self, topic: str) -> bool:
-        """Of a topic on its way out no replica is left. A tool may have written its node without a
-        partition: then nobody is asked, and nobody's answer would end it."""
+        """Return whether a topic that is being deleted has no replica left. A tool may have written
+        its znode without a partition. Then no broker is asked, and no answer would end the
+        deletion."""
         phases = self._context.replica_phases
         tps = self._context.partitions_of(topic)
         left = {phase for tp in tps for _, phase in phases.of(tp)}

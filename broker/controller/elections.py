@@ -1,8 +1,8 @@
-"""Elections that somebody asks for: administrators, the leader rebalance, a changed setting.
+"""Elections on request: by administrators, by the leader rebalance, or after a changed setting.
 
-The rules by which leaders are chosen are :mod:`broker.controller.plan`'s; here is
-decided for which partitions they are applied anew, and what those who asked are told (KIP-183,
-KIP-460)."""
+The rules for choosing leaders are in :mod:`broker.controller.plan`. This module decides for which
+partitions they are applied again, and what the requester is answered (KIP-183, KIP-460).
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ from ackproof.broker.types import BrokerId, TopicPartition
 
 
 class Elections:
-    """Has leaders elected on request."""
+    """The elections of leaders on request."""
 
     def __init__(
         self, context: Context, outbox: Outbox, partitions: Partitions, pendings: Pendings
@@ -39,13 +39,13 @@ class Elections:
         self._prefer(imbalanced(self._context, imbalance_percentage))
 
     def obey_znode(self, tps: Iterable[TopicPartition]) -> None:
-        """Elect preferred leaders; the order is dropped when all is written."""
+        """Elect preferred leaders. The znode is removed when all of them are written."""
         known = [tp for tp in tps if self._context.assignment(tp) is not None]
         self._prefer(known)
         self._pendings.add(PendingOrder(partitions=tuple(known)))
 
     def drop_order(self) -> None:
-        """All that ``/admin/preferred_replica_election`` named is written."""
+        """Remove ``/admin/preferred_replica_election``, because all its partitions are written."""
         self._outbox.flush(self._context)
         self._outbox.put(DropPreferredElection())
 
@@ -62,8 +62,8 @@ class Elections:
         self._partitions.reconsider(tps)
 
     def unclean_changed(self, enabled: Mapping[str, bool]) -> None:
-        """Topics may have unclean elections from now on, or not any more; partitions without a
-        leader get one where they may."""
+        """Take over changed permissions for unclean elections. Partitions without a leader get one
+        if their topic now allows it."""
         context = self._context
         for topic in enabled.keys() & context.topics.keys():
             if enabled[topic]:
@@ -75,8 +75,8 @@ class Elections:
     # --- ElectLeaders -----------------------------------------------------------------------
 
     def ask(self, event: ElectionAsked) -> None:
-        """Elect, and answer when all is written. Asked for all partitions, those that need no
-        election are not mentioned."""
+        """Elect leaders, and answer when all are written. In a request for all partitions, those
+        that need no election are not mentioned."""
         everything = event.partitions is None
         named = list(self._context.partitions() if event.partitions is None else event.partitions)
         refused = {tp: no for tp in named if (no := self._refusal(tp, event.unclean)) is not None}
@@ -97,7 +97,7 @@ class Elections:
         )
 
     def answer(self, asked: PendingElection) -> None:
-        """All is written: say what came of it."""
+        """Answer with the outcomes, because all elections are written."""
         outcomes = {tp: self._outcome(tp, asked.unclean) for tp in asked.partitions}
         self._outbox.flush(self._context)
         self._outbox.put(Answer(token=asked.token, outcomes={**asked.refused, **outcomes}))
@@ -137,13 +137,16 @@ class Elections:
 
 # --- leader rebalance -----------------------------------------------------------------------------
 #
-# Which partitions ``auto.leader.rebalance.enable`` gives back to their preferred leaders.
+# The partitions that ``auto.leader.rebalance.enable`` returns to their preferred leaders.
 
 
 def imbalanced(context: Context, percentage: int) -> list[TopicPartition]:
-    """The partitions to move: those not led by their preferred replica although it is online and
-    in the ISR, on brokers where that is so for more than ``percentage`` of the partitions that
-    they should lead (``leader.imbalance.per.broker.percentage``)."""
+    """Return the partitions to move to their preferred leaders.
+
+    These are led by another broker although their preferred replica is online and in the ISR. A
+    broker gets its partitions back if others lead more than ``percentage`` of those that it should
+    lead (``leader.imbalance.per.broker.percentage``).
+    """
     should_lead: dict[BrokerId, list[TopicPartition]] = defaultdict(list)
     for tp in context.partitions():
         assignment = context.assignment(tp)

@@ -1,10 +1,10 @@
-"""What goes into the controller and what comes out of it.
+"""The events that go into the controller, and the effects that come out of it.
 
-:class:`~broker.controller.controller.Controller` is fed one event at a time (``step``) and hands
-back effects. Whoever feeds it carries them out *in the order given* before feeding the next event,
-and feeds the outcome of :class:`WriteStates` as :class:`StatesWritten` before anything else it has
-waiting. Writes to ZooKeeper are made in the name of one controller epoch and must fail as a whole
-once another controller was elected; then the next event is :class:`Resigned`.
+:class:`~broker.controller.controller.Controller` is fed one event at a time (``step``) and returns
+effects. The caller carries them out *in the order given* before it feeds the next event. It feeds
+the outcome of :class:`WriteStates` as :class:`StatesWritten` before any other waiting event. Writes
+to ZooKeeper are made under one controller epoch, and must fail as a whole once another controller
+was elected. The next event is then :class:`Resigned`.
 """
 
 import uuid
@@ -25,23 +25,24 @@ from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elected:
-    """This broker became controller and read everything anew."""
+    """The election of this broker as controller, with everything that it has read from
+    ZooKeeper."""
 
     epoch: ControllerEpoch
     live: Mapping[BrokerId, LiveBroker]
     topics: Mapping[str, TopicAssignment]
     states: Mapping[TopicPartition, PartitionState]
     unclean: frozenset[str]
-    """Topics with ``unclean.leader.election.enable``, by topic or broker default."""
+    """The topics with ``unclean.leader.election.enable``, by topic setting or broker default."""
     waits_for_isr: bool
-    """Whether nobody of a bounced ISR may lead before all of it is back."""
+    """Whether no member of an ISR that bounced as a whole may lead before all members are back."""
     by_isr_order: bool = False
-    """Whether a leader is succeeded by the first in the ISR."""
+    """Whether the first member of the ISR succeeds a leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resigned:
-    """This broker is not the controller any more; everything it knew is void."""
+    """The end of this broker's time as controller. Everything that it knew is void."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +54,9 @@ class BrokersChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsChanged:
-    """Topics that are new, have more partitions, or are gone.
+    """The topics that are new, have more partitions, or are gone.
 
-    ``states`` holds what ZooKeeper already has of their partitions.
+    ``states`` holds the states of their partitions that ZooKeeper already has.
     """
 
     topics: Mapping[str, TopicAssignment]
@@ -66,7 +67,7 @@ class TopicsChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrChanged:
-    """Leaders wrote these states; ``notifications`` are the znodes that said so."""
+    """States that leaders wrote. ``notifications`` are the znodes that announced them."""
 
     notifications: tuple[str, ...]
     states: Mapping[TopicPartition, PartitionState]
@@ -76,8 +77,8 @@ class IsrChanged:
 class StatesWritten:
     """The outcome of :class:`WriteStates`.
 
-    ``conflicts``: the znode had another version (or existed already) and was read again (steps 3.1
-    to 3.3 of seed 000's failover); None when it is gone.
+    ``conflicts``: the znode had another version or existed already, and was read again (*HA
+    design*, broker failover, steps 3.1 to 3.3). The value is None when the znode is gone.
     """
 
     written: Mapping[TopicPartition, ZkVersion]
@@ -86,16 +87,18 @@ class StatesWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferredElectionAsked:
-    """``/admin/preferred_replica_election`` names these partitions."""
+    """The partitions named by ``/admin/preferred_replica_election``."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionAsked:
-    """A client wants leaders elected: preferred ones, or, where nobody leads, unclean ones.
+    """A client's request to elect leaders: preferred ones or, for partitions without a leader,
+    unclean ones.
 
-    ``partitions`` None: all. Answered by :class:`Answer` with the same ``token``.
+    ``partitions`` is None for all partitions. The answer is :class:`Answer` with the same
+    ``token``.
     """
 
     partitions: tuple[TopicPartition, ...] | None
@@ -112,15 +115,19 @@ class UncleanElectionsChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceLeaders:
-    """Time for ``auto.leader.rebalance.enable``'s check: brokers of whose preferred partitions
-    more than ``imbalance_percentage`` are led by others get them back."""
+    """The time for the check of ``auto.leader.rebalance.enable``.
+
+    A broker gets its preferred partitions back if others lead more than ``imbalance_percentage`` of
+    them.
+    """
 
     imbalance_percentage: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlledShutdownAsked:
-    """A broker wants to stop; answered by :class:`AnswerShutdown` with the same ``token``."""
+    """A broker's request to shut down. The answer is :class:`AnswerShutdown` with the same
+    ``token``."""
 
     broker: BrokerId
     broker_epoch: int
@@ -129,23 +136,23 @@ class ControlledShutdownAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionAsked:
-    """``/admin/delete_topics`` names these topics."""
+    """The topics named by ``/admin/delete_topics``."""
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentAsked:
-    """``/admin/reassign_partitions`` wants these replicas."""
+    """The replicas requested by ``/admin/reassign_partitions``."""
 
     targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentsAltered:
-    """A client wants these replicas (KIP-455); None: take a reassignment under way back.
+    """A client's request for these replicas (KIP-455), or with None to cancel a reassignment.
 
-    Answered by :class:`Answer` with the same ``token`` when it has begun.
+    The answer is :class:`Answer` with the same ``token``, when the reassignment has begun.
     """
 
     targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
@@ -184,7 +191,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateWrite:
-    """Write this partition state if its znode is at ``expected``; None: create it."""
+    """Write this partition state if its znode is at ``expected``, or create it if that is None."""
 
     partition: TopicPartition
     leader: BrokerId
@@ -193,10 +200,10 @@ class StateWrite:
     controller_epoch: ControllerEpoch
     expected: ZkVersion | None
     broker_epochs: Mapping[BrokerId, int]
-    """As which incarnation each member is in the ISR."""
+    """The broker epoch under which each member is in the ISR."""
 
     def written_at(self, version: ZkVersion) -> PartitionState:
-        """The state as it then is in ZooKeeper."""
+        """Return the state as ZooKeeper then holds it."""
         return PartitionState(
             leader=self.leader,
             leader_epoch=self.leader_epoch,
@@ -209,7 +216,7 @@ class StateWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStates:
-    """Write each of these; they do not depend on each other."""
+    """Write each of these states. They do not depend on each other."""
 
     writes: tuple[StateWrite, ...]
 
@@ -219,7 +226,8 @@ Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Send:
-    """Deliver to a broker, in order with what is sent to it before and after, until it is gone."""
+    """Deliver a request to a broker, in order with those before and after it, until the broker is
+    gone."""
 
     broker: BrokerId
     request: Request
@@ -242,14 +250,14 @@ class DropIsrChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropPreferredElection:
-    """Delete ``/admin/preferred_replica_election``: it was carried out."""
+    """Delete ``/admin/preferred_replica_election``, because its elections are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropReassignments:
-    """Take these partitions out of ``/admin/reassign_partitions``.
+    """Remove these partitions from ``/admin/reassign_partitions``.
 
-    ``refused`` says why when the reassignment was not carried out.
+    ``refused`` gives the reason if the reassignment was not carried out.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -258,9 +266,9 @@ class DropReassignments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopic:
-    """All replicas are deleted: remove the topic's znodes and the order to delete it.
+    """Remove the topic's znodes and the request to delete it, because all replicas are deleted.
 
-    ``topic_id`` is the one that was deleted.
+    ``topic_id`` is the id of the deleted topic.
     """
 
     topic: str
@@ -269,14 +277,15 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDeletion:
-    """There is no such topic: remove the order to delete it."""
+    """Remove the request to delete a topic, because there is no such topic."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerShutdown:
-    """Answer a controlled shutdown; ``remaining``: partitions that the broker still leads."""
+    """Answer a controlled shutdown. ``remaining`` are the partitions that the broker still
+    leads."""
 
     token: int
     error: ErrorCode
@@ -284,7 +293,7 @@ class AnswerShutdown:
 
 
 class Outcome(NamedTuple):
-    """What a client is told of one partition; ``text`` says more of an error."""
+    """The answer to a client for one partition. ``text`` explains an error."""
 
     error: ErrorCode
     text: str | None = None
@@ -300,8 +309,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """Something unforeseen kept ``what`` (a partition, or a kind of event) from being done; all
-    else of the step was. To be logged; who asked with ``token`` is to be told."""
+    """Report an unexpected error.
+
+    It prevented ``what`` (a partition, or a kind of event) from being processed. The rest of the
+    step was carried out. The error is logged, and the requester with ``token`` is told.
+    """
 
     what: str
     error: Exception

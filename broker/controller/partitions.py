@@ -1,8 +1,8 @@
-"""Has written what is to be written, and tells the brokers.
+"""Writes of partition states, and announcements of them to the brokers.
 
-Decisions are made from what is known, not from what happened: :meth:`Partitions.reconsider` may be
-called for any partition at any time. While a write is under way its partition is left alone; when
-the outcome is known it is reconsidered.
+Decisions follow from the known state, and not from what happened: :meth:`Partitions.reconsider` may
+be called for any partition at any time. A partition with a pending write is left alone, and
+reconsidered when the outcome is known.
 """
 
 from collections.abc import Collection, Iterable
@@ -27,7 +27,7 @@ class Partitions:
         self._outbox = outbox
 
     def discover(self, tp: TopicPartition, state: PartitionState | None) -> None:
-        """Take in a partition that was not known; without a state it never had a leader."""
+        """Take over a partition that was not known. Without a state it never had a leader."""
         context = self._context
         context.partition_phases.move(tp, PartitionPhase.NEW)
         assignment = context.assignment(tp)
@@ -38,7 +38,7 @@ class Partitions:
             self.follow_brokers([tp])
 
     def forget(self, topic: str) -> None:
-        """The topic is gone, with all that was known and wanted of its partitions."""
+        """Drop a topic that is gone, with everything known and desired of its partitions."""
         context = self._context
         for tp in list(context.partitions_of(topic)):
             context.states.pop(tp, None)
@@ -51,7 +51,7 @@ class Partitions:
         context.deletions.pop(topic, None)
 
     def adopt(self, tp: TopicPartition, state: PartitionState) -> None:
-        """Take a state that was read, unless a newer one is known."""
+        """Take over a state that was read, unless a newer one is known."""
         context = self._context
         known, intent = context.states.get(tp), context.intents[tp]
         if known is None or known.zk_version <= state.zk_version:
@@ -61,24 +61,25 @@ class Partitions:
             context.settle_phase(tp)
 
     def suspect(self, tp: TopicPartition, brokers: Collection[BrokerId]) -> None:
-        """These may have lost what they had not flushed."""
+        """Mark brokers that may have lost records that they had not flushed."""
         intent = self._context.intents[tp]
         self._context.intents[tp] = replace(intent, suspects=intent.suspects.union(brokers))
 
     def suspect_bounced(self, tps: Iterable[TopicPartition]) -> None:
-        """At an election: suspect those who have registered anew since the states count on them.
-        Nobody may have seen them go.
+        """At an election, suspect the brokers that have registered again since the states relied on
+        them.
 
-        A broker that is leader and controller loses power, and is registered again before its
-        rival, now elected, looks: all seems as it was. Told to lead on in its epoch with a shorter
-        log, it would append other records where followers hold acknowledged ones, and these would
-        count as in sync as soon as it has passed their ends.
+        Their absence may have gone unnoticed. Suppose a broker that is leader and controller loses
+        power, and registers again before the newly elected controller reads. Everything looks
+        unchanged. If it were told to continue in its epoch with a shorter log, it would append
+        other records where followers hold acknowledged ones. These followers would count as in sync
+        as soon as it has passed their ends.
         """
         for tp in tps:
             self.suspect(tp, bounced(self._context.states[tp], self._context.live))
 
     def follow_brokers(self, tps: Iterable[TopicPartition]) -> None:
-        """Make replicas that have served Online or Offline, as their brokers are."""
+        """Move replicas that have served to Online or Offline, like their brokers."""
         self._outbox.each(tps, self._follow_brokers)
 
     def _follow_brokers(self, tp: TopicPartition) -> None:
@@ -94,7 +95,7 @@ class Partitions:
     # --- writes -----------------------------------------------------------------------------
 
     def reconsider(self, tps: Iterable[TopicPartition]) -> None:
-        """Have what is not as it should be written."""
+        """Write the states that are not as they should be."""
         self._outbox.each(tps, self._reconsider)
 
     def _reconsider(self, tp: TopicPartition) -> None:
@@ -108,31 +109,33 @@ class Partitions:
             self._outbox.write(planned.write)
 
     def written(self, tp: TopicPartition, version: ZkVersion) -> StateWrite | None:
-        """Take in what was written; None when there is no such partition any more."""
+        """Process a successful write, and return it, or None when its partition no longer
+        exists."""
         context = self._context
         write = context.writing.pop(tp, None)
         if write is None or context.assignment(tp) is None:
             return None
         self.adopt(tp, write.written_at(version))
-        # Wishes (preferred, unclean_once) stay: they may have come up during the write.
+        # The requests (preferred, unclean_once) stay: they may have arrived during the write.
         context.intents[tp] = replace(context.intents[tp], forced=False, begun_anew=False)
         return write
 
     def keep_suspects(self, write: StateWrite) -> bool:
-        """Whether there are any: what was written was decided before a broker in its ISR went
-        down, and the next write will say so.
+        """Return whether suspects are left. The write was decided before a broker in its ISR went
+        down, and the next write will take that into account.
 
-        1 is being given its preferred leadership back when it loses power and returns. Announced
-        as written, it would lead with what is left of its log, and the others cut theirs to match.
+        Suppose broker 1 is being given its preferred leadership back when it loses power and
+        returns. If the write were announced, broker 1 would lead with the rest of its log, and the
+        others would truncate theirs to match.
         """
         intents, tp = self._context.intents, write.partition
         intents[tp] = left_by(write, intents[tp])
         return bool(intents[tp].suspects)
 
     def read_again(self, tp: TopicPartition, fresh: PartitionState | None) -> bool:
-        """Take in a state that was read again after a conflict; False when there is none. Brokers
-        may not have been told of it (see :meth:`introduce`), even if nothing is to be written any
-        more."""
+        """Take over a state that was read again after a conflict, and return whether there is one.
+        Brokers may not have been told of it (see :meth:`introduce`), even if nothing needs to be
+        written any more."""
         context = self._context
         context.writing.pop(tp, None)
         if fresh is None or not context.assignment(tp) or context.deletes(tp.topic):
@@ -140,8 +143,8 @@ class Partitions:
         self.adopt(tp, fresh)
         intent = context.intents[tp]
         if intent.begun_anew:
-            # Of 1 and 2, who both bounced, 1 was to lead anew, and the ISR was 1, 2 and 3 already:
-            # 3 is away, and has everything.
+            # Brokers 1 and 2 both bounced, and broker 1 was to lead in a new epoch. But the ISR was
+            # 1, 2 and 3 already, and 3, which is down, has all records.
             context.intents[tp] = replace(intent, begun_anew=False)
             self.suspect_bounced([tp])
         return True
@@ -149,7 +152,7 @@ class Partitions:
     # --- announce ---------------------------------------------------------------------------
 
     def announce(self, tp: TopicPartition, before: PartitionState | None) -> None:
-        """Tell the partition's brokers of their roles and all brokers of the new state."""
+        """Tell the partition's brokers their roles, and all brokers the new state."""
         context, batch = self._context, self._outbox.batch
         assignment, state = context.assignment(tp), context.states[tp]
         assert assignment is not None
@@ -165,11 +168,11 @@ class Partitions:
         batch.metadata(context.live, [tp])
 
     def introduce(self, brokers: Collection[BrokerId]) -> None:
-        """Tell brokers that have just come up all of their roles.
+        """Tell brokers that have just started all of their roles.
 
-        Partitions with a write under way are left out: the old state may name as leader a broker
-        that lost its log's tail in a crash, and followers would cut theirs to match. Their turn
-        comes with the outcome.
+        Partitions with a pending write are left out. Their old state may name as leader a broker
+        that lost the tail of its log in a crash, and followers would truncate theirs to match. They
+        follow when the outcome is known.
         """
         context, batch = self._context, self._outbox.batch
         for broker in brokers:

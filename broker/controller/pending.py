@@ -1,8 +1,8 @@
-"""What waits until nothing is being written of certain partitions: answers, and deletions.
+"""Actions that wait until no write for certain partitions is pending: answers and deletions.
 
-Who asks hears of what was written, and not of what was decided: a write may meet a conflict. Until
-then what is to be said is a value here. What is made of it is :mod:`broker.controller.controller`'s
-to know, when it is settled.
+A requester is told what was written, and not what was decided, because a write may meet a conflict.
+Until then the action is a value here. :mod:`broker.controller.controller` carries it out when the
+writes are settled.
 """
 
 from collections.abc import Container, Mapping
@@ -14,7 +14,7 @@ from ackproof.broker.types import BrokerId, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingShutdown:
-    """``broker`` waits for the leaderships it had to be elsewhere."""
+    """``broker`` waits until other brokers have its leaderships."""
 
     partitions: tuple[TopicPartition, ...]
     broker: BrokerId
@@ -23,14 +23,14 @@ class PendingShutdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingOrder:
-    """``/admin/preferred_replica_election`` stays until it was carried out."""
+    """``/admin/preferred_replica_election`` stays until its elections are done."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingElection:
-    """A client waits for these elections; of others it is told that they were ``refused``."""
+    """A client waits for these elections. It is told of others that they were ``refused``."""
 
     partitions: tuple[TopicPartition, ...]
     unclean: bool
@@ -40,7 +40,7 @@ class PendingElection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingDeletion:
-    """A topic whose brokers are told to delete it when no leader is being written any more."""
+    """A topic to be deleted from its brokers once no leader is being written any more."""
 
     topic: str
     partitions: tuple[TopicPartition, ...]
@@ -50,17 +50,17 @@ Pending = PendingShutdown | PendingOrder | PendingElection | PendingDeletion
 
 
 class Pendings:
-    """All that waits, in the order in which it came."""
+    """All waiting actions, in the order in which they came."""
 
     def __init__(self) -> None:
         self._waiting: tuple[Pending, ...] = ()
 
     def add(self, pending: Pending) -> None:
-        """It may be settled already."""
+        """Add an action, which may be settled already."""
         self._waiting += (pending,)
 
     def take_settled(self, writing: Container[TopicPartition]) -> tuple[Pending, ...]:
-        """Those of whose partitions none is among ``writing``; they wait no more."""
+        """Remove and return the actions that have no partition among ``writing``."""
         settled = tuple(p for p in self._waiting if not any(tp in writing for tp in p.partitions))
         self._waiting = tuple(pending for pending in self._waiting if pending not in settled)
         return settled

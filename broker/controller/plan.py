@@ -1,5 +1,5 @@
-"""What is to be written of a partition, from what is known of the cluster and what is wanted: its
-leader, its ISR, and whose log may lack records."""
+"""The plan for a partition, from the known cluster and the desired changes: its leader, its ISR,
+and the brokers whose log may lack records."""
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -11,10 +11,10 @@ from ackproof.broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartiti
 
 # --- suspicion ------------------------------------------------------------------------------------
 #
-# Whose log may lack what the ISR says it has: brokers that went down since they were let in.
+# The brokers whose log may lack records of the ISR: those that went down since they joined.
 #
-# A broker that registers again may have lost what it had not flushed. It is a suspect until a state
-# has it outside the ISR, or back in the ISR after that registration.
+# A broker that registers again may have lost records that it had not flushed. It is a suspect until
+# a state has it outside the ISR, or back in the ISR after that registration.
 
 
 Live = Mapping[BrokerId, LiveBroker]
@@ -27,8 +27,8 @@ def bounced(state: PartitionState, live: Live) -> frozenset[BrokerId]:
 
 
 def suspects(intent: Intent, state: PartitionState, live: Live) -> frozenset[BrokerId]:
-    """The partition's suspects. Where nobody leads, nobody has judged those who came back since:
-    all of them are."""
+    """Return the partition's suspects. Without a leader, all members that have restarted since are
+    suspects, because no leader has judged them."""
     if state.leader != NO_LEADER or intent.begun_anew:
         return intent.suspects
     return intent.suspects | bounced(state, live)
@@ -37,10 +37,10 @@ def suspects(intent: Intent, state: PartitionState, live: Live) -> frozenset[Bro
 def without_who_joined(
     intent: Intent, known: PartitionState, read: PartitionState, live: Live
 ) -> Intent:
-    """A suspect that was let into the ISR after it had registered again is none any more.
+    """Return the intent without the suspects that joined the ISR after they had registered again.
 
-    That is certain when it was not in the ISR before this very write. With a write in between
-    that nobody here has seen, it may have been let in before it went down.
+    That is certain when the broker was not in the ISR before this very write. If there was a write
+    in between that this controller has not read, it may have joined before it went down.
     """
     if read.zk_version != known.zk_version + 1:
         return intent
@@ -49,41 +49,42 @@ def without_who_joined(
 
 
 def who_may_have_joined(intent: Intent, state: PartitionState) -> Intent:
-    """There is nothing to write: suspects count as failed already, or nobody leads. Those whom the
-    ISR lacks remain suspects nevertheless.
+    """Return the intent when there is nothing to write: suspects count as failed, or there is no
+    leader. The suspects that are not in the known ISR remain.
 
-    3 is let into the ISR and loses power before the leader has notified anybody of that. As
-    far as is known here it was not in the ISR, and it is back when the notification comes:
-    it would stay in the ISR with a shorter log, and lead as soon as the leader dies.
+    Suppose broker 3 joins the ISR and loses power before the leader has announced that. As far as
+    this controller knows, it was not in the ISR, and it is back when the announcement arrives.
+    Without suspicion it would stay in the ISR with a shorter log, and lead as soon as the leader
+    dies.
     """
     left = intent.suspects - set(state.isr)
     return replace(intent, suspects=left if state.leader != NO_LEADER else frozenset())
 
 
 def left_by(write: StateWrite, intent: Intent) -> Intent:
-    """Suspects who are in the ISR that was written: they went down after it was decided. Without
-    a leader the ISR is kept, so that is no sign."""
+    """Return the intent with the suspects that are in the written ISR. They went down after the
+    write was decided. Without a leader the ISR is kept, which says nothing about suspects."""
     left = intent.suspects & set(write.isr)
     return replace(intent, suspects=left if write.leader != NO_LEADER else frozenset())
 
 
 # --- election -------------------------------------------------------------------------------------
 #
-# Who leads a partition, and who is in its ISR, after the cluster has changed.
+# The leader and the ISR of a partition after the cluster has changed.
 #
 # Pure rules, Kafka's own (``PartitionLeaderElectionAlgorithms``, ``ReplicaStateMachine``):
 #
 # 1. Replicas that are not online leave the ISR.
-# 2. A leader that is still in the ISR stays, unless the preferred leader was asked for.
-# 3. Else the first replica in assignment order that is in the ISR leads. Before Kafka 0.8.2
-#    (KAFKA-1502) the first in the order of the ISR leads instead: with ISR (1, 3, 2) and 1 dead, 3
-#    (*Data reliability in depth*, 3.5).
-# 4. Else, with ``unclean.leader.election.enable``, the first online replica leads, alone in the
-#    ISR: what only the others had is lost.
-# 5. Else nobody leads (-1) and the ISR stays as it was: it is the last set that is known to hold
-#    every acknowledged record. One of its members must come back; where each has bounced and the
-#    controller waits for the ISR, all of them must, which is KIP-966's rule and not Kafka 3.9's
-#    (:meth:`broker.controller.partitions.Partitions.reconsider`).
+# 2. A leader that is still in the ISR stays, unless the preferred leader was requested.
+# 3. Otherwise, the first replica in assignment order that is in the ISR leads. Before Kafka 0.8.2
+#    (KAFKA-1502) the first in the order of the ISR leads instead: with ISR (1, 3, 2) and 1 dead,
+#    broker 3 leads (*Data reliability in depth*, 3.5).
+# 4. Otherwise, with ``unclean.leader.election.enable``, the first online replica leads, alone in
+#    the ISR. Records that only the others had are lost.
+# 5. Otherwise there is no leader (-1), and the ISR stays as it was: it is the last set that is
+#    known to hold every acknowledged record. One of its members must come back. If each has bounced
+#    and the controller waits for the ISR, all of them must come back. This is KIP-966's rule and
+#    not Kafka 3.9's (:meth:`broker.controller.partitions.Partitions.reconsider`).
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,9 @@ class Choice:
 
 
 def first_leader(replicas: Sequence[BrokerId], online: Collection[BrokerId]) -> Choice | None:
-    """For a partition that never had a leader: all online replicas are in sync, having nothing.
+    """Return the choice for a partition that never had a leader, or None when no replica is online.
 
-    None when no replica is online.
+    All online replicas are in sync, because there are no records.
     """
     isr = tuple(replica for replica in replicas if replica in online)
     return Choice(isr[0], isr) if isr else None
@@ -116,12 +117,12 @@ def choose(
     """Apply the rules to one partition.
 
     Args:
-        candidates: the replicas that may lead, in assignment order; during the last phase of a
-            reassignment the target replicas only.
+        candidates: the replicas that may lead, in assignment order. During the last phase of a
+            reassignment, these are the target replicas only.
         online: brokers that may lead, without those that are stopping.
         stopping: live brokers in controlled shutdown. A stopping leader without a successor in
-            the ISR goes on leading, however unclean elections are set.
-        preferred: the first candidate is to lead if it is in sync.
+            the ISR continues to lead, whatever the setting for unclean elections.
+        preferred: whether the first candidate should lead if it is in sync.
         by_isr_order: whether the first in the ISR, not the first candidate, succeeds a leader.
     """
     isr = tuple(r for r in state.isr if r in online and r in candidates)
@@ -151,8 +152,8 @@ def _leader_in_isr(
 #
 # Derives the state of a partition to write from the known cluster and the desired changes.
 #
-# Pure: it may be asked of any partition at any time, and has nothing to write when all is as it
-# should be. So repeated, late or reordered events do no harm.
+# Pure: it may be called for any partition at any time, and has nothing to write when all is as it
+# should be. Repeated, late or reordered events therefore do no harm.
 
 
 FIRST_EPOCH = LeaderEpoch(0)
@@ -160,21 +161,21 @@ FIRST_EPOCH = LeaderEpoch(0)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A state to write, if any, and the intent that is left."""
+    """A state to write, if any, and the intent that remains."""
 
     write: StateWrite | None
     intent: Intent
 
 
 def plan(context: Context, tp: TopicPartition) -> Plan:
-    """For one partition of which nothing is being written."""
+    """Return the plan for one partition that has no pending write."""
     assignment, state, intent = context.assignment(tp), context.states.get(tp), context.intents[tp]
     if assignment is None or context.deletes(tp.topic):
         return Plan(None, intent)
     if state is None:
         return Plan(_first(context, tp, assignment), intent)
     if state.controller_epoch > context.epoch:
-        return Plan(None, intent)  # a successor's: it knows of brokers that came or went since
+        return Plan(None, intent)  # written by a successor, which knows of later changes of brokers
     unclean = tp.topic in context.unclean or intent.unclean_once
     intent = trusting_if_nobody_else(context, assignment, state, intent, unclean=unclean)
     suspected = suspects(intent, state, context.live)
@@ -200,8 +201,8 @@ def plan(context: Context, tp: TopicPartition) -> Plan:
 def is_reassigned(
     context: Context, assignment: ReplicaAssignment, state: PartitionState, intent: Intent
 ) -> bool:
-    """Whether a reassignment has come to its last phase: all target replicas are in sync, or,
-    when it was cancelled, any of them."""
+    """Return whether a reassignment has come to its last phase: all target replicas are in sync or,
+    if it was cancelled, any of them."""
     if not assignment.adding and not assignment.removing:
         return False
     target = set(assignment.target)
@@ -217,19 +218,24 @@ def trusting_if_nobody_else(
     *,
     unclean: bool,
 ) -> Intent:
-    """When all of the ISR bounced, as after a power cut of the whole cluster, whatever they
-    lost nobody has more. One of them leads in a new epoch, by which followers cut to what is
-    left; in the old one it would append behind the end that it lost. It is alone in the ISR:
-    who has less would lead as soon as it dies, and is let in when it has caught up.
+    """Return the intent with a bounced member of the ISR trusted, if no replica can have more
+    records.
 
-    With ``waits_for_isr`` one that is away is waited for, as KIP-966 has it: 2 lost power and
-    is back, and 1, which dies before 2 has left the ISR, has all that was acknowledged on its
-    disk. Seed 002 has whoever is back first lead ("any of them"), and so does an unclean
-    election: one of the ISR that is there loses less than others.
+    After a power failure of the whole cluster, all of the ISR has bounced, and no other replica has
+    the records that they lost. One of them leads in a new epoch, by which followers truncate to
+    what is left. In the old epoch it would append after the end that it lost. It is alone in the
+    ISR. A member with fewer records would lead as soon as it dies, and joins when it has caught up.
 
-    It must be a replica. A person writes another assignment, and the next controller finds 3 alone
-    in the ISR, bounced, and no replica any more: trusted, it could not lead, and would be a suspect
-    again, trusted again and written down again, and the controller do nothing else for ever.
+    With ``waits_for_isr`` the controller waits for absent members, as in KIP-966. Suppose broker 2
+    lost power and is back, and broker 1 dies before 2 has left the ISR. Broker 1 has all
+    acknowledged records on its disk. In *Reliability*, the first member that is back leads ("any of
+    them"). So it does with unclean elections: a member of the ISR that is there loses less than
+    others.
+
+    It must be a replica. Suppose the operator writes another assignment, and the next controller
+    finds broker 3 alone in the ISR, bounced, and no longer a replica. If trusted, it could not
+    lead, and would be a suspect again. The controller would trust it and write the state again and
+    again, and do nothing else for ever.
     """
     isr = set(state.isr)
     suspected = suspects(intent, state, context.live)
@@ -278,11 +284,11 @@ def _next(
 def _trusted_up_to(
     context: Context, state: PartitionState, member: BrokerId, vouched_anew: Set[BrokerId]
 ) -> int:
-    """The broker epoch as which ``member`` is in the ISR that is written.
+    """Return the broker epoch under which ``member`` is in the ISR that is written.
 
-    It stays what it was, unless the ISR begins anew. 3 loses power and is back, and before this
-    controller looks, it takes the dead 2 out of the ISR and dies itself. By the time of that
-    write, its successor would take 3 for one that never was away.
+    It stays what it was, unless the ISR begins again. Suppose broker 3 loses power and returns, and
+    before this controller reads that, it removes the dead broker 2 from the ISR and dies itself. By
+    the time of that write, its successor would take broker 3 for one that never was down.
     """
     if member not in state.isr or member in vouched_anew:
         return context.live[member].epoch

@@ -1,20 +1,20 @@
-"""Moves replicas from brokers to others (KIP-455).
+"""The move of replicas from brokers to others (KIP-455).
 
-1. The assignment becomes old and new replicas together, with ``adding`` and ``removing`` noted in
-   the topic's znode, so that another controller can go on. The new replicas begin to fetch.
-2. When all target replicas are in the ISR, a state is written in which only they are, led by one
-   of them; they are told, the others are told to stop and delete.
+1. The assignment becomes old and new replicas together. ``adding`` and ``removing`` are noted in
+   the topic's znode, so that another controller can continue. The new replicas begin to fetch.
+2. When all target replicas are in the ISR, a state is written that contains only them, led by one
+   of them. They are told so, and the others are told to stop and delete.
 3. The assignment becomes the target.
 
-A new reassignment of a partition under way replaces the former one. Taking one back is a
-reassignment to the former replicas that ends as soon as any of them is in sync: whatever was
-acknowledged meanwhile is there, and the others catch up as always.
+A new reassignment of a partition replaces the one in progress. A cancellation is a reassignment to
+the former replicas that ends as soon as any of them is in sync. It has whatever was acknowledged
+meanwhile, and the others catch up as always.
 
 A replica removed from a broker that is down is deleted when the broker comes back, unless the
-controller has changed by then: nothing in ZooKeeper remembers it, and its log stays on the broker's
-disk until somebody deletes it. Kafka 3.9 with ZooKeeper leaves it there in either case: its brokers
-look for stray replicas only when a KRaft controller speaks (KAFKA-15605). It is not taken for that
-of a later topic of the same name (``broker/log/partition_metadata.py``).
+controller has changed by then. ZooKeeper does not record it, and its log stays on the broker's disk
+until an operator deletes it. Kafka 3.9 with ZooKeeper leaves it there in either case: its brokers
+look for stray replicas only on the word of a KRaft controller (KAFKA-15605). The log is not taken
+for that of a later topic of the same name (``broker/log/partition_metadata.py``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class Reassignments:
         self._deletions = deletions
 
     def ask(self, targets: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> None:
-        """Begin with each partition's reassignment that the znode names, or refuse it."""
+        """Begin each reassignment that the znode names, or refuse it."""
         for tp, target in sorted(targets.items()):
             begun = self._begin_if_allowed(tp, target)
             assignment = self._context.assignment(tp)
@@ -61,8 +61,8 @@ class Reassignments:
                 self._outbox.put(DropReassignments(partitions=(tp,)))
 
     def alter(self, event: ReassignmentsAltered) -> None:
-        """Begin with reassignments, or take them back, and answer. What the znode says of these
-        partitions counts no more: it would be obeyed again by the next controller."""
+        """Begin or cancel reassignments, and answer. These partitions are removed from the znode,
+        because the next controller would carry it out again."""
         outcomes: dict[TopicPartition, Outcome] = {}
         for tp, target in sorted(event.targets.items()):
             if target is None:
@@ -129,8 +129,8 @@ class Reassignments:
         self._partitions.reconsider([tp])
 
     def _bring_back(self, tp: TopicPartition, broker: BrokerId) -> None:
-        """A replica whose deletion is under way is a new one after it: its broker is told to
-        delete it before it is told anything else."""
+        """Prepare a replica that comes back to a broker. If its deletion is in progress it will be
+        new after it: its broker is told to delete it before anything else."""
         phases = self._context.replica_phases
         if phases[tp, broker] is ReplicaPhase.DELETION_STARTED:
             phases.move(tp, broker, ReplicaPhase.DELETION_SUCCESSFUL)
@@ -146,8 +146,8 @@ class Reassignments:
         topics[tp.topic] = replace(topics[tp.topic], partitions=parts)
 
     def finish(self, tp: TopicPartition) -> bool:
-        """A state was written; if it leaves the target replicas only, the move is done, and the
-        others are to be deleted. Whether it is."""
+        """Complete the move if the written state contains only target replicas, and have the others
+        deleted. Return whether the move is complete."""
         context = self._context
         assignment, state, intent = context.assignment(tp), context.states[tp], context.intents[tp]
         if assignment is None or not is_reassigned(context, assignment, state, intent):
@@ -164,7 +164,7 @@ class Reassignments:
         return True
 
     def conclude(self, moved: tuple[TopicPartition, ...]) -> None:
-        """Have the final assignments written, after the brokers were told."""
+        """Write the final assignments, after the brokers were told."""
         if not moved:
             return
         self._outbox.flush(self._context)

@@ -1,4 +1,4 @@
-"""The requests that brokers are sent, and the other effects of one step, in their order."""
+"""The requests to brokers, and the other effects of one step, in their order."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -35,11 +35,11 @@ from ackproof.broker.wire.messages.update_metadata import (
 )
 
 LEADER_AND_ISR_INCREMENTAL: Final = 1
-"""``LeaderAndIsrRequest.type_``: the request names some partitions; others stay as they are."""
+"""``LeaderAndIsrRequest.type_``: the request names some partitions, and others stay as they are."""
 
 LEADER_AND_ISR_FULL: Final = 2
-"""``LeaderAndIsrRequest.type_``: the request names every partition the broker has (KIP-516);
-sent as the first one to a broker that has just come up."""
+"""``LeaderAndIsrRequest.type_``: the request names every partition of the broker (KIP-516). It is
+sent first to a broker that has just started."""
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -54,9 +54,9 @@ EPOCH_DURING_DELETE = LeaderEpoch(-2)
 
 
 class RequestBatch:
-    """Requests in the making, in the name of ``controller_id`` and the context's epoch.
+    """The requests that are being collected, from ``controller_id`` and in the context's epoch.
 
-    Leaders are named by their endpoint of ``inter_broker_listener``, else by their first one.
+    Leaders are named by their endpoint of ``inter_broker_listener``, or else by their first one.
     """
 
     def __init__(self, controller_id: BrokerId, inter_broker_listener: str) -> None:
@@ -77,7 +77,7 @@ class RequestBatch:
     def role(
         self, context: Context, broker: BrokerId, tp: TopicPartition, replicas: tuple[BrokerId, ...]
     ) -> None:
-        """Tell ``broker`` who leads ``tp``, and that ``replicas`` are the partition's."""
+        """Tell ``broker`` the leader of ``tp``, and that ``replicas`` are the partition's."""
         state, assignment = context.states[tp], context.assignment(tp)
         self._roles[broker][tp] = LeaderAndIsrPartitionState(
             partition_index=tp.partition,
@@ -93,7 +93,7 @@ class RequestBatch:
         )
 
     def complete(self, broker: BrokerId) -> None:
-        """What ``broker`` is told of roles is all that it has."""
+        """Declare the roles for ``broker`` in this batch to be all that it has."""
         self._full.add(broker)
 
     def stop(
@@ -105,13 +105,13 @@ class RequestBatch:
         )
 
     def metadata(self, brokers: Iterable[BrokerId], tps: Iterable[TopicPartition]) -> None:
-        """Tell ``brokers`` which brokers are live and how ``tps`` are."""
+        """Tell ``brokers`` which brokers are live, and the states of ``tps``."""
         listed = set(tps)
         for broker in brokers:
             self._metadata[broker] |= listed
 
     def drain(self, context: Context) -> list[Send]:
-        """The requests, for brokers that are live; the batch is empty afterwards."""
+        """Return the requests for live brokers, and empty the batch."""
         sends = [
             Send(broker=broker, request=request)
             for broker in sorted(context.live)
@@ -232,7 +232,7 @@ def _by_topic(tps: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartit
 
 
 class Outbox:
-    """Collects effects; requests to brokers are batched until :meth:`flush`."""
+    """The effects of a step. Requests to brokers are batched until :meth:`flush`."""
 
     def __init__(self, controller_id: BrokerId, inter_broker_listener: str) -> None:
         self.batch = RequestBatch(controller_id, inter_broker_listener)
@@ -244,16 +244,17 @@ class Outbox:
         self._effects.append(effect)
 
     def each(self, tps: Iterable[TopicPartition], action: Callable[[TopicPartition], None]) -> None:
-        """``action`` for each of ``tps``, whatever becomes of the others.
+        """Call ``action`` for each of ``tps``, even if it fails for others.
 
-        A person writes ``{"0": [1, 1]}`` into a topic's node. If that ended the election in the
-        middle, the partitions behind it would get no leader, from this controller and the next.
+        Suppose an operator writes ``{"0": [1, 1]}`` into a topic's znode. If that ended the
+        election in the middle, the later partitions would get no leader, from this controller and
+        the next.
         """
         for tp in tuple(tps):
             self.attempt(str(tp), partial(action, tp))
 
     def attempt(self, what: str, action: Callable[[], None]) -> None:
-        """``action``, or that it failed."""
+        """Call ``action``, or report that it failed."""
         try:
             action()
         except Exception as error:  # noqa: BLE001  reported, with what it was about
@@ -264,11 +265,11 @@ class Outbox:
         self._writes.append(write)
 
     def flush(self, context: Context) -> None:
-        """Turn what the batch holds into effects: what is put later comes after them."""
+        """Turn the batch into effects. Effects that are put later come after them."""
         self._effects.extend(self.batch.drain(context))
 
     def take(self, context: Context) -> tuple[Effect, ...]:
-        """All effects of the step; the outbox is empty afterwards."""
+        """Return all effects of the step, and empty the outbox."""
         self.flush(context)
         if self._writes:
             self._effects.append(WriteStates(writes=tuple(self._writes)))

@@ -1,5 +1,4 @@
-"""The states of partitions and replicas, as the controller sees them, and which state may follow
-which."""
+"""The states of partitions and replicas for the controller, and the allowed transitions."""
 
 import enum
 from collections.abc import Iterator, Mapping
@@ -35,11 +34,11 @@ PARTITION_PREVIOUS: Mapping[PartitionPhase, frozenset[PartitionPhase]] = {
 
 
 class IllegalTransition(Exception):
-    """A state machine was asked for a step its table does not have; nothing was changed."""
+    """A transition that the table of a state machine does not have. Nothing was changed."""
 
 
 class PartitionPhases:
-    """The state of every partition; those not known are NON_EXISTENT."""
+    """The state of every partition. An unknown partition is NON_EXISTENT."""
 
     def __init__(self) -> None:
         self._phases: dict[TopicPartition, PartitionPhase] = {}
@@ -48,7 +47,8 @@ class PartitionPhases:
         return self._phases.get(tp, PartitionPhase.NON_EXISTENT)
 
     def move(self, tp: TopicPartition, to: PartitionPhase) -> None:
-        """Enter a state; raises IllegalTransition and changes nothing when the table says no."""
+        """Enter a state. Raise IllegalTransition, and change nothing, if the table does not allow
+        it."""
         now = self[tp]
         if now not in PARTITION_PREVIOUS[to]:
             raise IllegalTransition(f"partition {tp} is {now.value}, cannot become {to.value}")
@@ -58,7 +58,7 @@ class PartitionPhases:
             self._phases[tp] = to
 
     def forget(self, tp: TopicPartition) -> None:
-        """The partition is gone from ZooKeeper, whatever state it was in."""
+        """Drop a partition that is gone from ZooKeeper, whatever its state was."""
         self._phases.pop(tp, None)
 
 
@@ -99,7 +99,7 @@ REPLICA_PREVIOUS: Mapping[ReplicaPhase, frozenset[ReplicaPhase]] = {
 
 
 class ReplicaPhases:
-    """The state of every replica; those not known are NON_EXISTENT."""
+    """The state of every replica. An unknown replica is NON_EXISTENT."""
 
     def __init__(self) -> None:
         self._phases: dict[TopicPartition, dict[BrokerId, ReplicaPhase]] = {}
@@ -109,11 +109,12 @@ class ReplicaPhases:
         return self._phases.get(tp, {}).get(broker, ReplicaPhase.NON_EXISTENT)
 
     def of(self, tp: TopicPartition) -> Iterator[tuple[BrokerId, ReplicaPhase]]:
-        """The partition's replicas with their states."""
+        """Return the partition's replicas with their states."""
         return iter(tuple(self._phases.get(tp, {}).items()))
 
     def move(self, tp: TopicPartition, broker: BrokerId, to: ReplicaPhase) -> None:
-        """Enter a state; raises IllegalTransition and changes nothing when the table says no."""
+        """Enter a state. Raise IllegalTransition, and change nothing, if the table does not allow
+        it."""
         now = self[tp, broker]
         if now not in REPLICA_PREVIOUS[to]:
             raise IllegalTransition(
@@ -125,9 +126,10 @@ class ReplicaPhases:
             self._phases.setdefault(tp, {})[broker] = to
 
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Partitions with replicas in any state."""
+        """Return the partitions that have replicas in any state."""
         return tuple(self._phases)
 
     def forget(self, tp: TopicPartition) -> None:
-        """The partition is gone from ZooKeeper, whatever states its replicas were in."""
+        """Drop a partition that is gone from ZooKeeper, whatever the states of its replicas
+        were."""
         self._phases.pop(tp, None)

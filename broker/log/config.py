@@ -1,4 +1,4 @@
-"""What a log is told about itself; names and defaults are Kafka's topic configuration."""
+"""The settings of a log. Names and defaults are Kafka's topic configuration."""
 
 from dataclasses import dataclass
 
@@ -11,43 +11,45 @@ LOG_APPEND_TIME = "LogAppendTime"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """A topic's settings as far as its logs are concerned.
+    """The settings of a topic that concern its logs.
 
-    A field ``segment_bytes`` is the property ``segment.bytes``.
+    The field ``segment_bytes`` is the property ``segment.bytes``, and so on.
     """
 
     segment_bytes: int = 2**30
-    """A segment is closed before it would grow above this."""
+    """The size limit of a segment: it is closed before it would grow above this."""
 
     segment_ms: int = _WEEK_MS
-    """A segment is closed when a batch comes that is this much younger than its first one."""
+    """The age limit: a segment is closed when a batch is this much younger than its first one."""
 
     segment_index_bytes: int = 10 * 2**20
-    """A segment is closed when one of its indexes has reached this size."""
+    """The size of an index at which its segment is closed."""
 
     index_interval_bytes: int = 4096
-    """About how many bytes of log lie between two index entries."""
+    """The approximate number of bytes of log between two index entries."""
 
     retention_ms: int = _WEEK_MS
-    """Segments with no younger record than this are deleted; -1: never."""
+    """The retention time: segments without a younger record are deleted. -1 means never."""
 
     retention_bytes: int = -1
-    """The oldest segments are deleted while the others together hold this much; -1: never."""
+    """The retention size: the oldest segments are deleted while the others hold this much. -1 means
+    never."""
 
     flush_messages: int = MAX_LONG
-    """Records after which the log is fsynced. Kafka leaves that to the operating system."""
+    """The number of records after which the log is fsynced. Kafka leaves that to the operating
+    system."""
 
     flush_ms: int = MAX_LONG
-    """Time in ms that a record may wait for its fsync; looked at by ``flush_if_due``."""
+    """The time in ms that a record may wait for its fsync; ``flush_if_due`` checks it."""
 
     message_timestamp_type: str = CREATE_TIME
-    """``CreateTime``: the client's timestamps stay. ``LogAppendTime``: the leader sets them."""
+    """``CreateTime`` keeps the client's timestamps. With ``LogAppendTime`` the leader sets them."""
 
     message_timestamp_before_max_ms: int = MAX_LONG
-    """How far a client's timestamp may lie before the leader's clock."""
+    """How far (in ms) a client's timestamp may lie before the leader's clock."""
 
     message_timestamp_after_max_ms: int = MAX_LONG
-    """How far a client's timestamp may lie after the leader's clock."""
+    """How far (in ms) a client's timestamp may lie after the leader's clock."""
 
     def __post_init__(self) -> None:
         if self.message_timestamp_type not in (CREATE_TIME, LOG_APPEND_TIME):

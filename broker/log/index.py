@@ -1,16 +1,16 @@
-"""Sparse indexes beside a segment: where an offset lies, and which offset a timestamp has.
+"""Sparse indexes beside a segment: the position of an offset, and the offset of a timestamp.
 
 Both are sorted pairs in a file of fixed-size, big-endian entries, mirrored in memory:
 
-* ``<base offset>.index``: offset relative to the segment's base (4 bytes), position in the log
-  file (4). The entry of a batch holds the batch's *last* offset and its first byte.
-* ``<base offset>.timeindex``: timestamp in ms (8), relative offset (4). No record up to that
-  offset is younger than that timestamp, and the batch that ends with that offset holds it. Of
-  batches without timestamps there is one entry, -1 and 0.
+* ``<base offset>.index``: offset relative to the segment's base (4 bytes), position in the log file
+  (4). The entry of a batch holds the batch's *last* offset and its first byte.
+* ``<base offset>.timeindex``: timestamp in ms (8), relative offset (4). No record up to that offset
+  is younger than that timestamp, and the batch that ends with that offset holds it. For batches
+  without timestamps there is one entry, -1 and 0.
 
-Indexes are hints: the log is the truth. They are not synced with every append; after a crash
-they are built anew. Kafka allocates them in full and trims them when a segment is closed; here
-they only ever have their entries, which Kafka reads as well.
+Indexes are hints, and the log is the truth. They are not synced with every append, and are rebuilt
+after a crash. Kafka allocates them in full and trims them when a segment is closed. Here they only
+ever hold their entries, which Kafka reads as well.
 """
 
 import logging
@@ -29,7 +29,7 @@ class CorruptIndex(Exception):
 
 
 class Entry(NamedTuple):
-    """A pair of an index; for what it means see :class:`OffsetIndex`, :class:`TimeIndex`."""
+    """A pair of an index; see :class:`OffsetIndex` and :class:`TimeIndex` for its meaning."""
 
     key: int
     value: int
@@ -41,7 +41,7 @@ class _SortedPairs:
     _entry: struct.Struct
 
     def __init__(self, directory: Directory, name: str) -> None:
-        """Opens the file, or creates it empty.
+        """Open the file, or create it empty.
 
         Raises:
             CorruptIndex: the file does not consist of whole entries in ascending order.
@@ -58,7 +58,7 @@ class _SortedPairs:
 
     @classmethod
     def opened(cls, directory: Directory, name: str) -> Self:
-        """The same; a file that is no index is removed, and an empty one is in its place."""
+        """Open the file, and replace a file that is no index by an empty one."""
         try:
             return cls(directory, name)
         except CorruptIndex as error:
@@ -71,7 +71,7 @@ class _SortedPairs:
 
     @property
     def size(self) -> int:
-        """Bytes on disk."""
+        """The number of bytes on disk."""
         return len(self) * self._entry.size
 
     @property
@@ -80,29 +80,29 @@ class _SortedPairs:
         return self._at(len(self) - 1)
 
     def append(self, key: int, value: int) -> None:
-        """Appends a pair, which must be greater than the last one."""
+        """Append a pair, which must be greater than the last one."""
         self._file.append(self._entry.pack(key, value))
         self._keys.append(key)
         self._values.append(value)
 
     def floor(self, key: int) -> Entry | None:
-        """The entry with the greatest key that is not above ``key``, or None."""
+        """Return the entry with the greatest key that is not above ``key``, or None."""
         return self._at(bisect_right(self._keys, key) - 1)
 
     def floor_by_value(self, value: int) -> Entry | None:
-        """The entry with the greatest value that is not above ``value``, or None."""
+        """Return the entry with the greatest value that is not above ``value``, or None."""
         return self._at(bisect_right(self._values, value) - 1)
 
     def clear(self) -> None:
-        """Removes all entries."""
+        """Remove all entries."""
         self._keep(0)
 
     def duplicate(self) -> int:
-        """A descriptor of the file, which is the caller's to close."""
+        """Return a descriptor of the file, which the caller must close."""
         return self._file.duplicate()
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._file.close()
 
     def _load(self) -> None:
@@ -125,20 +125,22 @@ class _SortedPairs:
 
 
 class OffsetIndex(_SortedPairs):
-    """Relative last offset of a batch (key), position of its first byte (value)."""
+    """The offset index: relative last offset of a batch (key), position of its first byte
+    (value)."""
 
     _entry = struct.Struct(">iI")
 
     def truncate_to(self, relative_offset: int) -> None:
-        """Drops the entries of batches that hold this offset or a greater one."""
+        """Remove the entries of batches that hold this offset or a greater one."""
         self._keep(bisect_left(self._keys, relative_offset))
 
 
 class TimeIndex(_SortedPairs):
-    """Timestamp in ms (key), relative last offset of the batch that has it (value)."""
+    """The time index: timestamp in ms (key), relative last offset of the batch that has it
+    (value)."""
 
     _entry = struct.Struct(">qi")
 
     def truncate_to(self, relative_offset: int) -> None:
-        """Drops the entries that point at this offset or a greater one."""
+        """Remove the entries that point at this offset or a greater one."""
         self._keep(bisect_left(self._values, relative_offset))

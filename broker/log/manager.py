@@ -1,15 +1,17 @@
 """All logs of a broker: one directory per partition in one or more log directories.
 
-Owns the checkpoint files, the clean-shutdown markers and the locks of its log directories. A log
-directory was either left in good order (marker, removed as soon as it is read) or its logs are
-recovered from their recovery points. A partition is deleted by renaming its directory to
-``<topic>-<n>.<id>-delete`` first, so that a crash never leaves half a log that would be loaded;
-what is left over is removed at the next start.
+The manager owns the checkpoint files, the clean-shutdown markers and the locks of its log
+directories. A log directory either has the marker of a clean shutdown, which is removed as soon as
+it is read, or its logs are recovered from their recovery points. To delete a partition, its
+directory is first renamed to ``<topic>-<n>.<id>-delete``. A crash then never leaves half a log that
+would be loaded, and the next start removes the rest.
 
-What need not be on disk when a call returns is given to ``later``, in :mod:`broker.log.disk.files`.
+Work that need not be on disk when a call returns is given to ``later``
+(:mod:`broker.log.disk.files`).
 
 Not handled: log directories that fail one by one (any OSError reaches the caller), and moving a
-replica between them."""
+replica between them.
+"""
 
 import logging
 import re
@@ -49,26 +51,26 @@ _NAME_BYTES_MAX = 255
 
 
 class LogDirectoryInUse(Exception):
-    """Another process holds the log directory."""
+    """A log directory that another process has locked."""
 
 
 class LogManager:
-    """Every log of this broker, opened.
+    """All logs of this broker, opened.
 
     Args:
-        directories: ``log.dirs``; made if absent. A new partition goes where the fewest are.
-        config_of: a topic's settings, asked when a log of it is opened.
-        unique: names for deleted partitions, different every time.
-        owner: the broker that wants them; None: nobody asks whose they are.
-        later: has done what nobody waits for.
-        files: the file system that the directories are on.
-        probe: what is reported to.
+        directories: ``log.dirs``, created if absent. A new partition goes where the fewest are.
+        config_of: returns a topic's settings, called when a log of it is opened.
+        unique: returns a name for a deleted partition, different every time.
+        owner: the broker that must own the directories, or None to skip the check.
+        later: carries out work that no caller waits for.
+        files: the file system of the directories.
+        probe: the observer of the logs.
 
     Raises:
         LogDirectoryInUse: another process has one of the directories.
-        ForeignLogDirectory: one is another broker's or cluster's.
-        CorruptCheckpoint: a checkpoint file is damaged, or a partition's own.
-        OSError: the disk says no.
+        ForeignLogDirectory: a directory belongs to another broker or cluster.
+        CorruptCheckpoint: a checkpoint file, or one of a partition, is damaged.
+        OSError: the disk refuses an operation.
     """
 
     def __init__(
@@ -93,7 +95,8 @@ class LogManager:
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._locks: list[int] = []
         self.clean = True
-        """Whether they were closed cleanly the last time; what was not flushed may be gone else."""
+        """Whether they were closed cleanly the last time. Otherwise unflushed records may be
+        gone."""
         try:
             for directory in self._directories:
                 directory.make()
@@ -113,11 +116,11 @@ class LogManager:
         return self._logs
 
     def get(self, tp: TopicPartition) -> PartitionLog | None:
-        """The partition's log, or None if it is not on this broker."""
+        """Return the partition's log, or None if it is not on this broker."""
         return self._logs.get(tp)
 
     def create(self, tp: TopicPartition) -> PartitionLog:
-        """The partition's log, made empty if it is not there yet."""
+        """Return the partition's log, created empty if it does not exist yet."""
         if tp not in self._logs:
             directory = min(self._directories, key=self._partitions_in)
             self._logs[tp] = PartitionLog.open(
@@ -132,15 +135,15 @@ class LogManager:
         return self._logs[tp]
 
     def delete(self, tp: TopicPartition) -> None:
-        """As ``delete_steps``, done when it returns."""
+        """Do as ``delete_steps``, and finish before returning."""
         carry_out(self.delete_steps([tp]))
 
     def delete_steps(self, partitions: Collection[TopicPartition]) -> Steps:
-        """Removes the partitions' logs and their checkpoints from disk; no log is no error.
+        """Remove the partitions' logs and their checkpoints from disk. A missing log is no error.
 
-        They are gone when the generator has begun, and for good when it has ended; until then no
-        partition of the same name may be made. A log start of 100 that outlived its log would have
-        the next one of that name, with 10 records, begin anew at 100 after a crash.
+        The logs are gone once the generator has begun, and durably so when it has ended. Until then
+        no partition of the same name may be created. Suppose a log start of 100 outlives its log.
+        The next log of that name, with 10 records, would begin again at 100 after a crash.
         """
         doomed = [self._doom(tp) for tp in partitions if tp in self._logs]
         for directory in self._directories:
@@ -149,13 +152,13 @@ class LogManager:
                 yield directory.sync
                 for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
                     while not self._closed and not (yield from self._replace(directory, name)):
-                        pass  # overtaken by a later one, of which nobody knows when it is durable
+                        pass  # overtaken by a later write, which may become durable at any time
                 self._later(_removal(self._files, mine))
 
     def _doom(self, tp: TopicPartition) -> Path:
-        """Takes the log's name away, so that it is not loaded again. Where the disk refuses that
-        the log stays: were it forgotten first, who asks again would be told that there is none, and
-        the topic count as deleted until the next start finds its log."""
+        """Rename the log's directory, so that it is not loaded again. If the disk refuses that, the
+        log stays. If it were forgotten first, a repeated request would be told that there is no
+        log. The topic would count as deleted until the next start finds its log."""
         log = self._logs[tp]
         suffix = f"-{tp.partition}.{self._unique()}-delete"
         doomed = log.directory.with_name(tp.topic[: _NAME_BYTES_MAX - len(suffix)] + suffix)
@@ -166,41 +169,41 @@ class LogManager:
         return doomed
 
     def high_watermark(self, tp: TopicPartition) -> Offset:
-        """The high watermark as last checkpointed, 0 if it never was."""
+        """Return the high watermark as last checkpointed, or 0 if it never was."""
         return Offset(self._high_watermarks.get(tp, 0))
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Notes these high watermarks durably; partitions not named keep theirs."""
+        """Write these high watermarks durably. Partitions that are not named keep theirs."""
         self._high_watermarks.update(
             (tp, offset) for tp, offset in high_watermarks.items() if tp in self._logs
         )
         self._checkpoint(HIGH_WATERMARKS)
 
     def checkpoint_recovery_points(self) -> None:
-        """Notes durably up to where each log is fsynced."""
+        """Write durably up to where each log is fsynced."""
         self._checkpoint(RECOVERY_POINTS)
 
     def checkpoint_log_starts(self) -> None:
-        """Notes durably where each log starts."""
+        """Write durably where each log starts."""
         self._checkpoint(LOG_STARTS)
 
     def flush_if_due(self, now_ms: int) -> None:
-        """Flushes the logs in which a record has waited for ``flush.ms``."""
+        """Flush the logs in which a record has waited for ``flush.ms``."""
         for log in self._logs.values():
             log.flush_if_due(now_ms)
         self._probe.flushes_started(self, now_ms)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets idempotent producers that have been silent for ``producer.id.expiration.ms``."""
+        """Forget idempotent producers that have been silent for ``producer.id.expiration.ms``."""
         for log in self._logs.values():
             log.producers.state.expire(now_ms, expiration_ms)
 
     def close(self, clean: bool = True) -> None:
-        """Closes all logs and gives the directories back.
+        """Close all logs and unlock the directories.
 
         Args:
             clean: flush, checkpoint, and leave the marker that makes the next start a quick one.
-                Without, the files are left as they are, as after a kill.
+                Otherwise the files are left as they are, as after a kill.
         """
         try:
             for log in self._logs.values():
@@ -243,8 +246,8 @@ class LogManager:
             (LOG_STARTS, log_starts),
             (HIGH_WATERMARKS, high_watermarks),
         ):
-            # A deletion that was cut short: its log is gone, and they would be the next one's of
-            # that name, if this life ends before it has checkpointed. See delete_steps.
+            # A deletion was interrupted, and its log is gone. These offsets would apply to the next
+            # log of that name, if this process ends before it has checkpointed. See delete_steps.
             if not noted.keys() <= there.keys():
                 carry_out(self._replace(directory, name))
 
@@ -257,8 +260,8 @@ class LogManager:
                 self._later(self._checkpoint_steps(directory, name))
 
     def _checkpoint_steps(self, directory: Directory, name: str) -> Steps:
-        """Once more if it was asked for meanwhile: of two at once, on a slow disk each would be
-        overtaken by the next for ever."""
+        """Write the checkpoint, and write it again if that was requested meanwhile. If two writes
+        ran at once, each would be overtaken by the next for ever on a slow disk."""
         try:
             again = True
             while again and not self._closed:
@@ -271,7 +274,7 @@ class LogManager:
     def _replace(
         self, directory: Directory, name: str
     ) -> Generator[Callable[[], object], None, bool]:
-        """Writes what is the case now; see ``Directory.replace_steps``."""
+        """Write the current offsets; see ``Directory.replace_steps``."""
         here = {tp: log for tp, log in self._logs.items() if log.directory.parent == directory.path}
         offsets: Mapping[TopicPartition, int]
         if name == RECOVERY_POINTS:
@@ -288,7 +291,8 @@ class LogManager:
 
 
 def _partition_directories(directory: Directory) -> Iterator[tuple[TopicPartition, Path]]:
-    """The partitions of a log directory, after removal of those whose deletion was cut short."""
+    """Yield the partitions of a log directory, after removing those with an interrupted
+    deletion."""
     files = directory.files
     for name in sorted(files.names(directory.path)):
         path = directory.path / name
@@ -301,7 +305,7 @@ def _partition_directories(directory: Directory) -> Iterator[tuple[TopicPartitio
 
 
 def _lock(directory: Directory) -> int:
-    """Locks the directory for as long as the returned descriptor is open, kill -9 included."""
+    """Lock the directory while the returned descriptor is open, and release it even on kill -9."""
     descriptor = directory.files.open(directory.path / LOCK_FILE)
     try:
         directory.files.lock(descriptor)
@@ -312,7 +316,8 @@ def _lock(directory: Directory) -> int:
 
 
 def _removal(files: FileSystem, directories: Sequence[Path]) -> Steps:
-    """What stays, because the broker ends or the disk says no, goes at the next start."""
+    """Remove directories. A directory that remains, because the broker ends or the disk refuses, is
+    removed at the next start."""
     for directory in directories:
         try:
             yield partial(files.remove_tree, directory)
@@ -322,34 +327,35 @@ def _removal(files: FileSystem, directories: Sequence[Path]) -> Steps:
 
 # --- owner of the log directories -----------------------------------------------------------------
 #
-# Whose log directories these are: ``meta.properties``, checked before anything in them is touched.
+# The owner of the log directories: ``meta.properties``, checked before anything in them is changed.
 #
-# Another broker's logs under our id: followers of partitions that both hold would cut ours by
-# epochs that speak of other records, and what we lack would count as replicated, because an ISR has
-# our id in it. Another cluster's: topics of the same names are other topics, which topic ids tell
-# only where the log has one.
+# - The logs may be another broker's, under our id. The followers of partitions that both hold would
+#   truncate ours by epochs of other records. Records that we lack would count as replicated,
+#   because an ISR has our id in it.
+# - The logs may be another cluster's. Topics of the same names are other topics, which topic ids
+#   detect only if the log has one.
 
 
 class ForeignLogDirectory(Exception):
-    """A log directory of somebody else; nothing was changed."""
+    """A log directory of another owner. Nothing was changed."""
 
 
 class InconsistentBrokerId(ForeignLogDirectory):
-    """Of another broker."""
+    """A log directory of another broker."""
 
 
 class InconsistentClusterId(ForeignLogDirectory):
-    """Of another cluster."""
+    """A log directory of another cluster."""
 
 
 def claim(directories: Sequence[Directory], owner: MetaProperties) -> None:
-    """Makes these directories ``owner``'s. One without ``meta.properties`` is anybody's, even with
-    logs in it, as in Kafka.
+    """Make these directories ``owner``'s. A directory without ``meta.properties`` may be claimed by
+    any broker, even with logs in it, as in Kafka.
 
     Raises:
-        InconsistentBrokerId, InconsistentClusterId: one of them is another's.
-        CorruptCheckpoint: a file does not say whose directory it is.
-        OSError: the disk says no.
+        InconsistentBrokerId, InconsistentClusterId: a directory has another owner.
+        CorruptCheckpoint: a file does not name the owner of its directory.
+        OSError: the disk refuses an operation.
     """
     found = {directory: read_meta_properties(directory) for directory in directories}
     for directory, meta in found.items():

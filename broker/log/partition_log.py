@@ -1,15 +1,16 @@
-"""One partition's log: segments on disk, and the leader epochs beside them.
+"""The log of one partition: segments on disk, and the leader epochs beside them.
 
-The log knows neither leadership nor high watermark; who owns it says what to append and where to
-cut. It is used by one thread at a time. An append is in the operating system's hands when it
-returns, so a killed process loses nothing; what a power failure may take is everything above
-``recovery_point``, which ``flush`` moves. Kafka's default never flushes on account of time or
-count, and neither does ours: there, replication is the durability.
+The log knows neither leadership nor high watermark. Its owner says what to append and where to
+truncate. It is used by one thread at a time. An append is in the operating system's hands when it
+returns, so a killed process loses nothing. A power failure may lose everything above
+``recovery_point``, which ``flush`` moves. Kafka's default never flushes by time or count, and
+neither does ours. Durability then comes from replication.
 
-A disk that refuses something has the log take nothing more until it is opened again: what the
-refused operation has done is not known, and the next one would build on it.
+After the disk has refused an operation, the log accepts nothing more until it is opened again. The
+effect of the refused operation is unknown, and the next one would build on it.
 
-Not handled: compaction, transactions, message formats before v2, reads in parallel to writes."""
+Not handled: compaction, transactions, message formats before v2, reads in parallel with writes.
+"""
 
 import logging
 from bisect import bisect_right
@@ -39,22 +40,22 @@ class OffsetOutOfRange(Exception):
 
 
 class OffsetsOutOfOrder(ValueError):
-    """An append below the log's end: whoever asked for it has lost track of the log."""
+    """An append below the log's end, by a caller that has lost track of the log."""
 
 
 class PartitionLog:
-    """Made by ``open``.
+    """A log, created by ``open``.
 
     Attributes:
-        config: the topic's settings; may be replaced at any time, and counts from then on.
-        metadata: the id of the topic that the log is of, once that is known.
-        epochs: where each leader epoch began; kept up by appends, ``start_epoch`` and truncation.
-        producers: the idempotent producers; kept up by appends and truncation.
-        flushing: what of it is durable.
+        config: the topic's settings. They may be replaced at any time, and count from then on.
+        metadata: the id of the log's topic, once it is known.
+        epochs: the start of each leader epoch, updated by appends, ``start_epoch`` and truncation.
+        producers: the idempotent producers, updated by appends and truncation.
+        flushing: which part of the log is durable.
     """
 
     def __init__(self, directory: Directory, config: LogConfig, later: Later, probe: Probe) -> None:
-        """Not to be called; see ``open``."""
+        """Create the parts. Call ``open`` instead."""
         self.config = config
         self.metadata = PartitionMetadataFile(directory)
         self.epochs = LeaderEpochCache(directory)
@@ -79,20 +80,20 @@ class PartitionLog:
         later: Later = carry_out,
         probe: Probe = NO_PROBE,
     ) -> "PartitionLog":
-        """Opens a partition's directory, or makes a new, empty log in it.
+        """Open a partition's directory, or create a new, empty log in it.
 
         Args:
-            clean: the log was closed in good order. If not, the segments that reach above
-                ``recovery_point`` are walked, and the log is cut at the first batch that is torn
-                or damaged.
-            recovery_point: as checkpointed; below it everything was fsynced.
-            log_start_offset: as checkpointed; records below it are not served.
+            clean: the log was closed cleanly. If not, the segments that reach above
+                ``recovery_point`` are read, and the log is truncated at the first batch that is
+                torn or damaged.
+            recovery_point: the checkpointed offset below which everything was fsynced.
+            log_start_offset: the checkpointed offset below which records are not served.
             later: flushes full segments.
-            probe: what is reported to.
+            probe: the observer of the log.
 
         Raises:
-            CorruptCheckpoint: the leader epochs' file or the topic id's is damaged.
-            OSError: the disk says no.
+            CorruptCheckpoint: the file of the leader epochs or of the topic id is damaged.
+            OSError: the disk refuses an operation.
         """
         here = Directory(directory, files)
         here.make(durably=False)
@@ -111,20 +112,21 @@ class PartitionLog:
             log._notice,
         )
         log._begin(log_start_offset)
-        # Checkpointed at 30, cut to 10, grown to 40, killed: the checkpoint still says 30, and from
-        # 10 on all is in the system's hands. But it is in one segment: see Flushing.roll.
+        # Suppose the log was checkpointed at 30, truncated to 10, grew to 40, and was killed. The
+        # checkpoint still says 30, and from 10 on everything is in the system's hands. But it is in
+        # one segment: see Flushing.roll.
         durable = log._end if clean else min(*walked, log._end)
         log.flushing.begin(durable, vouched_for=max(durable, recovery_point), clean=clean)
         return log
 
     @property
     def directory(self) -> Path:
-        """Where the log lies."""
+        """The directory of the log."""
         return self._directory.path
 
     @property
     def recovery_point(self) -> Offset:
-        """Everything below is durable."""
+        """The offset below which everything is durable."""
         return self.flushing.recovery_point
 
     @property
@@ -139,24 +141,25 @@ class PartitionLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all batches on disk."""
+        """The number of bytes of all batches on disk."""
         return sum(segment.size for segment in self._segments)
 
     @property
     def max_timestamp(self) -> int:
-        """The greatest in ms of all records from the log's start on, -1 if there are none."""
+        """The greatest timestamp in ms of all records from the log's start on, -1 if there are
+        none."""
         return max(segment.max_timestamp_from(self._start) for segment in self._segments)
 
     @property
     def segment_base_offsets(self) -> tuple[Offset, ...]:
-        """Where the segments begin, ascending."""
+        """The base offsets of the segments, ascending."""
         return tuple(Offset(segment.base_offset) for segment in self._segments)
 
     def check(self) -> None:
-        """Assert what holds after every operation; raises BrokenInvariant.
+        """Assert what must hold after every operation. Raise BrokenInvariant otherwise.
 
-        Segments follow each other without overlap; the log starts in the first one and ends with
-        the last; nothing above its end counts as durable, and no epoch begins there.
+        Segments follow each other without overlap. The log starts in the first segment and ends
+        with the last. Nothing above its end counts as durable, and no epoch begins there.
         """
         name, segments = self._directory.name, self._segments
         overlaps = [b.base_offset for a, b in pairwise(segments) if a.next_offset > b.base_offset]
@@ -185,18 +188,18 @@ class PartitionLog:
         leader_epoch: int | None,
         now_ms: int,
     ) -> None:
-        """Appends batches, and flushes if ``flush.messages`` says so.
+        """Append batches, and flush if ``flush.messages`` requires it.
 
         Args:
             base_offset: of the first batch, when ``leader_epoch`` is given.
-            leader_epoch: a leader appends: offsets and this epoch are written into the batches.
-                None, a follower appends: they are stored as they came.
+            leader_epoch: on a leader, the epoch that is written into the batches, with their
+                offsets. On a follower None: the batches are stored as they came.
             now_ms: of a clock that only goes forward, for ``flush.ms``.
 
         Raises:
-            OffsetsOutOfOrder: a batch would begin below the log's end; it and those after it were
+            OffsetsOutOfOrder: a batch would begin below the log's end. It and later batches were
                 not appended.
-            OSError: the disk is full or broken; likewise.
+            OSError: the disk is full or broken, with the same effect.
         """
         self.flushing.refuse_if_failed()
         begin = self._end
@@ -211,29 +214,30 @@ class PartitionLog:
             raise
         self.flushing.appended(now_ms)
         if self._end - self.flushing.recovery_point >= self.config.flush_messages:
-            self.flush()  # here: what is answered next is said to be durable
+            self.flush()  # at once, because the next answer says that it is durable
         self._probe.log_appended(self, begin, batches, now_ms)
 
     def start_epoch(self, epoch: int, offset: int) -> None:
-        """Notes that leader epoch ``epoch`` begins at ``offset``; durable with the next flush, and
-        until then to be had from its batches. An epoch without any is not known after a start."""
+        """Note that leader epoch ``epoch`` begins at ``offset``. It is durable with the next flush,
+        and until then restored from its batches. An epoch without batches is not known after a
+        start."""
         self.epochs.assign(epoch, offset)
 
     def read(
         self, offset: int, max_bytes: int, bound: int, at_least_one: bool = True
     ) -> bytes | memoryview:
-        """Whole batches of one segment, the one that holds ``offset`` first.
+        """Return whole batches of one segment, beginning with the one that holds ``offset``.
 
-        Offsets below ``offset`` may come first, since batches are not split.
+        Offsets below ``offset`` may come first, because batches are not split.
 
         Args:
-            max_bytes: no more than this, except for ``at_least_one``.
-            bound: no batch that holds this offset or a greater one.
-            at_least_one: a first batch above ``max_bytes`` is returned all the same.
+            max_bytes: the size limit, except for ``at_least_one``.
+            bound: the offset above the last one to return; no batch that holds it or a greater one.
+            at_least_one: return a first batch even if it is above ``max_bytes``.
 
         Raises:
             OffsetOutOfRange: ``offset`` is not between the log's start and end.
-            CorruptBatch: nothing sound is found there.
+            CorruptBatch: there is no intact batch at ``offset``.
         """
         if not self._start <= offset <= self._end:
             raise OffsetOutOfRange(
@@ -243,15 +247,17 @@ class PartitionLog:
             return b""
         for segment in self._segments_from(offset):
             data = segment.read(offset, max_bytes, bound, at_least_one)
-            # Nothing and not the segment's end: a limit was hit. At its end the next one goes on.
+            # No data before the segment's end means that a limit was reached. At its end, the next
+            # segment follows.
             if data or segment.next_offset > offset:
                 return data
         return b""
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[Offset, int] | None:
-        """The first record as young as ``timestamp`` (ms): its offset and timestamp, or None.
+        """Return the offset and timestamp of the first record as young as ``timestamp`` (ms), or
+        None.
 
-        As ListOffsets wants it (KIP-79). Bounding it by the high watermark is the caller's part.
+        As required by ListOffsets (KIP-79). The caller must limit it by the high watermark.
 
         Raises:
             CorruptBatch: the records found cannot be decoded.
@@ -264,12 +270,13 @@ class PartitionLog:
 
     @last_if_it_fails
     def truncate_to(self, offset: int) -> None:
-        """Cuts the log so that it ends at ``offset``; no record goes if it ends there or below.
+        """Truncate the log so that it ends at ``offset``. Nothing is removed if it ends there or
+        below.
 
-        Epochs that begin there go in any case: a leader that was followed by another before it
-        appended anything has left one (as in Kafka's ``UnifiedLog.truncateTo``). It ends lower
-        if ``offset`` lies inside a batch, since batches are not split. Below the first segment
-        this is ``truncate_fully``.
+        Epochs that begin there are removed in any case: a leader that was followed by another
+        before it appended anything has left one (as in Kafka's ``UnifiedLog.truncateTo``). The log
+        ends lower if ``offset`` lies inside a batch, because batches are not split. Below the first
+        segment this is ``truncate_fully``.
         """
         if offset >= self._end:
             self.epochs.truncate_from_end(offset)
@@ -285,12 +292,13 @@ class PartitionLog:
 
     @last_if_it_fails
     def truncate_fully(self, offset: int) -> None:
-        """Throws everything away; the log then starts and ends at ``offset``."""
+        """Discard everything. The log then starts and ends at ``offset``."""
         self.producers.clear()
         while self._segments:
             self._segments.pop().delete()
         self._new_segment(offset)
-        # Else a power failure may leave neither: a log at 0, which gives the same offsets again.
+        # Otherwise a power failure may leave no segment: a log at 0, which gives the same offsets
+        # again.
         self._directory.sync()
         self._start = self._end = Offset(offset)
         self.flushing.begin_anew(offset)
@@ -298,9 +306,9 @@ class PartitionLog:
         self._probe.log_begun_anew(self)
 
     def advance_log_start(self, offset: int) -> None:
-        """Gives up the records below ``offset`` (DeleteRecords). Never moves back.
+        """Delete the records below ``offset`` (DeleteRecords). The start never moves back.
 
-        Their segments go with the next ``delete_old_segments``.
+        Their segments are removed by the next ``delete_old_segments``.
 
         Raises:
             OffsetOutOfRange: ``offset`` is above the log's end.
@@ -313,7 +321,7 @@ class PartitionLog:
 
     @last_if_it_fails
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> None:
-        """Applies ``retention.ms`` and ``retention.bytes``, and moves the log's start: see
+        """Apply ``retention.ms`` and ``retention.bytes``, and move the log's start: see
         :func:`broker.log.partition_log.count_deletable`. There is always an active segment."""
         count = count_deletable(
             self._segments,
@@ -329,7 +337,7 @@ class PartitionLog:
             self._directory.sync()  # as in truncate_fully
         self.flushing.settle()
         if not self.producers.has_snapshot(self._segments[count].base_offset):
-            # What the segments know of producers goes with them.
+            # The segments' knowledge of producers is removed with them.
             self.flush()
             self.producers.snapshot(self._end)
         self.advance_log_start(self._segments[count].base_offset)
@@ -339,7 +347,7 @@ class PartitionLog:
             segment.delete()
 
     def maybe_roll(self, incoming: RecordBatch) -> None:
-        """Begins a new segment if ``incoming`` must not go into the last one (``segment.bytes``,
+        """Begin a new segment if ``incoming`` must not go into the last one (``segment.bytes``,
         ``segment.ms``, ``segment.index.bytes``, or offsets too far apart for the index)."""
         active = self._segments[-1]
         aged = (
@@ -349,22 +357,23 @@ class PartitionLog:
         if aged or not active.has_room_for(
             incoming, self.config.segment_bytes, self.config.segment_index_bytes
         ):
-            # Named after the end of the one before: a gap between them would be a hole.
+            # It is named after the end of the previous segment: a gap between them would be a hole.
             end = active.next_offset
             reached = incoming.last_offset - end < REACH
             self._roll(end if reached else incoming.base_offset)
 
     def flush(self) -> None:
-        """Fsyncs everything; ``recovery_point`` is then the log's end."""
+        """Fsync everything. ``recovery_point`` is then the log's end."""
         self.flushing.refuse_if_failed()
         carry_out(self.flushing.steps(self._end))
 
     def flush_if_due(self, now_ms: int) -> None:
-        """Flushes when a record has waited for ``flush.ms``, now or later."""
+        """Flush when a record has waited for ``flush.ms``, now or later."""
         self.flushing.flush_if_due(self._end, now_ms, self.config.flush_ms)
 
     def close(self, *, flush: bool = True) -> None:
-        """Closes the files; with ``flush`` in such order that the next start may be a clean one."""
+        """Close the files. With ``flush``, everything is written so that the next start may be
+        clean."""
         if flush:
             self._segments[-1].finish()
             self.flush()
@@ -412,7 +421,7 @@ class PartitionLog:
         return self._segments[self._number_of(offset) :]
 
     def _number_of(self, offset: int) -> int:
-        """The number of the last segment that begins at or below ``offset``, else 0."""
+        """Return the number of the last segment that begins at or below ``offset``, or else 0."""
         if self._segments and offset >= self._segments[-1].base_offset:
             return len(self._segments) - 1
         return max(0, bisect_right(self._segments, offset, key=lambda one: one.base_offset) - 1)
@@ -429,7 +438,7 @@ class PartitionLog:
         self._start = Offset(max(first.base_offset, log_start_offset))
         if self._start > self._end:
             self.truncate_fully(self._start)
-        # In this order a log without visible records knows no epoch, whatever lies below its start.
+        # In this order, a log without visible records has no epoch, whatever lies below its start.
         self.epochs.truncate_from_start(self._start)
         self.epochs.truncate_from_end(self._end)
         self._load_producers()
@@ -437,11 +446,11 @@ class PartitionLog:
 
 # --- loading --------------------------------------------------------------------------------------
 #
-# Opening the segments of a partition's directory, after a good end or a bad one.
+# Opening the segments of a partition's directory, after a clean or an unclean shutdown.
 
 
 REACH = 2**30
-"""Offsets; a segment spans twice as many, and a batch has fewer."""
+"""A number of offsets. A segment spans twice as many, and a batch has fewer."""
 
 
 def load_segments(
@@ -451,24 +460,27 @@ def load_segments(
     walking_from: Callable[[int], None],
     noticed: Callable[[RecordBatch], None],
 ) -> list[Segment]:
-    """The segments of ``directory`` in order.
+    """Return the segments of ``directory`` in order.
 
-    After a bad end none is kept behind a hole, which is where a segment does not begin where the
-    one before it ends: before a segment was flushed the next may be on disk, and it not.
+    After an unclean shutdown, no segment is kept after a hole. A hole is where a segment does not
+    begin at the end of the previous one. It arises because a segment may be on disk before the
+    previous one is flushed.
 
     Args:
-        recover_from: segments that reach above this offset are walked and cut at the first batch
-            that is not intact; None after a good end, when indexes that fit are believed.
-        walking_from: called with the offset where the walk begins, if there is one. What is known
-            of this offset and above is had from the batches, and from nothing else: an epoch that
-            was cut off since would not fit what took its place.
+        recover_from: segments that reach above this offset are read, and truncated at the first
+            batch that is not intact. None after a clean shutdown, when indexes that fit are
+            trusted.
+        walking_from: called with the offset at which this reading begins, if it does. From there on
+            everything is learned from the batches alone: an epoch that was removed since would not
+            fit the records that replaced it.
         noticed: called with every batch above ``recover_from`` and those before it in its segment.
     """
     _remove_leftovers(directory)
     if recover_from is not None:
-        # What is seen to be gone must stay so. A cut to 10 took the producers' snapshot of 20 away,
-        # and the broker was killed before it had synced that: once the log has grown past 20, a
-        # power failure would bring the snapshot back, and of other records it would be believed.
+        # Files that were removed must stay removed. Suppose a truncation to 10 removed the
+        # producers' snapshot of 20, and the broker was killed before it had synced that. Once the
+        # log has grown past 20, a power failure would bring the snapshot back, and it would be
+        # trusted for other records.
         directory.sync()
     bases = sorted(map(int, directory.stems(LOG_SUFFIX)))
     segments: list[Segment] = []
@@ -496,14 +508,15 @@ def load_segments(
 
 
 def _hole(segment: Segment, next_base: int) -> bool:
-    """Whether something is missing behind ``segment``; what no index reaches across never was."""
+    """Return whether records are missing after ``segment``. A gap too wide for an index is no
+    hole."""
     return segment.next_offset != next_base and next_base - segment.next_offset < REACH
 
 
 def _cut(
     segment: Segment, recover: bool, noticed: Callable[[RecordBatch], None], *, is_last: bool
 ) -> bool:
-    """Loads or recovers the segment; says whether something had to be cut off."""
+    """Load or recover the segment. Return whether something had to be removed."""
     if not recover:
         try:
             segment.load(is_last=is_last)
@@ -514,19 +527,19 @@ def _cut(
 
 
 def _ignore(_batch: RecordBatch) -> None:
-    """A segment whose indexes alone are damaged tells nothing new of the segments behind it."""
+    """Ignore a batch: damaged indexes of one segment say nothing new about later segments."""
 
 
 def _drop(directory: Directory, bases: Sequence[int]) -> None:
-    """Behind a cut nothing is kept: it would leave a hole in the log."""
+    """Remove the segments after a truncation, which would leave a hole in the log."""
     for base_offset in reversed(bases):
         logger.warning("%s: dropping segment %d behind a cut", directory.path, base_offset)
         Segment(directory, base_offset, index_interval_bytes=0).delete()
 
 
 def _remove_leftovers(directory: Directory) -> None:
-    """A crash between the removals of a segment's files leaves indexes without a log; one before a
-    file takes another's place, a temporary one."""
+    """Remove files left by a crash. One between the removals of a segment's files leaves indexes
+    without a log. One before a file replaces another leaves a temporary file."""
     for stem in directory.stems(TEMPORARY_SUFFIX):
         directory.remove(stem + TEMPORARY_SUFFIX)
     logs = directory.stems(LOG_SUFFIX)
@@ -538,7 +551,7 @@ def _remove_leftovers(directory: Directory) -> None:
 
 # --- retention ------------------------------------------------------------------------------------
 #
-# Which segments may go: ``retention.ms``, ``retention.bytes``, and what was given up.
+# The segments that may be removed: ``retention.ms``, ``retention.bytes``, and deleted records.
 
 
 def count_deletable(
@@ -549,12 +562,12 @@ def count_deletable(
     high_watermark: int,
     now_ms: int,
 ) -> int:
-    """How many of the oldest segments are to be deleted.
+    """Return how many of the oldest segments to remove.
 
-    A segment goes when it is too old, when those behind it are enough, or when the log's start
-    has moved past it; never before all of it is below the high watermark, and never before those
-    in front of it. Records without timestamp do not get too old. The last segment only goes by
-    age or size, and not when it is empty.
+    A segment is removed when it is too old, when the later ones are enough, or when the log's start
+    has moved past it. It stays until all of it is below the high watermark, and until the earlier
+    ones are removed. Records without timestamp do not get too old. The last segment is removed only
+    by age or size, and not when it is empty.
     """
     excess = sum(segment.size for segment in segments) - config.retention_bytes
     for count, segment in enumerate(segments):

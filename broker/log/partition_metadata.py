@@ -1,11 +1,11 @@
-"""``partition.metadata``: which topic a partition's log is of (KIP-516).
+"""``partition.metadata``: the topic id of a partition's log (KIP-516).
 
-A topic that is deleted and made again has its name again, and another id. A log that nobody
-deleted meanwhile is the former topic's, whatever its directory is called.
+A topic that is deleted and created again has the same name and another id. A log that was not
+deleted meanwhile belongs to the former topic, whatever its directory is called.
 
 Kafka's format (``PartitionMetadataFile``): ``version: 0``, a newline, ``topic_id:`` and the id, no
-newline at the end. Kafka writes the file in the background, at the latest before the first append;
-here it is on disk before the replica has a role.
+newline at the end. Kafka writes the file in the background, at the latest before the first append.
+Here it is on disk before the replica has a role.
 """
 
 import re
@@ -21,36 +21,36 @@ _CONTENT = re.compile(r"version:\s+[0-9]+\ntopic_id:\s+(?P<topic_id>\S+)\s*")
 
 
 class InconsistentTopicId(Exception):
-    """The log is of another topic of the same name."""
+    """A log of another topic of the same name."""
 
 
 class PartitionMetadataFile:
-    """The topic id of one partition's log; what ``topic_id`` says is on disk."""
+    """The topic id of one partition's log. The value of ``topic_id`` is on disk."""
 
     def __init__(self, directory: Directory) -> None:
-        """Reads the file, if there is one.
+        """Read the file, if there is one.
 
         Raises:
-            CorruptCheckpoint: it is not as Kafka or we write it.
+            CorruptCheckpoint: the file is not in Kafka's format.
         """
         self._directory = directory
         self._topic_id = _read(directory)
 
     @property
     def topic_id(self) -> uuid.UUID | None:
-        """The topic's id; None as long as nobody has told it."""
+        """The topic's id, or None as long as it is not known."""
         return self._topic_id
 
     def assign(self, topic_id: uuid.UUID | None) -> None:
-        """As ``assign_steps``, done when it returns."""
+        """Do as ``assign_steps``, and finish before returning."""
         carry_out(self.assign_steps(topic_id))
 
     def assign_steps(self, topic_id: uuid.UUID | None) -> Steps:
-        """The log is wanted for this topic; None or zero: one without an id, which any log fits.
+        """Assign the log to this topic. None or zero is a topic without an id, which fits any log.
 
         Raises:
-            InconsistentTopicId: it is another's, and nothing has changed.
-            OSError: the disk says no; likewise.
+            InconsistentTopicId: it belongs to another topic, and nothing has changed.
+            OSError: the disk refuses an operation, and nothing has changed.
         """
         if topic_id is None or topic_id.int == 0 or topic_id == self._topic_id:
             return
@@ -65,7 +65,8 @@ class PartitionMetadataFile:
 
 
 def _read(directory: Directory) -> uuid.UUID | None:
-    """Versions above 0 are read as well, and a zero id is refused, as in Kafka."""
+    """Read the topic id. Versions above 0 are read as well, and a zero id is refused, as in
+    Kafka."""
     try:
         content = directory.read(FILE_NAME)
     except FileNotFoundError:

@@ -1,5 +1,5 @@
-"""What a log remembers of idempotent producers, so that it takes each batch once and in order
-(KIP-98): kept through truncation, retention and restarts."""
+"""The idempotent producers of a log, remembered so that it accepts each batch once and in order
+(KIP-98). They are kept through truncation, retention and restarts."""
 
 import logging
 import struct
@@ -18,32 +18,33 @@ logger = logging.getLogger(__name__)
 
 # --- state ----------------------------------------------------------------------------------------
 #
-# What a log remembers of idempotent producers, so that it takes each batch once and in order.
+# What a log remembers of idempotent producers, so that it accepts each batch once and in order.
 #
-# A producer numbers its records per partition from 0 on (KIP-98). A batch is taken when its first
-# number follows the last one taken; one of the last five batches, sent again because its answer got
-# lost, is recognised by its numbers and answered with the offsets it has. Five is what a client may
-# have under way at once (``max.in.flight.requests.per.connection``). A new epoch of the same
-# producer starts again at 0 and shuts out the epochs before it.
+# A producer numbers its records per partition from 0 on (KIP-98). A batch is accepted when its
+# first number follows the last one accepted. One of the last five batches may be sent again because
+# its answer was lost. It is recognised by its numbers and answered with the offsets it has. Five is
+# the number of requests that a client may have in flight
+# (``max.in.flight.requests.per.connection``). A new epoch of the same producer starts again at 0
+# and fences the earlier epochs.
 #
-# As in Kafka 3.x, a producer that is not known may begin with any number: its records may have gone
-# with retention, or it was silent for ``producer.id.expiration.ms``. UNKNOWN_PRODUCER_ID and
-# DUPLICATE_SEQUENCE_NUMBER, which older brokers answered, are therefore never answered (KIP-360); a
+# As in Kafka 3.x, an unknown producer may begin with any number. Its records may have been removed
+# by retention, or it was silent for ``producer.id.expiration.ms``. UNKNOWN_PRODUCER_ID and
+# DUPLICATE_SEQUENCE_NUMBER, which older brokers answered, are therefore never answered (KIP-360). A
 # repetition older than five batches is OUT_OF_ORDER_SEQUENCE_NUMBER.
 #
-# This is logic alone: what is in the log comes in through ``note``, in the order of the log, on
-# leaders and followers alike. How it survives a restart: :mod:`broker.log.producer_state`.
-# Transactions are not handled; their markers are passed over.
+# This part is logic alone: the batches of the log come in through ``note``, in the order of the
+# log, on leaders and followers alike. How it survives a restart: :mod:`broker.log.producer_state`.
+# Transactions are not handled, and their markers are ignored.
 
 
 BATCHES_REMEMBERED = 5
 SEQUENCES = 2**31
-"""After the last sequence number comes 0 again."""
+"""The number of sequence numbers: after the last one comes 0 again."""
 
 
 @value(kw_only=True)
 class Appended:
-    """A batch in the log; ``timestamp`` is its greatest one, in ms."""
+    """A batch in the log. ``timestamp`` is its greatest one, in ms."""
 
     base_sequence: int
     last_sequence: int
@@ -59,7 +60,7 @@ class Appended:
 
 @value()
 class Producer:
-    """A producer's latest epoch and the last batches of it, oldest first; there is at least one."""
+    """A producer's latest epoch and its last batches, oldest first. There is at least one."""
 
     epoch: int
     batches: tuple[Appended, ...]
@@ -70,7 +71,7 @@ class Producer:
         return self.batches[-1]
 
     def find(self, batch: RecordBatch) -> Appended | None:
-        """The remembered batch of which ``batch`` is a repetition, if there is one."""
+        """Return the remembered batch that ``batch`` repeats, if there is one."""
         numbers = (batch.base_sequence, last_sequence(batch))
         for known in self.batches:
             if (known.base_sequence, known.last_sequence) == numbers:
@@ -90,7 +91,8 @@ class ProducerState:
         return self._producers
 
     def check(self, batch: RecordBatch) -> Appended | None:
-        """Whether a client's batch is to be appended: None, or where it was before.
+        """Return None if a client's batch must be appended, or its place in the log if it is there
+        already.
 
         Raises:
             RefusedBatch: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER.
@@ -113,7 +115,7 @@ class ProducerState:
         return repeated
 
     def note(self, batch: RecordBatch) -> None:
-        """``batch`` has been appended, whoever decided so."""
+        """Note that ``batch`` has been appended, by a leader or a follower."""
         if batch.producer_id < 0 or batch.is_control:
             return
         appended = Appended(
@@ -126,14 +128,14 @@ class ProducerState:
         self.restore(ProducerId(batch.producer_id), batch.producer_epoch, [appended])
 
     def restore(self, producer: ProducerId, epoch: int, batches: Iterable[Appended]) -> None:
-        """Adds a producer's further batches; those of another epoch are forgotten."""
+        """Add further batches of a producer, and forget those of another epoch."""
         known = self._producers.get(producer)
         before = known.batches if known is not None and known.epoch == epoch else ()
         kept = (*before, *batches)[-BATCHES_REMEMBERED:]
         self._producers[producer] = Producer(epoch, kept)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets those whose last batch is as old as ``producer.id.expiration.ms``."""
+        """Forget producers whose last batch is as old as ``producer.id.expiration.ms``."""
         self._producers = {
             producer: known
             for producer, known in self._producers.items()
@@ -142,7 +144,7 @@ class ProducerState:
 
 
 def last_sequence(batch: RecordBatch) -> int:
-    """The sequence number of the batch's last record."""
+    """Return the sequence number of the batch's last record."""
     return (batch.base_sequence + batch.last_offset_delta) % SEQUENCES
 
 
@@ -187,11 +189,11 @@ _NO_TRANSACTION = (-1, -1)
 
 
 class CorruptSnapshot(Exception):
-    """A file that is no snapshot."""
+    """A file that is not a valid snapshot."""
 
 
 def encode(state: ProducerState) -> bytes:
-    """The content of a snapshot file."""
+    """Return the content of a snapshot file."""
     entries = [
         _ENTRY.pack(
             producer,
@@ -210,7 +212,7 @@ def encode(state: ProducerState) -> bytes:
 
 
 def decode(data: bytes) -> ProducerState:
-    """The producers in a snapshot file; those that only ever had transaction markers are left out.
+    """Return the producers in a snapshot file, except those that only ever had transaction markers.
 
     Raises:
         CorruptSnapshot: wrong version, CRC or length.
@@ -255,11 +257,11 @@ class Snapshots:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Of every snapshot there is, ascending."""
+        """The offsets of all snapshots, ascending."""
         return tuple(sorted(map(int, self._directory.stems(SNAPSHOT_SUFFIX))))
 
     def write_steps(self, offset: int, content: bytes) -> Steps:
-        """Writes ``<offset>.snapshot``, durably, unless it becomes unwanted meanwhile."""
+        """Write ``<offset>.snapshot``, durably, unless it becomes unwanted meanwhile."""
         self._under_way.add(offset)
         try:
             yield from self._directory.replace_steps(_name(offset), content)
@@ -267,11 +269,11 @@ class Snapshots:
             self._under_way.discard(offset)
 
     def read(self, offset: int) -> ProducerState:
-        """What ``<offset>.snapshot`` holds; raises CorruptSnapshot."""
+        """Return the content of ``<offset>.snapshot``. Raise CorruptSnapshot if it is damaged."""
         return decode(self._directory.read(_name(offset)))
 
     def remove(self, unwanted: Callable[[int], bool]) -> None:
-        """Removes, durably, the snapshots whose offset is ``unwanted``."""
+        """Remove, durably, the snapshots whose offset is ``unwanted``."""
         for offset in filter(unwanted, tuple(self._under_way)):
             self._directory.abandon(_name(offset))
         doomed = [offset for offset in self.offsets if unwanted(offset)]
@@ -289,11 +291,12 @@ def _name(offset: int) -> str:
 #
 # The idempotent producers of a log, kept through truncation, retention and restarts.
 #
-# What is remembered (:class:`~broker.log.producer_state.ProducerState`) could be had from
-# the log alone, but for two things: a start would walk all of it, and retention deletes producers'
-# last batches. So the state is written to a snapshot whenever a segment begins and when the log is
-# closed, and made again from the latest snapshot that is not above the log's end and the batches
-# behind it. A snapshot that cannot be read is passed over: the one before, or the log, knows too.
+# The memory (:class:`~broker.log.producer_state.ProducerState`) could be restored from the log
+# alone, with two exceptions. A start would read all of the log, and retention removes producers'
+# last batches. The state is therefore written to a snapshot whenever a segment begins and when the
+# log is closed. It is restored from the latest snapshot that is not above the log's end, and the
+# batches after it. A snapshot that cannot be read is skipped: the previous one, or the log, has the
+# same information.
 
 
 BatchesFrom = Callable[[int], Iterable[RecordBatch]]
@@ -301,22 +304,22 @@ BatchesFrom = Callable[[int], Iterable[RecordBatch]]
 
 
 class LogProducers:
-    """Producer state of one log; ``state`` is replaced when the log loses its end."""
+    """The producer state of one log. ``state`` is replaced when the log loses its end."""
 
     def __init__(self, directory: Directory) -> None:
-        """Knows nobody until ``load``."""
+        """Create an empty state, until ``load``."""
         self.state = ProducerState()
         self._directory = directory
         self._snapshots = Snapshots(directory)
 
     def load(self, bases: Collection[int], end: int, batches_from: BatchesFrom) -> None:
-        """Finds out who has written to a log that ends at ``end``.
+        """Restore the producers of a log that ends at ``end``.
 
         Args:
-            bases: where the segments begin. Only snapshots from there and the latest are kept.
+            bases: the base offsets of the segments. Only their snapshots and the latest are kept.
         """
-        # A snapshot of 20, with the log cut to 10 and grown past 20 again, would answer a producer
-        # that repeats itself with offsets that hold other records now.
+        # Suppose there is a snapshot of 20, and the log is truncated to 10 and grows past 20 again.
+        # The snapshot would answer a retry of a producer with offsets that now hold other records.
         self._snapshots.remove(lambda offset: offset > end)
         found = self._latest()
         self._snapshots.remove(lambda offset: offset not in bases and offset != found)
@@ -324,33 +327,33 @@ class LogProducers:
             self.state.note(batch)
 
     def snapshot(self, end: int) -> None:
-        """Writes the state down; everything below ``end`` must be durable and noted."""
+        """Write the state to disk. Everything below ``end`` must be durable and noted."""
         carry_out(self.snapshot_steps(end, self.encoded()))
 
     def encoded(self) -> bytes:
-        """The state as it is now, for ``snapshot_steps``."""
+        """Return the current state, encoded for ``snapshot_steps``."""
         return encode(self.state)
 
     def snapshot_steps(self, end: int, content: bytes) -> Steps:
-        """Writes down what the state was at ``end``, below which everything must be durable."""
+        """Write the state at ``end`` to disk. Everything below ``end`` must be durable."""
         if not self.has_snapshot(end):
             yield from self._snapshots.write_steps(end, content)
 
     def has_snapshot(self, offset: int) -> bool:
-        """Whether the state at ``offset`` is written down."""
+        """Return whether the state at ``offset`` is on disk."""
         return offset in self._snapshots.offsets
 
     def forget_segments(self, bases: Collection[int]) -> None:
-        """Removes the snapshots of segments that are gone; the producers stay."""
+        """Remove the snapshots of segments that are gone. The producers stay."""
         self._snapshots.remove(lambda offset: offset in bases)
 
     def clear(self) -> None:
-        """Forgets everyone, on disk as well."""
+        """Forget all producers, on disk as well."""
         self.state = ProducerState()
         self._snapshots.remove(lambda _: True)
 
     def _latest(self) -> int | None:
-        """Takes over the latest snapshot; returns its offset, None when there is none."""
+        """Take over the latest snapshot, and return its offset, or None when there is none."""
         self.state = ProducerState()
         for offset in reversed(self._snapshots.offsets):
             try:

@@ -1,8 +1,8 @@
 """One segment of a log: a file of record batches, and two indexes into it.
 
-The three files are named after the segment's base offset. The log file is the truth; what this
-object knows beside it (end, greatest timestamp, indexes) can always be had from it again, by
-``recover``. It holds three open descriptors until ``close`` or ``delete``.
+The three files are named after the segment's base offset. The log file is the truth. What this
+object knows besides (end, greatest timestamp, indexes) can always be restored from it by
+``recover``. The segment holds three open descriptors until ``close`` or ``delete``.
 """
 
 import logging
@@ -29,15 +29,16 @@ OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 
 TAIL_BYTES_MAX = 2**12
-"""A last batch up to this size is kept in memory: whoever keeps up asks for it as soon as it is
-there. A broker may have thousands of logs."""
+"""The size limit for a last batch that is kept in memory. A consumer or follower that keeps up
+requests it at once. A broker may have thousands of logs."""
 
 _NO_TIMESTAMP = -1
 _RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
 class Segment:
-    """Opened and checked by ``open``; see :class:`~broker.log.partition_log.PartitionLog`.
+    """A segment, opened and checked by ``load`` or ``recover``; see
+    :class:`~broker.log.partition_log.PartitionLog`.
 
     Attributes:
         base_offset: no record has a smaller offset.
@@ -48,7 +49,7 @@ class Segment:
     """
 
     def __init__(self, directory: Directory, base_offset: int, index_interval_bytes: int) -> None:
-        """Opens the files, made empty where they are absent. Call ``load`` or ``recover`` next."""
+        """Open the files, created empty if absent. Call ``load`` or ``recover`` next."""
         stem = f"{base_offset:020d}"
         self.base_offset = base_offset
         self.path = directory.path / (stem + LOG_SUFFIX)
@@ -62,14 +63,14 @@ class Segment:
         self._forget()
 
     def load(self, *, is_last: bool = True) -> None:
-        """Takes the indexes at their word and reads only what they do not cover.
+        """Trust the indexes, and read only what they do not cover.
 
         Args:
-            is_last: it must be known where the log ends. Before that a batch that is not in its
-                place costs who asks for it, not all that is behind it.
+            is_last: whether this segment must tell where the log ends. In an earlier segment, a
+                misplaced batch costs only the reads of that batch, not everything after it.
 
         Raises:
-            CorruptIndex, CorruptBatch: they do not fit the log file; ``recover`` is needed.
+            CorruptIndex, CorruptBatch: they do not fit the log file, and ``recover`` is needed.
         """
         self._forget()
         indexed = self._offsets.last
@@ -92,18 +93,19 @@ class Segment:
             self.first_timestamp = self._batch_at(0).max_timestamp
 
     def recover(self, noticed: Callable[[RecordBatch], None]) -> int:
-        """Walks all batches, checks their CRC, and cuts the log at the first that is not intact.
+        """Read all batches, check their CRC, and truncate the log at the first that is not intact.
 
-        Both indexes are built anew. What is walked is what the disk has: where a sync failed, Linux
-        drops what it could not write, and shows it all the same until the page is evicted. Walked
-        in the page cache it is intact, the next sync is content, and a power failure leaves zeros
-        below the recovery point ("Can Applications Recover from fsync Failures?", USENIX ATC 2020).
+        Both indexes are rebuilt. The batches are read from the disk, not from the page cache. After
+        a failed sync, Linux drops the data that it could not write, and shows it until the page is
+        evicted. Read from the page cache, the batch is intact and the next sync succeeds. A power
+        failure then leaves zeros below the recovery point ("Can Applications Recover from fsync
+        Failures?", USENIX ATC 2020).
 
         Args:
             noticed: called with every intact batch.
 
         Returns:
-            The number of bytes cut off.
+            The number of bytes removed.
         """
         self._forget()
         self._offsets.clear()
@@ -127,10 +129,10 @@ class Segment:
         return cut
 
     def append(self, batch: RecordBatch) -> None:
-        """Appends a batch whose offsets are above all others and fit (``has_room_for``).
+        """Append a batch whose offsets are above all others and fit (``has_room_for``).
 
         Raises:
-            OSError: the disk is full or broken; the log file is as it was before.
+            OSError: the disk is full or broken. The log file is as it was before.
         """
         self._tail = None
         self._log.append(batch.raw)
@@ -140,7 +142,7 @@ class Segment:
             self._tail = batch
 
     def has_room_for(self, batch: RecordBatch, segment_bytes: int, index_bytes: int) -> bool:
-        """Whether ``batch`` may be appended to this segment, whatever its age."""
+        """Return whether ``batch`` may be appended to this segment, whatever its age."""
         return (
             self._in_reach(batch)
             and (self.size == 0 or self.size + batch.size <= segment_bytes)
@@ -150,7 +152,7 @@ class Segment:
     def read(
         self, offset: int, max_bytes: int, bound: int, at_least_one: bool
     ) -> bytes | memoryview:
-        """Whole batches from the one that holds ``offset`` on; see ``PartitionLog.read``."""
+        """Return whole batches from the one that holds ``offset`` on; see ``PartitionLog.read``."""
         tail = self._tail
         if tail is not None and tail.base_offset <= offset < tail.next_offset <= bound:
             return tail.raw if at_least_one or tail.size <= max_bytes else b""
@@ -167,16 +169,17 @@ class Segment:
         return memoryview(data)[: whole_batches_below(data, bound, known - position)]
 
     def batches_from(self, offset: int) -> Iterator[RecordBatch]:
-        """Every batch from the one that holds ``offset`` on."""
+        """Yield every batch from the one that holds ``offset`` on."""
         if offset < self.next_offset:
             for _, batch in self._walk(self._nearest_indexed(offset)[0]):
                 if batch.next_offset > offset:
                     yield batch
 
     def max_timestamp_from(self, start_offset: int) -> int:
-        """The greatest timestamp of all records from ``start_offset`` on, -1 if there are none.
+        """Return the greatest timestamp of all records from ``start_offset`` on, -1 if there are
+        none.
 
-        Those are walked only if the youngest of all lies below.
+        They are read only if the youngest of all records lies below.
 
         Raises:
             CorruptBatch: the batch that holds ``start_offset`` cannot be decoded.
@@ -195,7 +198,7 @@ class Segment:
         return greatest
 
     def offset_for_timestamp(self, timestamp: int, start_offset: int) -> Record | None:
-        """The first record, from ``start_offset`` on, that is as young as ``timestamp``."""
+        """Return the first record, from ``start_offset`` on, that is as young as ``timestamp``."""
         if self.max_timestamp < timestamp:
             return None
         older = self._times.floor(timestamp)
@@ -211,13 +214,13 @@ class Segment:
         return None
 
     def truncate_to(self, offset: int) -> int:
-        """Cuts off every batch that holds ``offset`` or a greater one.
+        """Remove every batch that holds ``offset`` or a greater one.
 
-        Of what is damaged on the way there the first batch goes, too, and all behind it: a follower
-        is given it again, and one that could not cut its log would not come up any more.
+        A damaged batch found on the way is removed with everything after it. A follower fetches it
+        again. A follower that could not truncate its log would not start any more.
 
         Returns:
-            Where the log then ends: ``offset``, or less if it lay inside a batch.
+            The new end of the log: ``offset``, or less if it lay inside a batch.
         """
         try:
             found = self._locate(offset)
@@ -242,25 +245,26 @@ class Segment:
         return end
 
     def duplicates(self) -> tuple[int, ...]:
-        """Descriptors of the log and its indexes, for who syncs them; they are the caller's."""
+        """Return descriptors of the log and its indexes to sync. The caller must close them."""
         return self._log.duplicate(), self._offsets.duplicate(), self._times.duplicate()
 
     def finish(self) -> None:
-        """Notes the greatest timestamp in the time index; the segment is to be closed or full."""
+        """Write the greatest timestamp to the time index, because the segment is full or will be
+        closed."""
         self._tail = None
         if self.size:
             self._index_timestamp()
 
     def close(self) -> None:
-        """Closes the files, without a flush."""
+        """Close the files, without a flush."""
         self._log.close()
         self._offsets.close()
         self._times.close()
 
     def delete(self) -> None:
-        """Closes and removes the files, durably.
+        """Close and remove the files, durably.
 
-        Of several, the order counts: of 10, 20 and 30 a crash could leave 10 and 30.
+        With several segments the order matters: of 10, 20 and 30 a crash could leave 10 and 30.
         """
         self.close()
         for name in (self.path.name, self._offsets.name, self._times.name):
@@ -289,20 +293,24 @@ class Segment:
         self.next_offset = batch.next_offset
 
     def _index_timestamp(self) -> None:
-        """Of batches without timestamps -1 is noted, once. Kafka notes nothing then, and to know
-        the greatest timestamp walks the whole segment when it is opened or cut
-        (``LogSegment.loadLargestTimestamp``). Here an offset index beside an empty time index is
-        a lost file."""
+        """Write the greatest timestamp to the time index.
+
+        For batches without timestamps -1 is written, once. Kafka writes nothing then. To find the
+        greatest timestamp it reads the whole segment when it is opened or truncated
+        (``LogSegment.loadLargestTimestamp``). Here an offset index beside an empty time index means
+        a lost file.
+        """
         latest = self._times.last
         if latest is None or self.max_timestamp > latest.key:
             self._times.append(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
 
     def _is_true(self, timestamp: int, relative_offset: int) -> bool:
-        """What the time index says: the batch that ends there is so young.
+        """Return whether an entry of the time index is true: the batch that ends there has that
+        timestamp.
 
-        All is flushed and noted to be, and a segment is full: its last entry is written just then
-        (``finish``). A power failure may leave that garbled, and behind the next segment's name
-        nobody walks this one; records of the year 169,930,742 never get too old.
+        The last entry of a full segment is written after the last flush of its batches
+        (``finish``). A power failure may leave it garbled, and recovery does not read this segment
+        once the next one exists. Records of the year 169,930,742 would never get too old.
         """
         if timestamp == _NO_TIMESTAMP:
             return relative_offset == 0
@@ -317,12 +325,12 @@ class Segment:
         return self._relative(batch) <= _RELATIVE_OFFSET_MAX
 
     def _locate(self, offset: int) -> tuple[int, Extent] | None:
-        """Where the first batch that holds ``offset`` or a greater one lies.
+        """Return the position of the first batch that holds ``offset`` or a greater one.
 
         Raises:
-            CorruptBatch: a batch on the way there is not where the log has it. No CRC covers the
-                base offset. Of 5, 6, 7 the disk has made 2, 6, 7: who asked for 5 would be given 6;
-                of 9, 6, 7: who asked for 6 would be given what 5 was, as 9.
+            CorruptBatch: a batch on the way is not where the log has it. No CRC covers the base
+                offset. Suppose the disk has turned 5, 6, 7 into 2, 6, 7: a read of 5 would return
+                6. With 9, 6, 7, a read of 6 would return the former 5, as 9.
         """
         if offset >= self.next_offset or not self.size:
             return None
@@ -340,9 +348,10 @@ class Segment:
         raise CorruptBatch(f"{self.path}: nothing is to be found at offset {offset}")
 
     def _nearest_indexed(self, offset: int) -> tuple[int, int, Extent | None]:
-        """From which batch to search: its position, where it is to begin, and what it has.
+        """Return the batch from which to search: its position, its expected offset, and its extent.
 
-        An entry that no batch fits is passed over: if the batch is damaged it will be met again.
+        An entry that fits no batch is skipped. If the batch is damaged, the search will reach it
+        again.
         """
         entry = self._offsets.floor(offset - self.base_offset)
         while entry is not None:
@@ -353,11 +362,11 @@ class Segment:
         return 0, self.base_offset, extent(self._log.read_at(HEADER_BYTES, 0))
 
     def _check_place(self, position: int, batch: Extent | RecordBatch, end: int) -> None:
-        """It begins at the ``end`` of the one before, or behind that, as followers may be sent
-        gaps; then the next one does not overlap it.
+        """Check that a batch begins at the ``end`` of the previous one, or after it, because
+        followers may be sent gaps. In the latter case the next batch must not overlap it.
 
         Raises:
-            CorruptBatch: it does not.
+            CorruptBatch: the batch is misplaced.
         """
         if batch.base_offset == end:
             return
@@ -374,12 +383,12 @@ class Segment:
             return None
 
     def _last_indexed(self, position: int, end: int, bound: int) -> int:
-        """The greatest position that the index knows of a batch which begins before ``end`` and
-        has offsets below ``bound`` alone; ``position`` if none is greater.
+        """Return the greatest indexed position of a batch that begins before ``end`` and has only
+        offsets below ``bound``, or ``position`` if none is greater.
 
-        Here, too, an entry counts that a batch fits. By one that says byte 851 for 850 the data
-        would end within a batch, however often a follower asked for it; by one that says offset
-        268 for 300 a consumer would be shown what is above the high watermark.
+        Only entries that fit a batch count. If an entry said byte 851 for 850, the data would end
+        within a batch, at every fetch of a follower. If an entry said offset 268 for 300, a
+        consumer would read records above the high watermark.
         """
         before = self._offsets.floor_by_value(end - 1)
         if before is None or before.value <= position:

@@ -1,5 +1,4 @@
-"""What a topic's settings ask of a client's batch before it is appended, and why a leader refuses
-one."""
+"""The checks of a client's batch against the topic's settings before it is appended."""
 
 from kio.schema.errors import ErrorCode
 
@@ -9,7 +8,7 @@ from ackproof.broker.wire.records import records
 
 
 class RefusedBatch(Exception):
-    """A batch that must not be appended. ``error`` is what its sender is told, beside the text."""
+    """A batch that must not be appended. ``error`` is sent to its client, beside the text."""
 
     def __init__(self, error: ErrorCode, text: str) -> None:
         super().__init__(text)
@@ -20,7 +19,7 @@ _NO_TIMESTAMP = -1
 
 
 def admitted(batch: RecordBatch, config: LogConfig, now_ms: int) -> RecordBatch:
-    """The batch as it is to be appended.
+    """Return the batch in the form in which it must be appended.
 
     With ``message.timestamp.type=LogAppendTime`` it has the timestamp ``now_ms``.
 

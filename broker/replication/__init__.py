@@ -1,5 +1,6 @@
-"""One partition's replica, as leader or follower: sans-I/O.
+"""The replica of one partition, as leader or follower, without I/O.
 
-Log end, high watermark, ISR, leader epochs, truncation. Events in, effects out
-(:meth:`broker.replication.replica.Replica.step`); the log itself is :mod:`broker.log`.
+It covers the log end, the high watermark, the ISR, leader epochs and truncation. Events go in and
+effects come out (:meth:`broker.replication.replica.Replica.step`). The log itself is
+:mod:`broker.log`.
 """

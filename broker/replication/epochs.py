@@ -1,8 +1,9 @@
-"""Where each leader epoch began in the log (KIP-101): the content of ``leader-epoch-checkpoint``.
+"""The start of each leader epoch in the log (KIP-101): the content of ``leader-epoch-checkpoint``.
 
 Entries are (epoch, start offset), both strictly increasing. An epoch ends where the next one
-starts, the latest at the log's end. A leader enters its epoch before its first append, so the
-latest entry of a leader is always its own epoch, if need be with no record in it.
+starts, and the latest epoch ends at the log's end. A leader enters its epoch before its first
+append. The latest entry of a leader is therefore always its own epoch, even if the epoch holds no
+record yet.
 """
 
 from collections.abc import Iterable
@@ -28,14 +29,15 @@ class Epochs:
 
     @property
     def latest(self) -> LeaderEpoch:
-        """The latest epoch, -1 when none is known."""
+        """The latest epoch, or -1 when none is known."""
         return self.entries[-1][0] if self.entries else NO_EPOCH
 
     def assign(self, epoch: LeaderEpoch, start: Offset) -> "Epochs":
-        """This history with ``epoch`` beginning at ``start``.
+        """Return this history with ``epoch`` beginning at ``start``.
 
-        Nothing changes when it is the latest already: an epoch's start does not move forward.
-        Entries that contradict the new one (as late, or as high) give way to it.
+        Nothing changes when ``epoch`` is the latest already, because the start of an epoch does not
+        move forward. Entries with the same or a later epoch, or with the same or a higher offset,
+        contradict the new entry and are removed.
         """
         if self.entries and epoch == self.latest and start >= self.entries[-1][1]:
             return self
@@ -43,28 +45,30 @@ class Epochs:
         return Epochs((*kept, (epoch, start)))
 
     def assign_all(self, entries: Iterable[Entry]) -> "Epochs":
-        """``assign`` for each of ``entries`` in order."""
+        """Return this history after ``assign`` of each of ``entries`` in order."""
         history = self
         for epoch, start in entries:
             history = history.assign(epoch, start)
         return history
 
     def truncate_from_end(self, end: Offset) -> "Epochs":
-        """Without the epochs that begin at ``end`` or later."""
+        """Return this history without the epochs that begin at ``end`` or later."""
         return Epochs(tuple(entry for entry in self.entries if entry[1] < end))
 
     def truncate_from_start(self, start: Offset) -> "Epochs":
-        """Without the epochs that ended by ``start``; the one that spans it begins there."""
+        """Return this history without the epochs that ended by ``start``. The epoch that spans
+        ``start`` begins there."""
         earlier = [epoch for epoch, begin in self.entries if begin <= start]
         later = tuple(entry for entry in self.entries if entry[1] > start)
         return Epochs(((earlier[-1], start), *later)) if earlier else self
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end: Offset) -> Entry:
-        """The largest known epoch not above ``epoch``, and where it ended.
+        """Return the largest known epoch that is not above ``epoch``, and the offset at which it
+        ended.
 
-        (-1, -1) when ``epoch`` is above all that is known. When all known epochs are above it, its
-        records are gone from the log's start: (``epoch``, start of the first known one), so that a
-        follower goes on from there.
+        The result is (-1, -1) when ``epoch`` is above all known epochs. When all known epochs are
+        above it, its records are gone from the start of the log. The result is then (``epoch``,
+        start of the first known epoch), so that a follower continues from there.
         """
         if epoch == NO_EPOCH or epoch > self.latest:
             return NO_EPOCH, UNKNOWN_OFFSET

@@ -1,11 +1,11 @@
-"""What goes into a replica's state machine and what comes out of it.
+"""The events that go into a replica's state machine, and the effects that come out of it.
 
-A :class:`~broker.replication.replica.Replica` is fed events (``step``) and hands back effects.
-The one who feeds it (the server, or the simulator) carries the effects out *in the order given*,
-before it feeds the next event: ``Truncate`` and ``Append`` touch the log, then ``WriteIsr`` goes
-to ZooKeeper, then ``Respond`` leaves. That order is the durability rule: nothing is answered that
-is not in the log (in the operating system's hands, as Kafka's default is; fsync is the log's
-business, ``log.flush.interval.*``).
+A :class:`~broker.replication.replica.Replica` is fed events (``step``) and returns effects. The
+caller (the server or the simulator) carries the effects out *in the order given*, before it feeds
+the next event. First ``Truncate`` and ``Append`` change the log, then ``WriteIsr`` goes to
+ZooKeeper, then ``Respond`` leaves. This order is the durability rule: no request is answered before
+its records are in the log. "In the log" means handed to the operating system, as by Kafka's
+default; fsync belongs to the log (``log.flush.interval.*``).
 """
 
 from typing import Protocol
@@ -24,18 +24,18 @@ from ackproof.broker.types import (
 
 
 class Batch(Protocol):
-    """A record batch, seen from outside: how many offsets it spans and where it stands."""
+    """A record batch as the replica sees it: its position and how many offsets it spans."""
 
     @property
     def base_offset(self) -> int: ...
 
     @property
     def next_offset(self) -> int:
-        """Offset after the batch's last record (``base_offset + last_offset_delta + 1``)."""
+        """The offset after the batch's last record (``base_offset + last_offset_delta + 1``)."""
 
     @property
     def leader_epoch(self) -> int:
-        """Epoch of the leader that appended it (partitionLeaderEpoch of the batch header)."""
+        """The epoch of the leader that appended the batch (partitionLeaderEpoch of its header)."""
 
 
 # --- events ---------------------------------------------------------------------------------
@@ -43,8 +43,9 @@ class Batch(Protocol):
 
 @value(kw_only=True)
 class LeaderAndIsr:
-    """What the coordinator says of this partition: a controller (one partition of its LeaderAndIsr
-    request), or what the partition's own leader or follower read in ZooKeeper (seed 001)."""
+    """The state of this partition as its coordinator gives it. The coordinator is a controller (one
+    partition of its LeaderAndIsr request). In *Design V2* it is the partition's own leader or
+    follower, which read the state in ZooKeeper."""
 
     controller_epoch: ControllerEpoch
     leader: BrokerId
@@ -54,11 +55,13 @@ class LeaderAndIsr:
     zk_version: ZkVersion
     now: Millis
     serves: bool = True
-    """Of a leader: clients are served at once. Else from :class:`StartServing` on; until then
-    followers catch up, and the ISR is left alone (seed 001, ``becomeLeader``)."""
+    """Whether a leader serves clients at once. Otherwise it does so from :class:`StartServing` on.
+    Until then followers catch up, and the leader leaves the ISR alone (*Design V2*,
+    ``becomeLeader``)."""
     as_printed: bool = False
-    """Without the fences that seed 001 does not have: it counts whatever its epoch, and a
-    new leader's high watermark is its log's end (``r.hw = r.leo``)."""
+    """Whether the fences that *Design V2* does not have are left out. The state then counts
+    whatever its epoch, and the high watermark of a new leader is its log's end (``r.hw = r.leo``).
+    """
 
 
 @value(kw_only=True)
@@ -71,7 +74,7 @@ class StartServing:
 
 @value(kw_only=True)
 class ReplicasChanged:
-    """Other replicas are assigned, or are about to be, within the leader's epoch."""
+    """A change of the assigned replicas, now or soon, within the leader's epoch."""
 
     leader_epoch: LeaderEpoch
     replicas: tuple[BrokerId, ...]
@@ -79,8 +82,8 @@ class ReplicasChanged:
 
 @value(kw_only=True)
 class Resigned:
-    """This broker leads no more in this epoch, and who does is not known yet. Who waits is
-    answered NOT_LEADER_OR_FOLLOWER."""
+    """The end of this broker's leadership in this epoch, while the next leader is unknown. Waiting
+    requests are answered with NOT_LEADER_OR_FOLLOWER."""
 
     leader_epoch: LeaderEpoch
 
@@ -89,8 +92,8 @@ class Resigned:
 class Produce:
     """A client's batches for this partition, already validated (CRC, size, magic, sequence).
 
-    ``request`` is the caller's token; exactly one :class:`Respond` will carry it back, at once or
-    later. ``deadline`` bounds the wait of acks=-1.
+    ``request`` is the caller's token. Exactly one :class:`Respond` will carry it back, at once or
+    later. ``deadline`` limits the wait of acks=-1.
     """
 
     request: int
@@ -99,13 +102,13 @@ class Produce:
     deadline: Millis
     now: Millis
     appended: tuple[Offset, Offset] | None = None
-    """From where to where the log holds these batches already: an idempotent producer has sent
-    them again. They are answered as if they were appended now, and are not appended."""
+    """The offset range at which the log already holds these batches, because an idempotent producer
+    has sent them again. They are answered like a new append, but are not appended."""
 
 
 @value(kw_only=True)
 class FollowerFetch:
-    """A follower fetched from ``offset``: everything below it is in that follower's log."""
+    """A follower's fetch from ``offset``: everything below it is in that follower's log."""
 
     replica: BrokerId
     offset: Offset
@@ -115,7 +118,7 @@ class FollowerFetch:
 
 @value(kw_only=True)
 class Fetched:
-    """The leader's answer to this follower's fetch, for the epoch in which it was asked."""
+    """The leader's answer to this follower's fetch, for the epoch in which the fetch was sent."""
 
     leader_epoch: LeaderEpoch
     fetch_offset: Offset
@@ -126,10 +129,11 @@ class Fetched:
 
 @value(kw_only=True)
 class EpochEndOffset:
-    """The leader's answer to OffsetForLeaderEpoch, asked in ``current_leader_epoch``.
+    """The leader's answer to OffsetForLeaderEpoch, requested in ``current_leader_epoch``.
 
-    ``leader_epoch`` is the largest epoch the leader knows that is not above the one asked for,
-    ``end_offset`` where it ended; both -1 when the leader knows none (KIP-101, KIP-279).
+    ``leader_epoch`` is the largest epoch known to the leader that is not above the requested one,
+    and ``end_offset`` is where it ended. Both are -1 when the leader knows no such epoch (KIP-101,
+    KIP-279).
     """
 
     current_leader_epoch: LeaderEpoch
@@ -139,10 +143,11 @@ class EpochEndOffset:
 
 @value(kw_only=True)
 class FetchOutOfRange:
-    """The leader answered a fetch of epoch ``leader_epoch`` with OFFSET_OUT_OF_RANGE.
+    """The leader's answer OFFSET_OUT_OF_RANGE to a fetch of epoch ``leader_epoch``.
 
-    ``log_start_offset`` and ``log_end_offset`` are the leader's, asked for afterwards (ListOffsets
-    earliest and latest, as a replica, so that latest is the log's end).
+    ``log_start_offset`` and ``log_end_offset`` are the leader's, requested afterwards by
+    ListOffsets (earliest and latest). The request is sent as a replica, so that latest means the
+    log's end.
     """
 
     leader_epoch: LeaderEpoch
@@ -152,34 +157,36 @@ class FetchOutOfRange:
 
 @value(kw_only=True)
 class LogStartMoved:
-    """The log gave up its oldest records by itself (retention): it starts at ``offset`` now."""
+    """The removal of the oldest records by retention: the log now starts at ``offset``."""
 
     offset: Offset
 
 
 @value(kw_only=True)
 class LogEndMoved:
-    """The log ends at ``offset`` now, lower than :class:`Truncate` asked for: that was inside a
-    batch, and batches are not split. What is missing is fetched again."""
+    """A log end lower than :class:`Truncate` requested: the log now ends at ``offset``. The
+    requested offset was inside a batch, and batches are not split. The missing records are fetched
+    again."""
 
     offset: Offset
 
 
 @value(kw_only=True)
 class Stopped:
-    """The replica is given up, and its log about to be deleted. Later events concern nobody."""
+    """The end of the replica, whose log is about to be deleted. Later events have no effect."""
 
 
 @value(kw_only=True)
 class DeleteRecords:
-    """A client gives up the records below ``offset``, which is not above the high watermark."""
+    """A client's deletion of the records below ``offset``, which is not above the high
+    watermark."""
 
     offset: Offset
 
 
 @value(kw_only=True)
 class IsrWritten:
-    """ZooKeeper took the ISR that :class:`WriteIsr` asked for; the znode now has ``zk_version``."""
+    """The success of a :class:`WriteIsr`: the znode holds its ISR and now has ``zk_version``."""
 
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
@@ -188,10 +195,11 @@ class IsrWritten:
 
 @value(kw_only=True)
 class IsrWriteFailed:
-    """The ISR write did not happen, or nobody knows.
+    """The failure or the unknown outcome of an ISR write.
 
-    ``conflict``: the znode has another version (the controller wrote it): wait for the
-    controller's LeaderAndIsr. Otherwise (connection lost) the write is tried again.
+    ``conflict`` says that the znode has another version, because the controller wrote it. The
+    leader then waits for the controller's LeaderAndIsr. Otherwise the connection was lost, and the
+    write is repeated.
     """
 
     leader_epoch: LeaderEpoch
@@ -200,15 +208,16 @@ class IsrWriteFailed:
 
 @value(kw_only=True)
 class IsrRefused:
-    """The ISR was not written, and will not be: somebody in it may not join yet (KIP-841's
-    INELIGIBLE_REPLICA). It is what it was; who may not join tries again with its next fetch."""
+    """The final rejection of an ISR write, because a member may not join yet (KIP-841's
+    INELIGIBLE_REPLICA). The ISR is as before, and the rejected replica tries again with its next
+    fetch."""
 
     leader_epoch: LeaderEpoch
 
 
 @value(kw_only=True)
 class Tick:
-    """Time passed. Expires acks=-1 waits, and shrinks the ISR when a check is due."""
+    """The passing of time, which expires acks=-1 waits and shrinks the ISR when a check is due."""
 
     now: Millis
 
@@ -239,14 +248,14 @@ Event = (
 
 @value(kw_only=True)
 class Truncate:
-    """Cut the log so that ``offset`` is its end (leader-epoch-checkpoint likewise)."""
+    """Truncate the log so that ``offset`` is its end, and leader-epoch-checkpoint with it."""
 
     offset: Offset
 
 
 @value(kw_only=True)
 class TruncateFully:
-    """Throw the whole log away and begin anew at ``offset`` (fetch offset out of range)."""
+    """Discard the whole log and start again, empty, at ``offset`` (fetch offset out of range)."""
 
     offset: Offset
 
@@ -255,8 +264,8 @@ class TruncateFully:
 class Append:
     """Append batches at ``base_offset``.
 
-    On a leader the log sets base offset and ``leader_epoch`` in the batch headers; on a follower
-    ``leader_epoch`` is None and the batches are stored as they came.
+    On a leader, the log sets the base offset and ``leader_epoch`` in the batch headers. On a
+    follower ``leader_epoch`` is None, and the batches are stored as they came.
     """
 
     batches: tuple[Batch, ...]
@@ -266,7 +275,7 @@ class Append:
 
 @value(kw_only=True)
 class StartEpoch:
-    """A new leader notes where its epoch begins (leader-epoch-checkpoint), before any append."""
+    """Note where a new leader's epoch begins (leader-epoch-checkpoint), before any append."""
 
     leader_epoch: LeaderEpoch
     offset: Offset
@@ -274,7 +283,7 @@ class StartEpoch:
 
 @value(kw_only=True)
 class AdvanceLogStart:
-    """Give up the records below ``offset``, as a client asked for or the leader has done."""
+    """Delete the records below ``offset``, as a client requested or the leader has done."""
 
     offset: Offset
 
@@ -283,9 +292,9 @@ class AdvanceLogStart:
 class WriteIsr:
     """Write this ISR to the partition's state znode, if its version is still ``zk_version``.
 
-    It may be a second try of a write whose outcome was unknown. A version that does not fit is
-    therefore a conflict only if the znode holds something else than this leader, epoch and ISR;
-    if it holds just that, the first try succeeded: :class:`IsrWritten` with the version found.
+    This may repeat a write whose outcome was unknown. A different version is therefore a conflict
+    only if the znode holds another leader, epoch or ISR. If it holds exactly these, the first write
+    succeeded, and the answer is :class:`IsrWritten` with the version found.
     """
 
     leader_epoch: LeaderEpoch
@@ -295,7 +304,7 @@ class WriteIsr:
 
 @value(kw_only=True)
 class HighWatermark:
-    """The high watermark moved: waiting consumers and fetching followers may be answered."""
+    """Answer waiting consumers and fetching followers, because the high watermark moved."""
 
     offset: Offset
 
@@ -311,10 +320,11 @@ class Respond:
 
 @value(kw_only=True)
 class LeaderLostRecords:
-    """Alarm: the leader has not got what it served to this follower in this very epoch.
+    """Raise an alarm: the leader lacks records that it served to this follower in this epoch.
 
-    Nothing is cut. The follower must not go on fetching in ``leader_epoch``: when the leader has
-    passed ``log_end_offset`` again, with other records, it would be taken for in sync.
+    No log is truncated. The follower must not continue to fetch in ``leader_epoch``. Once the
+    leader has passed ``log_end_offset`` again, with other records, it would count the follower as
+    in sync.
     """
 
     leader_epoch: LeaderEpoch

@@ -1,10 +1,13 @@
-"""The follower's part: cut what the leader does not have, then fetch from it.
+"""Follower-side replication: truncate what the leader does not have, then fetch from it.
 
-A follower first *truncates*, then *fetches*. Truncating by leader epoch is a conversation: it asks
-where its latest epoch ended on the leader and cuts there; when the leader does not know that epoch
-and names an older one that this follower does not know either, the follower cuts back to an epoch
-of its own that is older still, and asks again (KIP-101, KIP-279). Answers are taken only in the
-phase and epoch that asked for them; whatever comes late or twice changes nothing.
+A follower first *truncates*, then *fetches*. Truncation by leader epoch may take several questions:
+
+1. The follower asks where its latest epoch ended on the leader, and truncates there.
+2. The leader may not know that epoch, and name an older one that the follower does not know either.
+   The follower then truncates to a still older epoch of its own, and asks again (KIP-101, KIP-279).
+
+An answer counts only in the phase and epoch in which it was requested. A late or repeated answer
+changes nothing.
 """
 
 from ackproof.broker.replication.config import ReplicaConfig, Truncation
@@ -22,7 +25,7 @@ from ackproof.broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset
 
 
 class Follower:
-    """Follower in one epoch of its leader."""
+    """A follower in one epoch of its leader."""
 
     def __init__(self, config: ReplicaConfig, log: LocalLog, state: LeaderAndIsr) -> None:
         self.leader: BrokerId = state.leader
@@ -33,14 +36,14 @@ class Follower:
         self._is_prefix = False
 
     def enter(self) -> Effects:
-        """Cut at the high watermark at once when there is no epoch to ask about."""
+        """Truncate to the high watermark at once when there is no epoch to ask about."""
         if self._by_epoch and self._log.epochs.latest != NO_EPOCH:
             return ()
         self._truncating = False
         return self._log.truncate(self._log.high_watermark)
 
     def fetching(self) -> FetchFrom | AskEpoch:
-        """What to ask the leader next."""
+        """Return the next request to the leader."""
         if self._truncating:
             return AskEpoch(
                 leader=self.leader, leader_epoch=self.epoch, epoch=self._log.epochs.latest
@@ -53,7 +56,8 @@ class Follower:
         )
 
     def epoch_end_offset(self, event: EpochEndOffset) -> Effects:
-        """Cut where this log and the leader's part; stay in this phase if that is not known yet."""
+        """Truncate where this log and the leader's diverge. Remain in this phase if that offset is
+        not known yet."""
         if not self._truncating or event.current_leader_epoch != self.epoch:
             return ()
         if not self._could_be_asked(event):
@@ -64,17 +68,18 @@ class Follower:
         return cut
 
     def _could_be_asked(self, event: EpochEndOffset) -> bool:
-        """An answer never names a later epoch than the question did, which was this log's latest.
+        """Return whether the answer can belong to the current question.
 
-        One that does answers an earlier question once more, from before the last cut. This log
-        knows nothing of so late an epoch any more: it would be cut at -1, which is all of it.
+        An answer never names a later epoch than the question, which named this log's latest. If it
+        does, it answers an earlier question from before the last truncation. This log no longer
+        knows such a late epoch, and would be truncated at -1, that is, completely.
         """
         return event.leader_epoch <= self._log.epochs.latest
 
     def _truncation_state(self, event: EpochEndOffset) -> tuple[Offset, bool]:
-        """Where to cut, and whether that is final.
+        """Return where to truncate, and whether that is final.
 
-        A leader that knows no such epoch leaves the high watermark to go by; so does Kafka.
+        If the leader does not know the epoch, the high watermark decides, as in Kafka.
         """
         if event.end_offset < 0:
             return self._log.high_watermark, True
@@ -84,10 +89,10 @@ class Follower:
         return end, False
 
     def fetched(self, event: Fetched) -> Effects:
-        """Append what the leader sent, and adopt its high watermark and log start.
+        """Append the leader's batches, and adopt its high watermark and log start.
 
-        Only from where this log ends: an answer to an earlier fetch, come late or twice, would
-        leave a hole or overlap what followed.
+        The batches count only if they begin where this log ends. A late or repeated answer to an
+        earlier fetch would leave a hole, or overlap what followed.
         """
         if not self._expects(event.leader_epoch) or event.fetch_offset != self._log.log_end_offset:
             return ()
@@ -102,10 +107,14 @@ class Follower:
         )
 
     def _ends_inside_a_batch(self, event: Fetched) -> bool:
-        """By watermark, logs may part anywhere, and this one may end inside a batch of the
-        leader's: it gives up what it holds of those offsets. After an unclean election it was cut
-        at the leader's end, 41, and to 40 since its own batches ended there; the leader's last
-        batch is 36 to 41, and would be refused for ever.
+        """Return whether this log ends inside a batch of the leader's.
+
+        Truncated by watermark, logs may diverge at any offset. The follower then discards what it
+        holds of that batch. Example, after an unclean election:
+
+        1. The follower is told to truncate to the leader's end, 41.
+        2. It truncates to 40, because a batch of its own ended there.
+        3. The leader's last batch is 36 to 41, which the follower would reject for ever.
         """
         if self._by_epoch or not event.batches:
             return False
@@ -116,17 +125,19 @@ class Follower:
         return event.batches[0].base_offset < end > start
 
     def out_of_range(self, event: FetchOutOfRange) -> Effects:
-        """The leader has not got the offset after this log's end.
+        """Truncate or start again, because the leader does not have the offset after this log's
+        end.
 
-        Its log ends before: cut there (after an unclean election, or a cut by high watermark). It
-        starts later: nothing here is of use any more, begin anew at its start.
+        - If the leader's log ends earlier, truncate to its end. This follows an unclean election,
+          or a truncation by high watermark.
+        - If the leader's log starts later, nothing here is of use, and this log starts again there.
 
-        Once the leader has served a fetch from this log's end, this log is a prefix of the
-        leader's for the rest of the epoch, and to cut it would take back what the leader counts as
-        replicated. A leader that is asked in order then says so only after it has lost its own
-        log's end: it crashed, and leads on in its epoch. That it may have as much again by now
-        changes nothing. (An answer that comes twice says so, too; therefore it does no more than
-        raise the alarm.)
+        Once the leader has served a fetch from this log's end, this log is a prefix of the leader's
+        for the rest of the epoch. A truncation would remove records that the leader counts as
+        replicated. If requests arrive in order, the leader then gives this answer only after it has
+        lost the end of its own log: it crashed and still leads in its epoch. It may have reached
+        the same offset again by now, which changes nothing. A repeated answer looks the same;
+        therefore this case only raises the alarm.
         """
         if not self._expects(event.leader_epoch):
             return ()

@@ -1,4 +1,5 @@
-"""The leader's part: appends, follower progress, ISR, high watermark, waiting producers."""
+"""Leader-side replication of one partition: appends, follower progress, ISR changes, the high
+watermark and pending produce requests."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,18 +29,18 @@ from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, Offset, ZkVersi
 
 # --- followers ------------------------------------------------------------------------------------
 #
-# What a leader knows of one follower, from nothing but that follower's fetches.
+# What a leader knows of one follower, learned only from that follower's fetches.
 #
 # Follows ``Replica.updateFetchStateOrThrow`` and ``ReplicaState.isCaughtUp`` of Kafka 3.x.
 
 
 NEVER = Millis(-(2**62))
-"""Longer ago than any lag time."""
+"""A time longer ago than any lag time."""
 
 
 @value(kw_only=True)
 class RemoteReplica:
-    """A follower in the leader's eyes; offsets are -1 until its first fetch of this epoch."""
+    """The leader's view of a follower. Offsets are -1 until its first fetch in this epoch."""
 
     log_start_offset: Offset = UNKNOWN_OFFSET
     log_end_offset: Offset = UNKNOWN_OFFSET
@@ -50,12 +51,16 @@ class RemoteReplica:
     def fetched(
         self, *, offset: Offset, log_start: Offset, leader_log_end: Offset, now: Millis
     ) -> "RemoteReplica":
-        """After a fetch from ``offset`` at ``now``, when the leader's log ended at
+        """Return the view after a fetch from ``offset`` at ``now``, when the leader's log ended at
         ``leader_log_end``.
 
-        Two rules say when it caught up: it has reached the leader's end now; or it has reached
-        where the leader's end was at its fetch before this one, and so was caught up then. Without
-        the second rule a leader under steady load would never see anybody catch up.
+        Two rules say when the follower caught up:
+
+        1. It has now reached the leader's end.
+        2. It has now reached the leader's end at the time of its previous fetch, and so was caught
+           up then.
+
+        Without the second rule, a leader under steady load would never see a follower catch up.
         """
         caught_up = self.last_caught_up_time
         if offset >= leader_log_end:
@@ -71,7 +76,8 @@ class RemoteReplica:
         )
 
     def is_caught_up(self, leader_log_end: Offset, now: Millis, lag_time_max_ms: int) -> bool:
-        """Level with the leader, or level with it no longer than ``lag_time_max_ms`` ago."""
+        """Return whether the follower's end equals the leader's, or did at most ``lag_time_max_ms``
+        ago."""
         return (
             self.log_end_offset == leader_log_end
             or now - self.last_caught_up_time <= lag_time_max_ms
@@ -80,17 +86,20 @@ class RemoteReplica:
 
 # --- ISR ------------------------------------------------------------------------------------------
 #
-# The ISR as the leader holds it: committed in ZooKeeper, and perhaps one change under way.
+# The ISR as the leader holds it: the one committed in ZooKeeper, and perhaps one pending change.
 #
-# While a write is in flight, or nobody knows whether it happened, either ISR may be the one that
-# the controller elects from. The leader therefore answers to the *maximal* ISR, committed and
-# proposed together (KIP-497), until it learns which one holds.
+# While a write is in flight, or its outcome is unknown, the controller may elect from either ISR.
+# The leader therefore uses the *maximal* ISR, committed and proposed together (KIP-497), until it
+# learns which one holds.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrState:
-    """``proposed``: the ISR being written on top of ``zk_version``, or None.
-    ``retry``: that write's outcome is unknown, and it is to be sent again."""
+    """The committed ISR and the pending change.
+
+    ``proposed`` is the ISR that is being written on top of ``zk_version``, or None. ``retry`` says
+    that the outcome of that write is unknown, and that it must be sent again.
+    """
 
     committed: tuple[BrokerId, ...]
     zk_version: ZkVersion
@@ -99,36 +108,41 @@ class IsrState:
 
     @property
     def maximal(self) -> frozenset[BrokerId]:
-        """All members that may count, whichever way the write in flight ends.
+        """All members that may count, however the write in flight ends.
 
-        {1, 2} is being written as {1}. By the proposal alone, 1 would acknowledge what it alone
-        has; the write is refused, the controller elects 2, and the record is gone. By the
-        committed ISR alone, when {1} is being written as {1, 2}: 2 may be elected already.
+        - {1, 2} is being written as {1}, and only the proposal counts. Broker 1 acknowledges a
+          record that only it has. The write is rejected, the controller elects 2, and the record is
+          lost.
+        - {1} is being written as {1, 2}, and only the committed ISR counts. Broker 2 may be elected
+          already.
         """
         return frozenset(self.committed) | frozenset(self.proposed or ())
 
     def propose(self, isr: tuple[BrokerId, ...]) -> "IsrState":
-        """With a write of ``isr`` in flight; only one at a time."""
+        """Return the state with a write of ``isr`` in flight. Raise ValueError if there is one
+        already."""
         if self.proposed is not None:
             raise ValueError(f"an ISR write is in flight already: {self.proposed}")
         return replace(self, proposed=isr)
 
     def written(self, isr: tuple[BrokerId, ...], zk_version: ZkVersion) -> "IsrState":
-        """With the proposal committed; unchanged if this is news of another, earlier write."""
+        """Return the state with the proposal committed. It is unchanged if the news is of an
+        earlier write."""
         if self.proposed != isr or zk_version <= self.zk_version:
             return self
         return IsrState(committed=isr, zk_version=zk_version)
 
     def failed(self, *, conflict: bool) -> "IsrState":
-        """The proposal stands: to be tried again; after a conflict, until the controller speaks.
+        """Return the state with the proposal kept. It is retried, or after a conflict waits for the
+        controller.
 
-        Given up instead, it might have been carried out unseen, and who is in it be elected while
-        this leader no longer waits for it.
+        If the proposal were dropped, it might have been written without the leader's knowledge. A
+        replica in it could then be elected while this leader no longer waits for it.
         """
         return replace(self, retry=self.proposed is not None and not conflict)
 
     def refused(self) -> "IsrState":
-        """Without the proposal, which certainly was not carried out."""
+        """Return the state without the proposal, which was certainly not written."""
         return replace(self, proposed=None, retry=False)
 
 
@@ -136,10 +150,10 @@ class IsrState:
 #
 # Produce requests with acks=-1 that wait for the high watermark.
 #
-# They are done in the order of the offset they wait for, and expire in that of their deadlines: a
-# heap for each, so that nothing is ever searched or polled. Offsets grow with the leader's log, but
-# for the repetitions of idempotent producers. What one heap is done with, the other drops when it
-# gets there.
+# They complete in the order of the offset that they wait for, and expire in the order of their
+# deadlines. There is a heap for each order, so that nothing is ever searched or polled. Offsets
+# grow with the leader's log, except for the retries of idempotent producers. An entry that was
+# removed by one heap is dropped by the other when it comes to the top.
 
 
 Key = TypeVar("Key", Millis, Offset)
@@ -147,7 +161,8 @@ Key = TypeVar("Key", Millis, Offset)
 
 @value(kw_only=True)
 class Waiting:
-    """Appended at ``base_offset``; done when the high watermark reaches ``required_offset``."""
+    """A request appended at ``base_offset``, which completes when the high watermark reaches
+    ``required_offset``."""
 
     request: int
     base_offset: Offset
@@ -156,7 +171,8 @@ class Waiting:
 
 
 class PendingProduces:
-    """Each method but ``add`` removes the requests it returns."""
+    """The waiting produce requests. Each method except ``add`` removes the requests that it
+    returns."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, Waiting] = {}
@@ -167,21 +183,21 @@ class PendingProduces:
         return len(self._waiting)
 
     def add(self, waiting: Waiting) -> None:
-        """``waiting.request`` is not waiting yet."""
+        """Add a request. ``waiting.request`` must not be waiting yet."""
         self._waiting[waiting.request] = waiting
         heappush(self._offsets, (waiting.required_offset, waiting.request))
         heappush(self._deadlines, (waiting.deadline, waiting.request))
 
     def reached(self, high_watermark: Offset) -> list[Waiting]:
-        """Those that wait for nothing above ``high_watermark``."""
+        """Return the requests that wait for nothing above ``high_watermark``."""
         return self._take(self._offsets, high_watermark)
 
     def expired(self, now: Millis) -> list[Waiting]:
-        """Those whose deadline is not after ``now``, earliest first."""
+        """Return the requests whose deadline is not after ``now``, the earliest first."""
         return self._take(self._deadlines, now)
 
     def drain(self) -> list[Waiting]:
-        """All of them."""
+        """Return all requests."""
         everyone = list(self._waiting.values())
         self._waiting.clear()
         self._offsets.clear()
@@ -199,21 +215,22 @@ class PendingProduces:
 
 # --- leader ---------------------------------------------------------------------------------------
 #
-# The leader's part: appends, follower progress, ISR, high watermark, waiting producers.
+# Leader-side replication: appends, follower progress, ISR, high watermark, waiting producers.
 #
-# Follows ``Partition`` of Kafka 3.x before KIP-966. One deliberate difference: in each new epoch
-# the leader forgets what followers had fetched, also when it led the epoch it knew before. Between
-# the two another broker may have led, and followers may have cut what this leader remembers them
-# to hold.
+# Follows ``Partition`` of Kafka 3.x before KIP-966. There is one deliberate difference: in each new
+# epoch the leader forgets what followers had fetched, even if it also led the previous epoch that
+# it knew. Another broker may have led in between, and followers may have truncated what this leader
+# remembers them to hold.
 
 
 def refuse(request: int, error: ErrorCode) -> Respond:
-    """The answer to a produce request that failed, or whose outcome nobody knows."""
+    """Return the answer to a produce request that failed, or whose outcome is unknown."""
     return Respond(request=request, error=error, base_offset=UNKNOWN_OFFSET)
 
 
 class Leader:
-    """Leader of one epoch. ``pending`` outlives the epoch while the same broker leads on."""
+    """The leader of one epoch. ``pending`` outlives the epoch while the same broker stays
+    leader."""
 
     def __init__(
         self,
@@ -240,15 +257,19 @@ class Leader:
         self._next_isr_check = self._after_half_lag(state.now)
 
     def enter(self) -> Effects:
-        """First of all in an epoch: note where it begins.
+        """Note where the epoch begins, before anything else happens in it.
 
-        After the first append it is too late. A follower holds 10 to 12 of epoch 2, which nobody
-        else has; this leader has appended 10 to 12 of epoch 3. Asked where epoch 2 ended, it would
-        say 13, its log's end, the follower keep its own, and the logs be different for good.
+        After the first append it is too late:
 
-        As seed 001 prints it (``r.hw = r.leo``), what is here is called committed, whoever else has
-        it: a leader that fails before anybody does keeps it by its watermark when it is back, below
-        what the next leader has committed meanwhile.
+        1. A follower holds offsets 10 to 12 of epoch 2, which no other replica has.
+        2. This leader has appended offsets 10 to 12 of epoch 3.
+        3. The follower asks where epoch 2 ended, and the leader answers 13, the end of its log.
+        4. The follower keeps its records, and the logs differ for good.
+
+        *Design V2* prints ``r.hw = r.leo``: everything in this log counts as committed, even if no
+        other replica has it. A leader that fails before another replica has copied it keeps it by
+        its watermark when it returns. The next leader has meanwhile committed other records at
+        these offsets.
         """
         raised = self._log.log_end_offset if self._raises_watermark else self._log.high_watermark
         return (
@@ -258,7 +279,7 @@ class Leader:
         )
 
     def start_serving(self, event: StartServing) -> Effects:
-        """The wait for followers is over; the ISR is this leader's business from now on."""
+        """End the wait for followers. From now on this leader manages the ISR."""
         if event.leader_epoch == self.epoch and not self.serves:
             self._pass_time(event.now)
             self.serves = True
@@ -266,11 +287,12 @@ class Leader:
         return ()
 
     def update_assignment_and_isr(self, state: LeaderAndIsr) -> Effects:
-        """The coordinator changed the ISR or the assignment within the epoch.
+        """Take over a change of the ISR or the assignment within the epoch.
 
-        Whom it took out of the ISR is forgotten. 1 leads with ISR {1, 2, 3} where 3 is dead, and
-        has never fetched in this epoch; it is taken out at once. Taken for caught up still, as all
-        of the ISR are at first, it would hold the watermark for another replica.lag.time.max.ms.
+        The progress of a replica that was removed from the ISR is forgotten. Suppose broker 1 leads
+        with ISR {1, 2, 3}, and broker 3 is dead, has never fetched in this epoch, and is removed at
+        once. All members of the ISR count as caught up at first. If broker 3 still did, it would
+        hold the watermark for another replica.lag.time.max.ms.
         """
         self._pass_time(state.now)
         for replica in self.remotes.keys() & set(self.isr.committed) - set(state.isr):
@@ -280,7 +302,7 @@ class Leader:
         return self._advance()
 
     def replicas_changed(self, event: ReplicasChanged) -> Effects:
-        """Other replicas are assigned: their fetches count from now on, those of others no more."""
+        """Count the fetches of the newly assigned replicas, and no longer those of others."""
         self._assign(event.replicas)
         return self._advance()
 
@@ -291,16 +313,17 @@ class Leader:
         }
 
     def _others(self, replicas: Iterable[BrokerId]) -> Iterable[BrokerId]:
-        """All that the watermark has to do with: those assigned, and who is in the ISR.
+        """Return all replicas that the watermark depends on: the assigned ones and the ISR.
 
-        A partition on its way from 5 to 2, which has joined the ISR, is sent to 1 instead. 2 is
-        assigned no more, and may be elected still: what is committed without it would be lost.
+        Suppose a partition is being moved from 5 to 2, broker 2 has joined the ISR, and the
+        partition is then sent to 1 instead. Broker 2 is no longer assigned but may still be
+        elected. Records that were committed without it would be lost.
         """
         everybody = dict.fromkeys((*replicas, *sorted(self.isr.maximal)))
         return (replica for replica in everybody if replica != self._broker)
 
     def resign(self) -> Effects:
-        """Nobody here will ever know what becomes of the waiting requests."""
+        """Answer all waiting requests, because this broker will never learn their outcome."""
         return tuple(
             refuse(waiting.request, ErrorCode.not_leader_or_follower)
             for waiting in self.pending.drain()
@@ -309,14 +332,14 @@ class Leader:
     # --- produce ----------------------------------------------------------------------------
 
     def refusal(self, acks: int) -> ErrorCode:
-        """With what a produce request would be refused now, or ``none``."""
+        """Return the error with which a produce request would be rejected now, or ``none``."""
         if not self.serves:
             return ErrorCode.not_leader_or_follower
         refused = acks == -1 and self.is_under_min_isr
         return ErrorCode.not_enough_replicas if refused else ErrorCode.none
 
     def produce(self, event: Produce) -> Effects:
-        """Append what is not there yet, and answer at once unless acks=-1."""
+        """Append the batches that are not in the log yet, and answer at once unless acks=-1."""
         self._pass_time(event.now)
         refusal = self.refusal(event.acks)
         if refusal is not ErrorCode.none:
@@ -336,7 +359,7 @@ class Leader:
         return (*appended, *self._advance())
 
     def _append(self, event: Produce) -> tuple[Effects, Offset, Offset]:
-        """The effects, and from where to where the batches are in the log."""
+        """Return the effects, and the offset range of the batches in the log."""
         if event.appended is not None:
             return ((), *event.appended)
         base = self._log.log_end_offset
@@ -344,11 +367,12 @@ class Leader:
         return appended, base, self._log.log_end_offset
 
     def _acknowledge(self) -> Effects:
-        """Answer those whose records are below the high watermark.
+        """Answer the requests whose records are below the high watermark.
 
-        ``min.insync.replicas`` counts once more: with 2 of them in the ISR the batch was let in,
-        then one was dropped, and the watermark rose by the leader's log alone. That two hold it
-        would be a lie. Who is about to join may count, since the watermark has waited for it.
+        ``min.insync.replicas`` is checked a second time. Suppose a batch was accepted with two
+        members in the ISR, then one was removed, and the watermark rose by the leader's log alone.
+        It would be false to say that two replicas hold the batch. A replica that is about to join
+        may count, because the watermark has waited for it.
         """
         reached = self.pending.reached(self._log.high_watermark)
         if not reached:
@@ -362,28 +386,30 @@ class Leader:
         )
 
     def delete_records(self, event: DeleteRecords) -> Effects:
-        """Give up the oldest records; followers hear of it with their next fetch."""
+        """Delete the oldest records. Followers learn it from the answer to their next fetch."""
         return self._log.advance_start(event.offset)
 
     # --- high watermark ---------------------------------------------------------------------
 
     def _advance(self) -> Effects:
-        """Raise the high watermark if all who count have more, and answer whom that satisfies.
+        """Raise the high watermark if all replicas that count have more, and answer the requests
+        done.
 
-        It never goes back here: a follower that counts from now on with a lower end, or has not
-        fetched in this epoch yet, takes nothing away from what consumers have read and producers
-        were told.
+        It never goes back here. A follower may begin to count with a lower end, or may not have
+        fetched in this epoch yet. Neither takes back what consumers have read or what was
+        acknowledged to producers.
         """
         target = self.committed_end()
         moved = self._log.move_high_watermark(target) if target > self._log.high_watermark else ()
         return (*moved, *self._acknowledge())
 
     def committed_end(self) -> Offset:
-        """The smallest log end of all who count: the maximal ISR, and those about to join it.
+        """Return the smallest log end of the replicas that count: the maximal ISR and those about
+        to join.
 
-        A follower outside the ISR counts while it is caught up by time. Otherwise a leader alone
-        in its ISR would raise the watermark with each append, and a follower always one fetch
-        behind could never reach it to join (``maybeIncrementLeaderHW``).
+        A follower outside the ISR counts while it is caught up by time. Otherwise a leader alone in
+        its ISR would raise the watermark with each append. A follower that is always one fetch
+        behind could then never reach it to join (``maybeIncrementLeaderHW``).
         """
         return min([self._log.log_end_offset, *self._counted_ends()])
 
@@ -403,10 +429,11 @@ class Leader:
     # --- followers and the ISR --------------------------------------------------------------
 
     def follower_fetch(self, event: FollowerFetch) -> Effects:
-        """Note a follower's progress; let it into the ISR, raise the watermark.
+        """Note a follower's progress, add it to the ISR if it may join, and raise the watermark.
 
-        A fetch by a broker that is no replica, or from outside this log (which is answered with
-        OFFSET_OUT_OF_RANGE), says nothing about what that follower shares with this log.
+        Some fetches say nothing about what the follower shares with this log: those of a broker
+        that is no replica, and those from outside this log, which are answered with
+        OFFSET_OUT_OF_RANGE.
         """
         self._pass_time(event.now)
         remote = self.remotes.get(event.replica)
@@ -422,11 +449,13 @@ class Leader:
         return (*self._maybe_expand_isr(event.replica), *self._advance())
 
     def _maybe_expand_isr(self, replica: BrokerId) -> Effects:
-        """A follower joins when it has all that is committed, and all of earlier epochs.
+        """Propose the follower for the ISR when it has all committed records and all of earlier
+        epochs.
 
-        The epoch's start matters because a new leader's watermark may be too low at first. 1 and 2
-        have committed up to 12, and 2, told of 10 so far, leads next: by its watermark 3 could
-        join with 10, be elected, and lack two records that were acknowledged.
+        The epoch's start matters because a new leader's watermark may be too low at first. Suppose
+        brokers 1 and 2 have committed up to 12, and broker 2, which has heard only of 10, leads
+        next. By the watermark alone, broker 3 could join with 10, be elected, and lack two
+        acknowledged records.
         """
         end = self.remotes[replica].log_end_offset
         if self.isr.proposed is not None or replica in self.isr.committed or not self.serves:
@@ -458,21 +487,23 @@ class Leader:
         return WriteIsr(leader_epoch=self.epoch, isr=isr, zk_version=self.isr.zk_version)
 
     def isr_written(self, event: IsrWritten) -> Effects:
-        """The ISR changed in ZooKeeper: a smaller one may let the watermark rise. News of an
-        earlier epoch's write is none: the controller has elected from another ISR since."""
+        """Take over the written ISR, because a smaller one may let the watermark rise. The outcome
+        of an earlier epoch's write is ignored: the controller has since elected from another ISR.
+        """
         if event.leader_epoch != self.epoch:
             return ()
         self.isr = self.isr.written(event.isr, event.zk_version)
         return self._advance()
 
     def isr_write_failed(self, event: IsrWriteFailed) -> Effects:
-        """Keep the maximal ISR; an unknown outcome is settled by a second try."""
+        """Keep the maximal ISR. A second write settles an unknown outcome."""
         if event.leader_epoch == self.epoch:
             self.isr = self.isr.failed(conflict=event.conflict)
         return ()
 
     def isr_refused(self, event: IsrRefused) -> Effects:
-        """What was proposed was never written: the watermark waits for nobody in it any more."""
+        """Drop the proposal, which was never written. The watermark no longer waits for its new
+        members."""
         if event.leader_epoch != self.epoch:
             return ()
         self.isr = self.isr.refused()
@@ -480,13 +511,13 @@ class Leader:
 
     @property
     def is_under_min_isr(self) -> bool:
-        """The committed ISR is smaller than ``min.insync.replicas``."""
+        """Whether the committed ISR is smaller than ``min.insync.replicas``."""
         return len(self.isr.committed) < self.config.min_insync_replicas
 
     # --- time -------------------------------------------------------------------------------
 
     def tick(self, event: Tick) -> Effects:
-        """Send an uncertain ISR write again, shrink the ISR when due, expire waiting requests."""
+        """Repeat an uncertain ISR write, shrink the ISR when due, and expire waiting requests."""
         self._pass_time(event.now)
         moved = (*self._retry_or_shrink_isr(), *self._advance())
         expired = (

@@ -1,7 +1,7 @@
-"""The replica's own log as the state machine sees it: its ends, high watermark and epochs.
+"""The state machine's view of the replica's own log: its ends, high watermark and epochs.
 
 Each method changes this view and returns the effects that make the real log follow. The real log
-is the server's; nothing here knows what a record holds.
+belongs to the server. Nothing here knows the content of a record.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Effects = tuple[Effect, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """What the log holds when the replica starts. The high watermark is the checkpointed one."""
+    """The state of the log when the replica starts. The high watermark is the checkpointed one."""
 
     log_start_offset: Offset
     log_end_offset: Offset
@@ -34,7 +34,8 @@ class LogState:
 
 
 class LocalLog:
-    """Invariant: ``log_start_offset`` <= ``high_watermark`` <= ``log_end_offset``."""
+    """A view of the log. Invariant: ``log_start_offset`` <= ``high_watermark`` <=
+    ``log_end_offset``."""
 
     def __init__(self, state: LogState) -> None:
         if state.log_start_offset > state.log_end_offset:
@@ -45,17 +46,17 @@ class LocalLog:
         self.epochs = Epochs(state.epochs)
 
     def append_as_leader(self, batches: tuple[Batch, ...], epoch: LeaderEpoch) -> Effects:
-        """Batches take the next offsets, whatever offsets the producer put into them."""
+        """Append batches at the next offsets, whatever offsets the producer put into them."""
         base = self.log_end_offset
         self.log_end_offset = Offset(base + sum(b.next_offset - b.base_offset for b in batches))
         return (Append(batches=batches, base_offset=base, leader_epoch=epoch),)
 
     def append_as_follower(self, batches: tuple[Batch, ...], leader_start: Offset) -> Effects:
-        """Batches keep the leader's offsets and epochs.
+        """Append batches with the leader's offsets and epochs.
 
-        The leader's log may start inside a batch (DeleteRecords), and a follower be sent there.
-        The batch then overlaps this log, which holds nothing but what the leader has given up:
-        it gives way. Raises ValueError for any other overlap.
+        The leader's log may start inside a batch (DeleteRecords), and a follower may be sent there.
+        The batch then overlaps this log. This log holds only records that the leader has deleted,
+        and is discarded. Raise ValueError for any other overlap.
         """
         if not batches:
             return ()
@@ -73,15 +74,15 @@ class LocalLog:
         return self.truncate_fully(base)
 
     def start_epoch(self, epoch: LeaderEpoch) -> Effects:
-        """Enter ``epoch`` at the log's end."""
+        """Begin ``epoch`` at the log's end."""
         self.epochs = self.epochs.assign(epoch, self.log_end_offset)
         return (StartEpoch(leader_epoch=epoch, offset=self.log_end_offset),)
 
     def truncate(self, offset: Offset) -> Effects:
-        """Cut at ``offset``.
+        """Truncate at ``offset``.
 
-        An offset at or past the end cuts no record, but drops the epoch of a leader that was
-        followed by another before it appended anything.
+        An offset at or past the end removes no record. It does remove the epoch of a leader that
+        was followed by another before it appended anything.
         """
         end = min(offset, self.log_end_offset)
         if end < self.log_start_offset:
@@ -94,7 +95,7 @@ class LocalLog:
         return (Truncate(offset=end), *self.move_high_watermark(self.high_watermark))
 
     def truncate_fully(self, offset: Offset) -> Effects:
-        """Throw everything away; the log begins anew, empty, at ``offset``."""
+        """Discard the whole log, and start again, empty, at ``offset``."""
         moved = self.high_watermark != offset
         self.log_start_offset = self.log_end_offset = self.high_watermark = offset
         self.epochs = Epochs()
@@ -102,7 +103,7 @@ class LocalLog:
         return (TruncateFully(offset=offset), *notice)
 
     def advance_start(self, offset: Offset) -> Effects:
-        """Give up records below ``offset``, never any that is not committed."""
+        """Delete the records below ``offset``, but no uncommitted record."""
         start = min(offset, self.high_watermark)
         if start <= self.log_start_offset:
             return ()
@@ -111,7 +112,7 @@ class LocalLog:
         return (AdvanceLogStart(offset=start),)
 
     def started_at(self, offset: Offset) -> Effects:
-        """The log itself moved its start (retention): follow it, the watermark too if need be."""
+        """Follow the log's own move of its start (retention), with the watermark if necessary."""
         if offset > self.log_end_offset:
             raise ValueError(f"log start {offset} is past the log's end {self.log_end_offset}")
         self.log_start_offset = max(offset, self.log_start_offset)
@@ -119,7 +120,7 @@ class LocalLog:
         return self.move_high_watermark(self.high_watermark)
 
     def move_high_watermark(self, offset: Offset) -> Effects:
-        """Set the high watermark, kept within the log."""
+        """Set the high watermark, limited to the bounds of the log."""
         bounded = self._within(offset)
         if bounded == self.high_watermark:
             return ()

@@ -1,16 +1,16 @@
-"""One partition's replica on one broker: a state machine without I/O.
+"""The replica of one partition on one broker: a state machine without I/O.
 
-State: the role and epoch that the controller gave it, a view of its own log (``local``), and what
-the role needs (``leader``, ``follower``). ``STEPS`` says for every role and kind of event what
-happens; a replica without a leader, or whose answer comes after its role ended, ignores the event.
+Its state is the role and epoch that the controller gave it, a view of its own log (``local``), and
+what the role needs (``leader``, ``follower``). ``STEPS`` says what happens for every role and kind
+of event. A replica without a leader, or whose role ended before the answer came, ignores the event.
 
-Only ``LeaderAndIsr`` gives a role. The replica does not care who sends it: a controller, or
-:mod:`broker.coordination`, where each partition's leader coordinates it. It asks for ISR changes
-through ``WriteIsr`` and believes nothing about them until it is told.
+Only ``LeaderAndIsr`` gives a role. The sender does not matter: it is a controller, or
+:mod:`broker.coordination`, where each partition's leader coordinates it. The replica requests ISR
+changes through ``WriteIsr``, and assumes nothing about their outcome until an event reports it.
 
-Not handled: bytes, disks, fetch sessions, transactions; which batches are repetitions (the log
-remembers, and says so in ``Produce``); fencing of controllers by
-their epoch and of brokers by theirs, which is done once per request by whoever receives it.
+Not handled: bytes, disks, fetch sessions and transactions. The log detects repeated batches and
+says so in ``Produce``. The receiver of a request fences controllers and brokers by their epochs,
+once per request.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -54,16 +54,16 @@ __all__ = ["LogState", "Replica", "Role", "StaleEpoch"]
 
 
 class Role(Enum):
-    """What this broker is to the partition."""
+    """The role of this broker for the partition."""
 
     OFFLINE = "offline"
-    """No LeaderAndIsr yet, or there is no leader."""
+    """No LeaderAndIsr has arrived yet, or there is no leader."""
     FOLLOWER = "follower"
     LEADER = "leader"
 
 
 class StaleEpoch(Exception):
-    """A LeaderAndIsr of an earlier leader epoch than the replica has seen; nothing changed."""
+    """A LeaderAndIsr of an earlier leader epoch than the replica has seen. Nothing was changed."""
 
     def __init__(self, requested: LeaderEpoch, current: LeaderEpoch) -> None:
         super().__init__(
@@ -74,7 +74,7 @@ class StaleEpoch(Exception):
 
 
 class Replica:
-    """A replica; see the module's docstring. ``broker`` is its own broker id."""
+    """A replica of a partition (see the module's docstring). ``broker`` is its own broker id."""
 
     def __init__(self, broker: BrokerId, config: ReplicaConfig, log: LogState) -> None:
         self._broker = broker
@@ -85,21 +85,22 @@ class Replica:
         self._follower: Follower | None = None
 
     def step(self, event: Event) -> Effects:
-        """Take in one event; the effects must be carried out in order before the next one.
+        """Process one event, and return the effects, to be carried out in order before the next
+        event.
 
-        Raises StaleEpoch for a LeaderAndIsr of an older leader epoch, and ValueError for one that
+        Raise StaleEpoch for a LeaderAndIsr of an older leader epoch, and ValueError for one that
         names another leader within the same epoch. Within an epoch only a newer ``zk_version`` is
-        news; repetitions are ignored. One ``as_printed`` is taken whatever its epoch.
+        news, and repetitions are ignored. An event with ``as_printed`` counts whatever its epoch.
         """
         return STEPS[self.role][type(event)](self, event)
 
     @property
     def config(self) -> ReplicaConfig:
-        """The settings that it goes by, as leader or as follower."""
+        """The current settings of the leader or follower."""
         return self._config if self._leader is None else self._leader.config
 
     def configure(self, config: ReplicaConfig) -> None:
-        """The topic's settings changed; ``truncation`` counts from the next epoch on."""
+        """Take over changed topic settings. ``truncation`` counts from the next epoch on."""
         self._config = config
         if self._leader is not None:
             self._leader.config = config
@@ -158,15 +159,15 @@ class Replica:
         return self._leader.replicas_changed(event) if self._leader else ()
 
     def _resigned(self, event: Resigned) -> Effects:
-        """Without a role until the next LeaderAndIsr, which will be of a later epoch."""
+        """Leave the role until the next LeaderAndIsr, which will be of a later epoch."""
         if self._leader is None or self._state is None or event.leader_epoch != self.leader_epoch:
             return ()
         self._state = replace(self._state, leader=NO_LEADER)
         return self._stopped(Stopped())
 
     def _stopped(self, _event: Stopped) -> Effects:
-        """Without a role: an ISR write that was under way would else find its leader, and answer
-        those who were answered when the partition went away."""
+        """Leave the role. Otherwise the outcome of a pending ISR write would find its leader, and
+        answer requests that were already answered."""
         resigned = self._leader.resign() if self._leader else ()
         self._leader = self._follower = None
         return resigned
@@ -175,34 +176,34 @@ class Replica:
 
     @property
     def broker(self) -> BrokerId:
-        """Its own broker id."""
+        """The id of this broker."""
         return self._broker
 
     @property
     def role(self) -> Role:
-        """What this broker is to the partition now."""
+        """The current role of this broker for the partition."""
         if self._leader is not None:
             return Role.LEADER
         return Role.OFFLINE if self._follower is None else Role.FOLLOWER
 
     @property
     def serves(self) -> bool:
-        """This broker leads and serves clients: it does not wait for its followers any more."""
+        """Whether this broker leads and serves clients, and no longer waits for its followers."""
         return self._leader is not None and self._leader.serves
 
     @property
     def leader(self) -> BrokerId:
-        """The leader's broker id, -1 when there is none or nobody has said."""
+        """The leader's broker id, or -1 when there is none or it is unknown."""
         return self._state.leader if self._state else NO_LEADER
 
     @property
     def leader_epoch(self) -> LeaderEpoch:
-        """Epoch of the last LeaderAndIsr, -1 before the first."""
+        """The epoch of the last LeaderAndIsr, or -1 before the first."""
         return self._state.leader_epoch if self._state else NO_EPOCH
 
     @property
     def isr(self) -> tuple[BrokerId, ...]:
-        """The ISR as last committed (on a leader), or as LeaderAndIsr says."""
+        """The ISR as last committed (on a leader), or as in the last LeaderAndIsr."""
         if self._leader is not None:
             return self._leader.isr.committed
         return self._state.isr if self._state else ()
@@ -214,33 +215,35 @@ class Replica:
 
     @property
     def zk_version(self) -> ZkVersion:
-        """Version of the partition's state znode as last known, -1 before any."""
+        """The last known version of the partition's state znode, or -1 before any."""
         if self._leader is not None:
             return self._leader.isr.zk_version
         return self._state.zk_version if self._state else ZkVersion(-1)
 
     @property
     def log_start_offset(self) -> Offset:
-        """First offset that the log still holds."""
+        """The first offset that the log still holds."""
         return self._log.log_start_offset
 
     @property
     def log_end_offset(self) -> Offset:
-        """LEO: the offset that the next record will take."""
+        """LEO: the offset that the next record will get."""
         return self._log.log_end_offset
 
     @property
     def high_watermark(self) -> Offset:
-        """HW: everything below is committed; the server checkpoints it."""
+        """HW: everything below it is committed. The server checkpoints it."""
         return self._log.high_watermark
 
     @property
     def low_watermark(self) -> Offset:
-        """LW: on a leader the smallest log start of all replicas, -1 until each has fetched."""
+        """LW: on a leader the smallest log start of all replicas, -1 until each of them has
+        fetched."""
         return self.low_watermark_among(self._remotes)
 
     def low_watermark_among(self, brokers: Container[BrokerId]) -> Offset:
-        """The smallest log start of this replica and of those followers that are ``brokers``."""
+        """Return the smallest log start of this replica and of those followers that are in
+        ``brokers``."""
         starts = [
             remote.log_start_offset for id_, remote in self._remotes.items() if id_ in brokers
         ]
@@ -253,17 +256,17 @@ class Replica:
 
     @property
     def is_under_replicated(self) -> bool:
-        """This broker leads, and not all replicas are in the ISR."""
+        """Whether this broker leads, and not all replicas are in the ISR."""
         return self._leader is not None and len(self.isr) < len(self.replicas)
 
     @property
     def is_under_min_isr(self) -> bool:
-        """This broker leads, and the ISR is smaller than ``min.insync.replicas``."""
+        """Whether this broker leads, and the ISR is smaller than ``min.insync.replicas``."""
         return self._leader is not None and self._leader.is_under_min_isr
 
     @property
     def follower_ends(self) -> Mapping[BrokerId, Offset]:
-        """On a leader the followers' log ends as far as it knows, -1 before their first fetch."""
+        """The followers' log ends as a leader knows them, -1 before their first fetch."""
         return {replica: remote.log_end_offset for replica, remote in self._remotes.items()}
 
     @property
@@ -271,10 +274,10 @@ class Replica:
         return self._leader.remotes if self._leader else {}
 
     def check(self) -> None:
-        """Assert what holds after every step; raises BrokenInvariant.
+        """Assert what must hold after every step. Raise BrokenInvariant otherwise.
 
-        The high watermark lies within the log. Epochs ascend, begin within the log, and a leader's
-        latest epoch is its own: it enters it before its first append (KIP-101).
+        The high watermark lies within the log. Epochs ascend and begin within the log. A leader's
+        latest epoch is its own, because it begins it before its first append (KIP-101).
         """
         log, me = self._log, f"replica on broker {self._broker}"
         start, end = log.log_start_offset, log.log_end_offset
@@ -296,16 +299,18 @@ class Replica:
     # --- questions that the server answers with this replica ---------------------------------
 
     def fetching(self) -> FetchFrom | AskEpoch | None:
-        """What a follower's fetcher should ask its leader next; None when not a follower."""
+        """Return the next request of a follower's fetcher to its leader, or None when not a
+        follower."""
         return self._follower.fetching() if self._follower else None
 
     def check_leader(
         self, current_leader_epoch: LeaderEpoch | None, follower: BrokerId | None = None
     ) -> ErrorCode:
-        """Whether a request that presumes this epoch may be served here as by the leader (KIP-320).
+        """Return the error for a request that presumes this epoch and needs the leader, or ``none``
+        (KIP-320).
 
         None, or -1 as on the wire, presumes nothing. A leader that does not serve clients yet does
-        serve a ``follower``: it waits for just that.
+        serve a ``follower``, because it waits for its followers.
         """
         if (error := self._check_epoch(current_leader_epoch)) is not ErrorCode.none:
             return error
@@ -313,10 +318,10 @@ class Replica:
         return ErrorCode.none if leads else ErrorCode.not_leader_or_follower
 
     def check_reader(self, current_leader_epoch: LeaderEpoch | None) -> ErrorCode:
-        """As ``check_leader``, of a consumer that reads from followers, too (KIP-392).
+        """Return the error for a consumer that may also read from followers, or ``none`` (KIP-392).
 
-        The epoch is what keeps it from a follower that has not heard of the next leader, or from
-        one that it takes for the leader.
+        The epoch keeps the consumer from a follower that has not heard of the next leader, and from
+        a follower that it takes for the leader.
         """
         if self._follower is not None:
             return self._check_epoch(current_leader_epoch)
@@ -331,10 +336,11 @@ class Replica:
         return ErrorCode.none
 
     def followers_to_read_from(self, offset: Offset) -> Mapping[BrokerId, RemoteReplica]:
-        """On a leader, those that a consumer may be sent to that reads on at ``offset``.
+        """Return the followers, on a leader, from which a consumer may read on at ``offset``.
 
-        Members of the ISR alone: one that lags would hold the consumer back, and be named again
-        whenever it asks, since what it asks for is never more than that follower has.
+        Only members of the ISR qualify. A lagging follower would hold the consumer back. It would
+        also be named again at each request, because the consumer never requests more than that
+        follower has.
         """
         return {
             id_: remote
@@ -343,15 +349,17 @@ class Replica:
         }
 
     def refusal(self, acks: int) -> ErrorCode:
-        """With what a produce request would be refused now, or ``none``."""
+        """Return the error with which a produce request would be rejected now, or ``none``."""
         return self._leader.refusal(acks) if self._leader else ErrorCode.not_leader_or_follower
 
     def read_bound(self, follower: BrokerId | None) -> Offset:
-        """Where reading ends: at the log's end for a follower, at the watermark for a consumer."""
+        """Return where reading ends: at the log's end for a follower, at the watermark for a
+        consumer."""
         return self.high_watermark if follower is None else self.log_end_offset
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> Entry:
-        """Answer to OffsetForLeaderEpoch: see ``Epochs.end_offset_for``; (-1, -1) for unknown."""
+        """Return the answer to OffsetForLeaderEpoch (see ``Epochs.end_offset_for``), (-1, -1) if
+        unknown."""
         return self._log.epochs.end_offset_for(epoch, self.log_end_offset)
 
 

@@ -1,12 +1,13 @@
-"""From which replica a consumer is to read (KIP-392): what the leader answers it.
+"""The choice of the replica from which a consumer reads (KIP-392), made by the leader.
 
-A leader sends a consumer nowhere else unless ``replica.selector.class`` says so. Kafka's
-``RackAwareReplicaSelector`` names a replica of the consumer's own rack (``client.rack``), where the
-leader stands in another: of several whoever has most, then whoever caught up last, then the largest
-id. Who is no member of the ISR, or lacks what the consumer asks for, is not named (KAFKA-14372):
-see :meth:`broker.replication.replica.Replica.followers_to_read_from`.
+A leader sends a consumer to another replica only if ``replica.selector.class`` says so. Kafka's
+``RackAwareReplicaSelector`` names a replica in the consumer's own rack (``client.rack``) when the
+leader is in another one. Among several, it prefers the one with the most records, then the one that
+caught up last, then the largest id. A replica that is not in the ISR, or lacks the requested
+offset, is never named (KAFKA-14372); see
+:meth:`broker.replication.replica.Replica.followers_to_read_from`.
 
-Not handled: selectors of one's own, which in Kafka are classes on the class path.
+Not handled: custom selectors, which in Kafka are classes on the class path.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,8 @@ ReplicaSelector = Literal[
     "org.apache.kafka.common.replica.LeaderSelector",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 ]
-"""Kafka's own; with the first everybody reads from the leader, as without any."""
+"""Kafka's own selectors. With the first, every consumer reads from the leader, as without any
+selector."""
 RACK_AWARE: Final[ReplicaSelector] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -29,12 +31,12 @@ def preferred_read_replica(
     followers: Mapping[BrokerId, RemoteReplica],
     racks: Mapping[BrokerId, str | None],
 ) -> BrokerId | None:
-    """The follower that a consumer in ``rack`` is to read from; None: the leader.
+    """Return the follower from which a consumer in ``rack`` should read, or None for the leader.
 
     Args:
-        rack: the consumer's, empty where it has none.
-        followers: those that it may be sent to, in the leader's eyes.
-        racks: of the brokers that are known to be alive.
+        rack: the consumer's rack, empty if it has none.
+        followers: the followers that it may be sent to, as the leader knows them.
+        racks: the racks of the brokers that are known to be alive.
     """
     if not rack or racks.get(leader) == rack:
         return None

@@ -1,1 +1,1 @@
-"""The disk as logs use it: files, what waits for a sync, and the small files beside the logs."""
+"""The disk as logs use it: files, work that waits for a sync, and small files beside the logs."""

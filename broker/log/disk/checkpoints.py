@@ -5,11 +5,11 @@
 * ``log-start-offset-checkpoint``: log starts that lie inside a segment (DeleteRecords).
 
 Each has a version (0), a count, and "topic partition offset" lines. They are replaced atomically
-and durably, so a file that does not fit its format was damaged by someone else: that is an error,
-never an empty checkpoint.
+and durably. A file that does not fit its format was damaged by another program. That is an error,
+and never an empty checkpoint.
 
-* ``.kafka_cleanshutdown``: there only while nothing has touched the logs since an orderly end.
-* ``meta.properties``: to which broker and cluster a log directory belongs.
+* ``.kafka_cleanshutdown``: exists only while the logs are unchanged since a clean shutdown.
+* ``meta.properties``: the broker and cluster to which a log directory belongs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,19 +31,20 @@ _VERSION = "0"
 
 
 class CorruptCheckpoint(Exception):
-    """A checkpoint file that is not in its format; the text names file and fault."""
+    """A checkpoint file that is not in its format. The text names the file and the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Whose directory it is."""
+    """The owner of a log directory."""
 
     broker_id: BrokerId
     cluster_id: str
 
 
 def read_checkpoint(directory: Directory, name: str) -> Sequence[str]:
-    """The entries of a checkpoint file, none if there is no file; raises CorruptCheckpoint."""
+    """Return the entries of a checkpoint file, none if there is no file. Raise
+    CorruptCheckpoint."""
     try:
         content = directory.read(name)
     except FileNotFoundError:
@@ -65,18 +66,19 @@ def _entries(content: bytes, path: Path) -> Sequence[str]:
 
 
 def checkpoint_content(entries: Sequence[str]) -> bytes:
-    """What is in a checkpoint file of these entries."""
+    """Return the content of a checkpoint file with these entries."""
     lines = (_VERSION, str(len(entries)), *entries)
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 def read_offsets(directory: Directory, name: str) -> dict[TopicPartition, int]:
-    """The offsets of a checkpoint file, none if there is no file; raises CorruptCheckpoint."""
+    """Return the offsets of a checkpoint file, none if there is no file. Raise
+    CorruptCheckpoint."""
     return _offsets(read_checkpoint(directory, name), directory.path / name)
 
 
 def offsets_in(content: bytes, path: Path) -> dict[TopicPartition, int]:
-    """Those of the file at ``path`` with this content; raises CorruptCheckpoint."""
+    """Return the offsets in this content of the file at ``path``. Raise CorruptCheckpoint."""
     return _offsets(_entries(content, path), path)
 
 
@@ -94,37 +96,38 @@ def _offsets(entries: Sequence[str], path: Path) -> dict[TopicPartition, int]:
 
 
 def offsets_content(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """What is in a checkpoint file of these offsets."""
+    """Return the content of a checkpoint file with these offsets."""
     return checkpoint_content(
         [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
     )
 
 
 def write_offsets(directory: Directory, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replaces a checkpoint file by these offsets, durably."""
+    """Replace a checkpoint file by these offsets, durably."""
     directory.replace(name, offsets_content(offsets))
 
 
 def take_clean_shutdown(directory: Directory) -> bool:
-    """Whether the last end was orderly. The marker is removed, durably: it is good for once. Left
-    there, it would vouch for a log that the next crash tears, and nobody look for the tear."""
+    """Return whether the last shutdown was clean, and remove the marker, durably. If it stayed, it
+    would also vouch for a log that the next crash tears, and recovery would not look for the tear.
+    """
     try:
         directory.files.remove(directory.path / CLEAN_SHUTDOWN)
         orderly = True
     except FileNotFoundError:
         orderly = False
-    # Also where there is none: who took it away may have died before this.
+    # Sync also if there is no marker: the process that removed it may have died before this.
     directory.sync()
     return orderly
 
 
 def mark_clean_shutdown(directory: Directory) -> None:
-    """Says that the end was orderly; to be called when all else is on disk."""
+    """Write the marker of a clean shutdown. Call this when everything else is on disk."""
     directory.replace(CLEAN_SHUTDOWN, b"")
 
 
 def read_meta_properties(directory: Directory) -> MetaProperties | None:
-    """Whose directory it is, or None if it has no owner yet.
+    """Return the owner of the directory, or None if it has no owner yet.
 
     Raises:
         CorruptCheckpoint: a property is missing, or not of version 0.
@@ -145,7 +148,7 @@ def read_meta_properties(directory: Directory) -> MetaProperties | None:
 
 
 def write_meta_properties(directory: Directory, meta: MetaProperties) -> None:
-    """Makes the directory this broker's, durably."""
+    """Make the directory this broker's, durably."""
     lines = (
         f"version={_VERSION}",
         f"broker.id={meta.broker_id}",

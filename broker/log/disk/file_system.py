@@ -1,12 +1,15 @@
-"""All that the logs ask of a file system, and the real one.
+"""The file system operations that the logs need, and the real file system.
 
-The operations are the system's own, so that what is built of them (whole appends, atomic
-replacement: :mod:`broker.log.disk.files`) is the same code over every implementation, and every one
-of its steps a moment at which a simulated disk may fail or lose power. Of an implementation is
-asked what POSIX promises and no more: what was written outlives the process; what was not synced,
-file or name, need not outlive the machine; a sync that failed may have lost what it was to keep.
+The operations are the system's own. What is built of them (whole appends, atomic replacement:
+:mod:`broker.log.disk.files`) is therefore the same code over every implementation. A simulated disk
+may fail or lose power at each of its steps. An implementation must promise what POSIX promises and
+no more:
 
-All of them raise OSError (FileNotFoundError, ...) as the system's calls do.
+- What was written outlives the process.
+- A file or name that was not synced need not outlive the machine.
+- A sync that failed may have lost its data.
+
+All operations raise OSError (FileNotFoundError, ...) as the system's calls do.
 """
 
 import fcntl
@@ -19,77 +22,79 @@ Bytes = bytes | bytearray | memoryview
 
 
 class FileSystem(Protocol):
-    """Files are known by descriptors while they are open, else by paths."""
+    """A file system. Files are known by descriptors while they are open, and otherwise by paths."""
 
     def open(self, path: Path, /) -> int:
-        """A descriptor that reads anywhere and writes at the end; the file is made if absent."""
+        """Return a descriptor that reads anywhere and writes at the end. Create an absent file."""
 
     def write(self, descriptor: int, data: Bytes, /) -> int:
-        """Appends the first bytes of ``data``, at least one; returns how many."""
+        """Append the first bytes of ``data``, at least one, and return how many."""
 
     def pread(self, descriptor: int, size: int, position: int, /) -> bytes:
-        """Up to ``size`` bytes from ``position``; nothing only where the file ends."""
+        """Return up to ``size`` bytes from ``position``, none only where the file ends."""
 
     def truncate(self, descriptor: int, size: int, /) -> None:
-        """Cuts the file to ``size`` bytes."""
+        """Truncate the file to ``size`` bytes."""
 
     def size(self, descriptor: int, /) -> int:
-        """How long the file is."""
+        """Return the length of the file in bytes."""
 
     def sync(self, descriptor: int, /) -> None:
-        """Makes the file's content durable, its name not. May be called in any thread."""
+        """Make the file's content durable, but not its name. May be called in any thread."""
 
     def read_anew(self, descriptor: int, /) -> None:
-        """What is read from now on comes from the disk, but for what is still to be written there:
-        what a sync that failed has dropped is seen to be gone. Advice to the system."""
+        """Read from the disk from now on, except what is still to be written. Data that a failed
+        sync has dropped is then seen to be gone. This is advice to the system."""
 
     def duplicate(self, descriptor: int, /) -> int:
-        """A second descriptor of the same open file, which outlives the first one."""
+        """Return a second descriptor of the same open file, which outlives the first one."""
 
     def close(self, descriptor: int, /) -> None:
-        """Gives the descriptor back."""
+        """Close the descriptor."""
 
     def lock(self, descriptor: int, /) -> None:
-        """Locks the file until this descriptor and its duplicates are closed, if only by the end of
-        the process.
+        """Lock the file until this descriptor and its duplicates are closed, at the latest by the
+        end of the process.
 
         Raises:
-            BlockingIOError: somebody else has locked it.
+            BlockingIOError: another process has locked it.
         """
 
     def read(self, path: Path, /) -> bytes:
-        """All of a file."""
+        """Return the content of a file."""
 
     def names(self, directory: Path, /) -> list[str]:
-        """What is in a directory, in no order that means anything."""
+        """Return the names in a directory, in no particular order."""
 
     def is_directory(self, path: Path, /) -> bool:
-        """Whether there is a directory of this name."""
+        """Return whether there is a directory of this name."""
 
     def make_directory(self, path: Path, /) -> None:
-        """Makes a directory in one that is there."""
+        """Create a directory in an existing one."""
 
     def rename(self, source: Path, target: Path, /) -> None:
-        """Gives a file or directory another name in the same directory, in one step.
+        """Give a file or directory another name in the same directory, in one step.
 
-        Under the new name there may be a file already, if it is one.
+        A file may exist already under the new name if the source is a file.
         """
 
     def remove(self, path: Path, /) -> None:
-        """Removes a file's name; the file lasts until its last descriptor is closed."""
+        """Remove a file's name. The file lasts until its last descriptor is closed."""
 
     def remove_tree(self, directory: Path, /) -> None:
-        """Removes a directory with all that is in it. May be called in any thread."""
+        """Remove a directory with its content. May be called in any thread."""
 
     def sync_directory(self, directory: Path, /) -> None:
-        """Makes durable what was made, renamed and removed in ``directory``. In any thread."""
+        """Make created, renamed and removed names in ``directory`` durable. Callable in any
+        thread."""
 
     def disk_usage(self, directory: Path, /) -> tuple[int, int]:
-        """Bytes of the disk that ``directory`` is on: all there are, and those free to us."""
+        """Return the bytes of the disk that holds ``directory``: the total, and those free to
+        us."""
 
 
 class RealFileSystem:
-    """The operating system's. What is called for each batch is the system's call itself."""
+    """The operating system's files. Calls for each batch are the system's calls themselves."""
 
     write = staticmethod(os.write)
     pread = staticmethod(os.pread)
@@ -99,7 +104,7 @@ class RealFileSystem:
     close = staticmethod(os.close)
 
     def open(self, path: Path, /) -> int:
-        """See :class:`FileSystem`, here and below."""
+        """Open a file; see :class:`FileSystem`, here and below."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
     def size(self, descriptor: int, /) -> int:

@@ -1,5 +1,5 @@
-"""Files and directories as the logs use them, over any file system, and work that waits for the
-disk, in steps."""
+"""Files and directories as the logs use them, over any file system, and steps of work that wait for
+the disk."""
 
 import contextlib
 from collections.abc import Callable, Generator
@@ -9,19 +9,19 @@ from ackproof.broker.log.disk.file_system import REAL, Bytes, FileSystem
 
 # --- steps ----------------------------------------------------------------------------------------
 #
-# Work that waits for the disk, in steps, so that it need not be waited for where requests are.
+# Work that waits for the disk, in steps, so that requests need not wait for it.
 #
-# A generator of steps runs where its owner runs, and yields what takes long: syncs and removals,
-# which touch nothing that the owner has. Each is to be done, by any thread, before the generator
-# goes on; an OSError of it is thrown into the generator. In between the owner may do as it likes: a
-# generator looks, whenever it goes on, whether it was overtaken.
+# A generator of steps runs in its owner's thread, and yields what takes long: syncs and removals,
+# which use nothing of the owner's state. Each must be carried out, by any thread, before the
+# generator continues. Its OSError is thrown into the generator. In between the owner may do
+# anything. Whenever a generator continues, it checks whether it was overtaken.
 
 
 Steps = Generator[Callable[[], object], None, None]
 
 
 def carry_out(steps: Generator[Callable[[], object], None, object]) -> None:
-    """Does all of it at once, here."""
+    """Carry out all steps at once, in this thread."""
     try:
         work = next(steps)
         while True:
@@ -38,16 +38,17 @@ def carry_out(steps: Generator[Callable[[], object], None, object]) -> None:
 
 
 Later = Callable[[Steps], object]
-"""Has steps carried out, in this order, maybe after it returns; what goes wrong ends the broker."""
+"""A function that carries out steps, in this order, possibly after it returns. An error ends the
+broker."""
 
 
 # --- files ----------------------------------------------------------------------------------------
 #
 # Files and directories as the logs use them, over any file system.
 #
-# Writes go straight to the :class:`~broker.log.disk.file_system.FileSystem` (no buffer of our own),
-# so that what was written outlives a killed process. What must outlive a power failure is synced,
-# the directory that names it included.
+# Writes go straight to the :class:`~broker.log.disk.file_system.FileSystem` (without a buffer of
+# our own), so that written data outlives a killed process. Data that must outlive a power failure
+# is synced, including the directory that names it.
 
 
 TEMPORARY_SUFFIX = ".tmp"
@@ -59,7 +60,7 @@ class File:
     __slots__ = ("_descriptor", "_files", "_pread", "_size", "_torn", "_write")
 
     def __init__(self, files: FileSystem, path: Path) -> None:
-        """Opens it, made empty if it is absent."""
+        """Open the file, created empty if absent."""
         self._files = files
         self._write = files.write
         self._pread = files.pread
@@ -69,14 +70,14 @@ class File:
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
+        """The number of bytes in the file."""
         return self._size
 
     def append(self, data: Bytes) -> None:
-        """Appends all of ``data``, or nothing.
+        """Append all of ``data``, or nothing.
 
         Raises:
-            OSError: e.g. the disk is full; the file ends where it did.
+            OSError: for example, the disk is full. The file ends where it did.
         """
         if self._torn:
             self.truncate(self._size)
@@ -85,8 +86,8 @@ class File:
             while written < len(data):
                 written += self._write(self._descriptor, memoryview(data)[written:])
         except OSError:
-            # A disk that refused a write may refuse the cut as well. The next append would then
-            # lie behind the torn one, where no reader and no recovery gets to.
+            # A disk that refused a write may refuse the truncation as well. The next append would
+            # then lie after the torn one, where no reader and no recovery finds it.
             self._torn = True
             with contextlib.suppress(OSError):
                 self.truncate(self._size)
@@ -94,7 +95,7 @@ class File:
         self._size += written
 
     def read_at(self, size: int, position: int) -> bytes:
-        """Up to ``size`` bytes from ``position``; fewer only where the file ends."""
+        """Return up to ``size`` bytes from ``position``, fewer only where the file ends."""
         data = self._pread(self._descriptor, size, position)
         while len(data) < size:
             more = self._pread(self._descriptor, size - len(data), position + len(data))
@@ -104,30 +105,30 @@ class File:
         return data
 
     def truncate(self, size: int) -> None:
-        """Cuts the file to ``size`` bytes."""
+        """Truncate the file to ``size`` bytes."""
         self._files.truncate(self._descriptor, size)
         self._size = size
         self._torn = False
 
     def sync(self) -> None:
-        """Makes the content durable."""
+        """Make the content durable."""
         self._files.sync(self._descriptor)
 
     def read_anew(self) -> None:
-        """Believes the disk from now on, and no cache of it."""
+        """Read from the disk from now on, and not from a cache."""
         self._files.read_anew(self._descriptor)
 
     def duplicate(self) -> int:
-        """A descriptor of the same file, which is the caller's to close."""
+        """Return a descriptor of the same file, which the caller must close."""
         return self._files.duplicate(self._descriptor)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._files.close(self._descriptor)
 
 
 class Directory:
-    """A directory and the file system that it is on.
+    """A directory and its file system.
 
     Attributes:
         files: the file system.
@@ -137,7 +138,7 @@ class Directory:
     __slots__ = ("_turns", "files", "path")
 
     def __init__(self, path: Path, files: FileSystem = REAL) -> None:
-        """Names it; it need not be there."""
+        """Name the directory, which need not exist."""
         self.files = files
         self.path = path
         self._turns: dict[str, object] = {}
@@ -148,7 +149,7 @@ class Directory:
         return self.path.name
 
     def make(self, *, durably: bool = True) -> None:
-        """Makes it and those above it, as far as they are not there."""
+        """Create the directory and its missing parents."""
         missing = []
         path = self.path
         while not self.files.is_directory(path):
@@ -160,29 +161,30 @@ class Directory:
                 self.files.sync_directory(path.parent)
 
     def stems(self, suffix: str) -> list[str]:
-        """The names of its files that end with ``suffix``, without it, sorted."""
+        """Return the names of its files that end with ``suffix``, without it, sorted."""
         names = self.files.names(self.path)
         return sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix))
 
     def open(self, name: str) -> File:
-        """One of its files, made empty if it is absent."""
+        """Open one of its files, created empty if absent."""
         return File(self.files, self.path / name)
 
     def read(self, name: str) -> bytes:
-        """All of one of its files; raises FileNotFoundError."""
+        """Return the content of one of its files. Raise FileNotFoundError."""
         return self.files.read(self.path / name)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Replaces a file, durably: after a crash it holds either the old content or the new."""
+        """Replace a file, durably: after a crash it holds either the old content or the new."""
         carry_out(self.replace_steps(name, content))
 
     def replace_steps(
         self, name: str, content: bytes
     ) -> Generator[Callable[[], object], None, bool]:
-        """As ``replace``. False: it was overtaken by another replacement, or abandoned.
+        """Do as ``replace``. Return False if it was overtaken by another replacement, or abandoned.
 
-        Two may write the same temporary file, one after the other: only who was last renames it.
-        Older content never takes the place of newer, nor content that is not synced any place.
+        Two replacements may write the same temporary file, one after the other. Only the last one
+        renames it. Older content never replaces newer, and content that is not synced replaces
+        nothing.
         """
         turn = self._turns[name] = object()
         temporary = name + TEMPORARY_SUFFIX
@@ -199,21 +201,22 @@ class Directory:
         try:
             yield self.sync
         except OSError:
-            if name in self._turns:  # else abandoned: the directory may have another name by now
+            if name in self._turns:  # if abandoned, the directory may have another name by now
                 raise
         return self._turns.get(name) is turn
 
     def abandon(self, *names: str) -> None:
-        """These files (all, if none is named) are not replaced any more by what is under way: they
-        are gone, or what was to be in them is. The directory's name may be another's by now."""
+        """Abandon the running replacements of these files, or of all if none is named. The files
+        are gone, or their content is. The directory's name may belong to another directory by now.
+        """
         for name in names or tuple(self._turns):
             self._turns.pop(name, None)
 
     def remove(self, name: str) -> None:
-        """Removes a file; no file is no error."""
+        """Remove a file. A missing file is no error."""
         with contextlib.suppress(FileNotFoundError):
             self.files.remove(self.path / name)
 
     def sync(self) -> None:
-        """Makes durable what was made, renamed and removed in it."""
+        """Make created, renamed and removed names in it durable."""
         self.files.sync_directory(self.path)
