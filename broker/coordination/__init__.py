@@ -1,6 +1,6 @@
-"""Coordination by each partition's own leader (seed 001, "detailed design V2"): sans-I/O.
+"""Coordination by each partition's own leader (*Design V2*), without I/O.
 
-The second way to run the same replicas: no controller. Events in, effects out, as in
-:mod:`broker.controller`; which of the document's lines are kept and which are fenced is in
-``docs/coordination.md``.
+This is the second way to run the same replicas: without a controller. Events go in and effects come
+out, as in :mod:`broker.controller`. ``docs/coordination.md`` says which of the document's lines are
+kept and which are fenced.
 """

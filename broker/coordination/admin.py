@@ -1,5 +1,5 @@
-"""The admin commands: create and delete topics, add and remove partitions (seed 001, "Admin
-commands"), and what Kafka's admin APIs ask for besides. Any broker runs them."""
+"""The admin commands: create and delete topics, add and remove partitions (*Design V2*, "Admin
+commands"), and the other operations of Kafka's admin APIs. Any broker runs them."""
 
 import enum
 from collections.abc import Generator, Iterable, Mapping
@@ -52,16 +52,20 @@ from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 
 # --- topics in hand -------------------------------------------------------------------------------
 #
-# A topic in the hands of one admin command (fenced).
+# The claim of an admin command on its topic (fenced).
 
 
 class Hold:
-    """Whatever the command writes about its topic moves the version of ``/brokers/topics/T`` on.
+    """A claim on a topic by the version of ``/brokers/topics/T``, which each write of the command
+    raises.
 
-    So of two commands the one that read the topic later goes on, and the other is refused. Else one
-    adds a partition while the other deletes all that it saw; the first completes what it has begun,
-    and finds its path in ``partitions_reassigned`` there as it was: put anew by the second, empty,
-    and at version 0 again.
+    Of two commands, the one that read the topic later continues, and the other is rejected. Without
+    this, the following could happen:
+
+    1. One command adds a partition while the other deletes all that it has read.
+    2. The second puts the partition's node in ``partitions_reassigned`` again: empty, and at
+       version 0.
+    3. The first completes what it has begun, and finds its node there as it left it.
     """
 
     def __init__(self, topic: str, nodes: TopicNodes) -> None:
@@ -70,22 +74,22 @@ class Hold:
         self._topic_id = nodes.topic_id
 
     def taking(self) -> Op:
-        """To be written with whatever is written next."""
+        """Return the op to write together with the next write."""
         return TakeTopic(topic=self._topic, topic_id=self._topic_id, expected=self.version)
 
     def moved_on(self) -> None:
-        """It was written."""
+        """Note that it was written."""
         self.version = ZkVersion(self.version + 1)
 
 
 def held(hold: Hold | None, ops: tuple[Op, ...]) -> tuple[Op, ...]:
-    """``ops`` in the hold of their topic; as they are without one."""
+    """Return ``ops`` under the claim on their topic, or unchanged without one."""
     return ops if hold is None else (hold.taking(), *ops)
 
 
 # --- writes ---------------------------------------------------------------------------------------
 #
-# What admin commands write, and what they wait for (seed 001, "Admin commands").
+# The writes of admin commands, and what they wait for (*Design V2*, "Admin commands").
 
 
 Replicas = tuple[BrokerId, ...]
@@ -95,19 +99,20 @@ Sending = Generator[Step, Answer, "Names | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminWrites:
-    """As printed a line at a time; fenced, what belongs together is one write. ``queue_max`` as in
-    :class:`Settings`."""
+    """The writes of admin commands: as printed one line at a time, and fenced as one write of what
+    belongs together. ``queue_max`` is that of :class:`Settings`."""
 
     fenced: bool = True
     queue_max: int = 1_000
 
     @property
     def absent(self) -> ZkVersion:
-        """Of a node that is to be created; printed, whatever is there is written over."""
+        """The expected version of a node that must be created. As printed, an existing node is
+        overwritten."""
         return ABSENT if self.fenced else ANY_VERSION
 
     def write(self, *ops: Op, hold: Hold | None = None) -> Generator[Step, Answer, Result]:
-        """In one write, or as printed one after the other."""
+        """Write all ops in one write, or as printed one after the other."""
         if self.fenced:
             return (yield from self.write_together(ops, hold))
         for op in ops:
@@ -117,7 +122,7 @@ class AdminWrites:
     def write_together(
         self, ops: tuple[Op, ...], hold: Hold | None
     ) -> Generator[Step, Answer, Result]:
-        """In one write, in the hold of its topic, if there is one."""
+        """Write all ops in one write, under the claim on the topic if there is one."""
         written: AdminWritten = yield AdminWrite(ops=held(hold, ops))
         if hold and written.result is Result.DONE:
             hold.moved_on()
@@ -129,11 +134,12 @@ class AdminWrites:
         with_ops: tuple[Op, ...],
         hold: Hold | None,
     ) -> Sending:
-        """``sendStateChange`` for each, and ``with_ops`` before them. The names of the entries;
-        None: a queue is full, and (fenced) nothing was written, or it was refused.
+        """Carry out ``sendStateChange`` for each request, after ``with_ops``.
 
-        Fenced, a full queue is waited for, as long as a command waits: a topic with more partitions
-        than there is room for would be refused each time that it is tried.
+        Return the names of the entries. The result is None if a queue is full (fenced: nothing was
+        written), or if the write was rejected. Fenced, the command waits for a full queue until its
+        time is up. Otherwise a topic with more partitions than a queue has room for would be
+        rejected at each attempt.
         """
         brokers = tuple(dict.fromkeys(broker for broker, _ in requests))
         while (full := (yield from self._without_room(brokers))) is not None:
@@ -184,9 +190,12 @@ class AdminWrites:
     def consumed(
         self, tp: TopicPartition, brokers: Replicas, names: Names
     ) -> Generator[Step, Answer, bool]:
-        """``waitTillStateChangeRequestConsumed``. Printed, whatever changes in a queue is taken for
-        it: the topic may be there before anybody has started its replicas. (Where the queues are
-        empty before the watch is there, the printed wait would be for nothing: it is left out.)"""
+        """Wait as in ``waitTillStateChangeRequestConsumed``.
+
+        As printed, any change in a queue counts: the topic may exist before its replicas are
+        started. (If the queues are empty before the watch is set, the printed wait would never end,
+        and is left out.)
+        """
         while True:
             queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
             left = any(
@@ -201,8 +210,8 @@ class AdminWrites:
                 return changed
 
     def closed(self, tp: TopicPartition, brokers: Replicas) -> Generator[Step, Answer, bool]:
-        """The same for close-replicas, which the leader sends. Fenced: first it must have sent
-        them (the version of ``partitions_reassigned`` says so), then none may be left."""
+        """Wait for the close-replicas that the leader sends. Fenced: first the leader must have
+        sent them (shown by the version of ``partitions_reassigned``), and then none may be left."""
         while True:
             view: PartitionView = yield ReadNodes(partition=tp)
             queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
@@ -219,9 +228,9 @@ class AdminWrites:
                 return changed
 
     def _change(self, tp: TopicPartition, brokers: Replicas) -> Generator[Step, Answer, bool]:
-        """Whether it is worth another look; False: time is up. Printed, until a watch fires: who
-        took a look for that would delete a topic's paths before its leader has read that it is to
-        be deleted, and leave the logs for good."""
+        """Return whether to read again, False if the time is up. As printed, only a watch that
+        fires counts. Otherwise a topic's paths could be deleted before its leader has read that it
+        must be deleted, and the logs would stay for good."""
         while True:
             waited: Waited = yield AwaitChange(brokers=brokers, partition=tp)
             if self.fenced or waited is not Waited.NOTHING_SEEN:
@@ -230,16 +239,17 @@ class AdminWrites:
 
 # --- commands -------------------------------------------------------------------------------------
 #
-# The admin commands: create and delete topics, add and remove partitions (seed 001, "Admin
-# commands"), and what Kafka's admin APIs ask for besides.
+# The admin commands: create and delete topics, add and remove partitions (*Design V2*, "Admin
+# commands"), and the other operations of Kafka's admin APIs.
 #
-# Each is a generator of :mod:`broker.coordination.admin_steps`. As printed they are a
-# line at a time; fenced, what belongs together is one write. In both, a step is done for all
-# partitions of a topic before the next step: a thousand partitions then take about as long as one.
+# Each command is a generator of :mod:`broker.coordination.admin_steps`. As printed it proceeds one
+# line at a time. Fenced, what belongs together is one write. In both, a step is done for all
+# partitions of a topic before the next step, so that a thousand partitions take about as long as
+# one.
 
 
 class Outcome(enum.Enum):
-    """How a command ended."""
+    """The outcome of a command."""
 
     DONE = "done"
     EXISTS = "Topic topic exists with live partitions"
@@ -252,20 +262,22 @@ class Outcome(enum.Enum):
 Command = Generator[Step, Answer, Outcome]
 
 COMPLETED_AT_ONCE = 1_000
-"""Partitions. A write of ZooKeeper's has at most 1 MB (``jute.maxbuffer``)."""
+"""The number of partitions completed in one write. A write to ZooKeeper has at most 1 MB
+(``jute.maxbuffer``)."""
 
 
 class Admin(AdminWrites):
-    """The commands, under one variant."""
+    """The admin commands under one variant."""
 
     # --- topics -------------------------------------------------------------------------------
 
     def create_topic(self, topic: str, assignment: Mapping[int, Replicas]) -> Command:
-        """``createTopic``: replicas by partition; nobody leads before all of them are started.
+        """Carry out ``createTopic`` with the replicas by partition. There is no leader before all
+        are started.
 
-        Fenced, the clean-up comes after the topic is taken: of two that create it at once, each
-        took the other's beginning for a failed attempt, and removed it. Brokers had read its id by
-        then, and others the next one.
+        Fenced, the clean-up comes after the topic is claimed. Otherwise, of two commands that
+        create it at once, each would take the other's beginning for a failed attempt and remove it.
+        Some brokers would have read the first id by then, and others the second.
         """
         if not self.fenced:
             return (yield from self._create_as_printed(topic, assignment))
@@ -297,11 +309,11 @@ class Admin(AdminWrites):
         return (yield from self._add_partitions(topic, assignment, None))
 
     def _clean_failed_attempts(self, topic: str) -> Generator[Step, Answer, bool]:
-        """``cleanFailedTopicCreationAttempts``; False: a topic that is gone over has live
-        partitions.
+        """Carry out ``cleanFailedTopicCreationAttempts``. Return False if a topic it visits has
+        live partitions.
 
-        It goes over every topic that is in ``partitions_reassigned``, and takes the reassignments
-        of live partitions of other topics back.
+        It visits every topic in ``partitions_reassigned``, and cancels the reassignments of live
+        partitions of other topics.
         """
         topics: tuple[str, ...] = yield ReadReassigned()
         for name in topics:
@@ -321,7 +333,7 @@ class Admin(AdminWrites):
     def _clean(
         self, tp: TopicPartition, view: PartitionView, hold: Hold | None
     ) -> Generator[Step, Answer, bool]:
-        """Take back what was begun of a partition; False: it was refused."""
+        """Undo what was begun for a partition. Return False if that was rejected."""
         moving_to = view.moving_to or ()
         closes = [(broker, _request(Change.CLOSE_REPLICA, tp)) for broker in moving_to]
         gone: tuple[Op, ...] = (DeletePartition(partition=tp),)
@@ -331,7 +343,7 @@ class Admin(AdminWrites):
         return (yield from self.send(closes, gone, hold)) is not None
 
     def delete_topic(self, topic: str) -> Command:
-        """``deleteTopic``: all its partitions, then its path."""
+        """Carry out ``deleteTopic``: delete all its partitions, then its path."""
         nodes: TopicNodes = yield ReadTopic(topic=topic)
         if not nodes.exists:
             return Outcome.UNKNOWN
@@ -343,9 +355,9 @@ class Admin(AdminWrites):
         return outcome
 
     def _delete_topic(self, topic: str, nodes: TopicNodes) -> Command:
-        """Fenced. Whoever writes about the topic meanwhile has it looked at again: a partition that
-        was added behind the first look would be the topic's only one, and nobody's to delete. One
-        of that name which is made later, and has another id, is let be."""
+        """Delete a topic (fenced). A concurrent write about the topic causes another read.
+        Otherwise a partition added after the first read would remain as the topic's only one. A
+        later topic of that name, with another id, is left alone."""
         topic_id = nodes.topic_id
         while nodes.exists and nodes.topic_id == topic_id:
             hold = Hold(topic, nodes)
@@ -363,7 +375,7 @@ class Admin(AdminWrites):
         return Outcome.DONE
 
     def _delete_all(self, topic: str, nodes: TopicNodes, hold: Hold) -> Command:
-        """CONFLICT: somebody else has written about the topic."""
+        """Delete all partitions. Return CONFLICT if another command has written about the topic."""
         live = {}
         for partition, view in sorted(nodes.partitions.items()):
             tp = TopicPartition(topic, partition)
@@ -386,10 +398,11 @@ class Admin(AdminWrites):
     # --- partitions ---------------------------------------------------------------------------
 
     def add_partitions(self, topic: str, assignment: Mapping[int, Replicas]) -> Command:
-        """``addPartition``, for each of ``assignment``: reassigned path, start-replica to all, wait
-        until these are consumed, ``replicas`` path.
+        """Carry out ``addPartition`` for each of ``assignment``.
 
-        Fenced, CONFLICT where the topic is being deleted, or somebody else writes about it.
+        Write the reassigned path, send start-replica to all, wait until these are consumed, and
+        write the ``replicas`` path. Fenced, return CONFLICT if the topic is being deleted, or
+        another command writes about it.
         """
         hold = None
         if self.fenced:
@@ -425,11 +438,12 @@ class Admin(AdminWrites):
     def _complete(
         self, topic: str, assignment: Mapping[int, Replicas], hold: Hold | None
     ) -> Command:
-        """``replicas`` of partitions whose replicas are all started.
+        """Write ``replicas`` of partitions whose replicas are all started.
 
-        Fenced, of many at once. With the first of three there and the creator gone, the topic has a
-        live partition: nobody takes the others for what a failed attempt has left, and
-        ``__consumer_offsets`` had groups that nobody coordinated.
+        Fenced, many are written at once. Suppose only the first of three is written, and the
+        creator is gone. The topic then has a live partition, so the others are not taken for the
+        rest of a failed attempt. ``__consumer_offsets`` once had groups without a coordinator for
+        this reason.
         """
         ops: list[Op] = []
         for partition, replicas in sorted(assignment.items()):
@@ -443,8 +457,8 @@ class Admin(AdminWrites):
         return Outcome.DONE
 
     def _delete_partitions(self, topic: str, partitions: Iterable[int]) -> Command:
-        """``deletePartition``, as printed, for each: an empty reassigned path, wait until the
-        leader's close-replicas are consumed, delete the paths."""
+        """Carry out ``deletePartition``, as printed, for each partition: write an empty reassigned
+        path, wait until the leader's close-replicas are consumed, and delete the paths."""
         deleting = sorted(partitions)
         nodes: TopicNodes = yield ReadTopic(topic=topic)
         if any(partition not in nodes.partitions for partition in deleting):
@@ -471,16 +485,18 @@ class Admin(AdminWrites):
     # --- reassignments and elections ------------------------------------------------------------
 
     def reassign(self, tp: TopicPartition, target: Replicas) -> Command:
-        """Move a partition to ``target``, in place of where it is moving to. Done when it is asked
-        for: the leader does the rest."""
+        """Move a partition to ``target``, in place of an earlier target. The command is done when
+        the move is requested, and the leader does the rest."""
         view = yield from _view(tp)
         if view.replicas is None or view.moving_to == ():
             return Outcome.UNKNOWN
         return (yield from self._replace_reassigned(tp, view, target))
 
     def cancel_reassignment(self, tp: TopicPartition) -> Command:
-        """Take a reassignment back (KIP-455), by one to AR; the document has no such thing.
-        CONFLICT while nobody of AR is in the ISR. As printed its new replicas stay where they are.
+        """Cancel a reassignment (KIP-455) by one to AR. The document has no such command.
+
+        Return CONFLICT while no member of AR is in the ISR. As printed, its new replicas stay where
+        they are.
         """
         view = yield from _view(tp)
         if view.replicas is None or not view.moving_to:
@@ -499,8 +515,8 @@ class Admin(AdminWrites):
         return Outcome.DONE if written.result is Result.DONE else Outcome.CONFLICT
 
     def elect_preferred(self, tp: TopicPartition) -> Command:
-        """``checkLoadBalancing``, asked for: remove a leader that is not the preferred replica, if
-        that is in the ISR. CONFLICT: it is not, or leads already."""
+        """Carry out ``checkLoadBalancing`` on request: remove a leader that is not the preferred
+        replica, if that is in the ISR. Return CONFLICT if it is not, or leads already."""
         view = yield from _view(tp)
         if view.replicas is None:
             return Outcome.UNKNOWN
@@ -523,14 +539,15 @@ class Admin(AdminWrites):
         target: Replicas,
         hold: Hold | None = None,
     ) -> Command:
-        """Anew, in place of what is there: leaders listen to children and not to values, and a
-        version above 0 says that close-replicas are out.
+        """Create ``partitions_reassigned`` again, in place of the existing node.
 
-        ``replicas`` is written once more, as it is. A leader completes the move to 2 just when it
-        is replaced by one to 3: the new node has version 0 as the old one had, and it would be
-        removed, and the partition be on 2. By the same version nobody is missing in ``removing``
-        who was named since ``view`` was read: ``replicas`` is read before
-        ``partitions_reassigned``.
+        It must be a new node because leaders watch children and not values, and because a version
+        above 0 says that close-replicas are sent. ``replicas`` is written once more, unchanged:
+
+        - Suppose a leader completes the move to 2 just when it is replaced by one to 3. The new
+          node has version 0 like the old one. It would be removed, and the partition would be on 2.
+        - The same version ensures that ``removing`` has every broker named since ``view`` was read,
+          because ``replicas`` is read before ``partitions_reassigned``.
         """
         node = Node(Kind.REASSIGNED, tp)
         old = view.reassigned
@@ -540,7 +557,7 @@ class Admin(AdminWrites):
         if old is not None and self.fenced:
             ops = (Delete(node=node, expected=old.version), *ops)
         if target and view.isr is not None and self.fenced:
-            # One of the ISR must be left that hosts the partition, and so may lead.
+            # A member of the ISR must remain that hosts the partition, and so may lead.
             if not set(view.isr.isr) & {*view.assigned, *target}:
                 return Outcome.CONFLICT
             ops = (Check(node=Node(Kind.ISR, tp), expected=view.isr.version), *ops)
@@ -564,12 +581,16 @@ def _brokers(view: PartitionView) -> Replicas:
 
 
 def _removing(view: PartitionView, target: Replicas) -> Replicas:
-    """Whom RAR named, or a former one, may have been started, whatever its leader was told of that:
-    1 has 3 start a replica, the order is replaced, and 1 gives way. 3 is in neither AR nor the new
-    RAR, nor in the ISR yet: its replica would be nobody's to close.
+    """Return the brokers that may have a replica to close, and that neither AR nor the new RAR
+    names.
 
-    So it is written down with what names it no more (KIP-455 has it in the same node), and not with
-    the start: 3 may have been started by its own reading of RAR, when it began.
+    A broker named by RAR, or by a former one, may have been started, whatever the partition's
+    leader was told. Suppose broker 1 has broker 3 start a replica, the reassignment is replaced,
+    and broker 1 loses the leadership. Broker 3 is in neither AR nor the new RAR, nor in the ISR
+    yet, and no broker would close its replica.
+
+    It is therefore recorded when RAR no longer names it (KIP-455 has it in the same node), and not
+    when it is started. Broker 3 may have been started by its own reading of RAR, when it began.
     """
     named = dict.fromkeys((*view.removing, *(view.moving_to or ())))
     return tuple(broker for broker in named if broker not in {*view.assigned, *target})

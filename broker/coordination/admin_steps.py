@@ -1,8 +1,8 @@
-"""What the admin commands ask for (seed 001, "Admin commands").
+"""The steps of the admin commands (*Design V2*, "Admin commands").
 
-A command (:mod:`broker.coordination.admin`) is a generator: it yields a step, is
-sent the answer, and returns its outcome. It has no clock and no ZooKeeper of its own; any broker
-can run any command, several at once, and one that is left in the middle can be run again.
+A command (:mod:`broker.coordination.admin`) is a generator. It yields a step, is sent the answer,
+and returns its outcome. It has no clock and no ZooKeeper of its own. Any broker can run any
+command, several at once, and an interrupted command can be run again.
 
 ==================  ===========================================================================
 step                answer sent back
@@ -13,12 +13,13 @@ step                answer sent back
 ``ReadQueues``      the entries by broker: ``Mapping[BrokerId, tuple[QueuedRequest, ...]]``
 ``AdminWrite``      :class:`AdminWritten`
 ``AwaitChange``     :class:`Waited`
-``Lifecycle``,      None: they are to be logged
+``Lifecycle``,      None: they must be logged
 ``Refused``
 ==================  ===========================================================================
 
-Reads are tried again while there is a connection to be had; who runs the command gives up on it
-when its client's time is up."""
+Reads are tried again while a connection is possible. The runner of the command ends it when its
+client's time is up.
+"""
 
 import enum
 import uuid
@@ -40,11 +41,11 @@ class ReadTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicNodes:
-    """Answer to :class:`ReadTopic`.
+    """The answer to :class:`ReadTopic`.
 
-    ``version`` and ``topic_id``: of ``/brokers/topics/T``, read before the rest; ABSENT and None
-    where it is not there. ``partitions``: of every partition that has a node below either path, by
-    number.
+    ``version`` and ``topic_id`` are those of ``/brokers/topics/T``, read before the rest; ABSENT
+    and None if it does not exist. ``partitions`` has every partition that has a node below either
+    path, by number.
     """
 
     version: ZkVersion
@@ -53,18 +54,18 @@ class TopicNodes:
 
     @property
     def exists(self) -> bool:
-        """``/brokers/topics/T`` is there."""
+        """Whether ``/brokers/topics/T`` exists."""
         return self.version != ABSENT
 
     @property
     def live(self) -> bool:
-        """It has a partition."""
+        """Whether it has a partition."""
         return any(view.replicas is not None for view in self.partitions.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadNodes:
-    """Read the nodes of one partition: of a thousand, each is waited for by itself."""
+    """Read the nodes of one partition, because each of a thousand is waited for separately."""
 
     partition: TopicPartition
 
@@ -76,7 +77,7 @@ class ReadReassigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadQueues:
-    """Read these brokers' queues. A queue that does not exist is an empty one."""
+    """Read these brokers' queues. A queue that does not exist counts as empty."""
 
     brokers: tuple[BrokerId, ...]
 
@@ -90,7 +91,7 @@ class AdminWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminWritten:
-    """Answer to :class:`AdminWrite`. ``queued``: when DONE, the names that its Enqueues got, in
+    """The answer to :class:`AdminWrite`. When DONE, ``queued`` has the names of its Enqueues, in
     their order."""
 
     result: Result
@@ -111,11 +112,11 @@ class AwaitChange:
 
 
 class Waited(enum.Enum):
-    """Answer to :class:`AwaitChange`."""
+    """The answer to :class:`AwaitChange`."""
 
     CHANGED = enum.auto()
     NOTHING_SEEN = enum.auto()
-    """Yet: a look every so often finds what a watch has missed."""
+    """No change was seen yet. A regular read finds what a watch has missed."""
     TIME_IS_UP = enum.auto()
 
 
@@ -130,4 +131,4 @@ Step: TypeAlias = (
     | Refused
 )
 Answer: TypeAlias = Any
-"""What the table above says for the step."""
+"""The answer that the table above gives for the step."""

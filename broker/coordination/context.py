@@ -22,12 +22,12 @@ from ackproof.broker.types import BrokerId, Millis, TopicPartition
 
 # --- settings -------------------------------------------------------------------------------------
 #
-# What one broker's coordination is told once.
+# The fixed settings of one broker's coordination.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The document's configuration parameters, by the properties of ``server.properties``."""
+    """The document's configuration parameters, with their properties in ``server.properties``."""
 
     broker: BrokerId
     preferred_replica_wait_ms: int = 200
@@ -37,11 +37,11 @@ class Settings:
     """``ackproof.keep.in.sync.ms``, KeepInSyncTime: how long a new leader waits at most for live
     replicas to catch up before it serves."""
     state_change_queue_max: int = 1_000
-    """``ackproof.state.change.queue.max``: entries from which on a queue is full."""
+    """``ackproof.state.change.queue.max``: the number of entries from which on a queue is full."""
     load_balancing: bool = True
     """``auto.leader.rebalance.enable``: whether ``checkLoadBalancing`` is done."""
     unclean_start: bool = False
-    """The broker was not shut down in an orderly way before this start: the ends of its logs may
+    """Whether the broker was not shut down cleanly before this start. The ends of its logs may then
     be gone."""
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Settings:
 
 # --- effects --------------------------------------------------------------------------------------
 #
-# Collects the effects of a step, and knows who waits for which write or read.
+# Collects the effects of a step, and keeps the callbacks of pending writes and reads.
 
 
 Then = Callable[[Written], None]
@@ -63,7 +63,8 @@ Listed = Callable[[tuple[QueuedRequest, ...]], None]
 
 
 class Outbox:
-    """``forget`` when the session is over: what was begun in it concerns nobody any more."""
+    """The new effects, and the callbacks of pending operations. Call ``forget`` when the session is
+    over, because its operations no longer matter."""
 
     def __init__(self) -> None:
         self._effects: list[Effect] = []
@@ -73,7 +74,7 @@ class Outbox:
         self._listing: dict[int, Listed] = {}
 
     def put(self, *effects: Effect) -> None:
-        """Have these carried out."""
+        """Have these effects carried out."""
         self._effects += effects
 
     def write(self, ops: tuple[Op, ...], session: int | None, then: Then | None = None) -> None:
@@ -84,19 +85,19 @@ class Outbox:
         self.put(Write(token=token, ops=ops, session=session))
 
     def written(self, event: Written) -> None:
-        """Take the answer to a write, which may have no caller any more."""
+        """Pass on the answer to a write, which may have no callback any more."""
         then = self._waiting.pop(event.token, None)
         if then is not None:
             then(event)
 
     def read(self, tp: TopicPartition, then: Seen) -> None:
-        """Have the partition read, and ``then`` called with what there is."""
+        """Have the partition read, and ``then`` called with its view."""
         token = next(self._tokens)
         self._reading[token] = then
         self.put(ReadPartition(token=token, partition=tp))
 
     def partition_read(self, event: PartitionRead) -> None:
-        """The answer to a read."""
+        """Pass on the answer to a read."""
         then = self._reading.pop(event.token, None)
         if then is not None:
             then(event.view)
@@ -108,26 +109,26 @@ class Outbox:
         self.put(ReadQueue(token=token, broker=broker))
 
     def queue_read(self, event: QueueRead) -> None:
-        """The answer to such a read."""
+        """Pass on the entries of a queue."""
         then = self._listing.pop(event.token, None)
         if then is not None:
             then(event.entries)
 
     def forget(self) -> None:
-        """Drop the callers of all writes begun so far."""
+        """Drop the callbacks of all pending operations."""
         self._waiting.clear()
         self._reading.clear()
         self._listing.clear()
 
     def drain(self) -> tuple[Effect, ...]:
-        """The effects since the last time."""
+        """Return the effects since the last call."""
         effects, self._effects = tuple(self._effects), []
         return effects
 
 
 # --- context --------------------------------------------------------------------------------------
 #
-# What the parts of one broker's coordination share.
+# The state shared by the parts of one broker's coordination.
 
 
 NO_SESSION = 0
@@ -136,7 +137,7 @@ NEVER = Millis(0)
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """``now`` is set at the beginning of each step."""
+    """The shared state. ``now`` is set at the beginning of each step."""
 
     settings: Settings
     variant: Variant
@@ -145,7 +146,7 @@ class Context:
     session: int = NO_SESSION
     stopping: bool = False
     orders: dict[TopicPartition, Assigned] = field(default_factory=dict)
-    """``partitions_reassigned``, as last read."""
+    """The content of ``partitions_reassigned``, as last read."""
     _reading_brokers: bool = False
     _listens: bool = False
 
@@ -155,31 +156,31 @@ class Context:
         return self.settings.broker
 
     def write(self, ops: tuple[Op, ...], then: Then | None = None) -> None:
-        """Have ``ops`` written in the session that the variant says."""
+        """Have ``ops`` written in the session that the variant requires."""
         self.outbox.write(ops, self.variant.session(self.session), then)
 
     def ask_for_brokers(self) -> None:
-        """Have the live brokers read, once for all who want to know."""
+        """Have the live brokers read, once for all partitions that request it."""
         if not self._reading_brokers:
             self._reading_brokers = True
             self.outbox.put(ReadBrokers())
 
     def brokers_read(self) -> None:
-        """Who asks from now on wants a newer answer."""
+        """Note that the brokers were read. Later requests cause a new read."""
         self._reading_brokers = False
 
     def listen_to_reassignments(self) -> None:
-        """ "Zookeeper listeners ONLY on the leader"."""
+        """Watch the reassignments ("Zookeeper listeners ONLY on the leader")."""
         if not self._listens:
             self._listens = True
             self.outbox.put(WatchReassignments())
 
     def begin_session(self, session: int) -> None:
-        """Watches and reads of the last one are gone."""
+        """Begin a session. Watches and reads of the last one are gone."""
         self.session = session
         self._reading_brokers = self._listens = False
 
     def end_session(self) -> None:
-        """Nobody waits any more for what was begun in it."""
+        """End the session, and drop the callbacks of what was begun in it."""
         self.session = NO_SESSION
         self.outbox.forget()

@@ -1,9 +1,9 @@
-"""Leader coordination on one broker: events in, effects out (seed 001).
+"""Leader coordination on one broker: events in, effects out (*Design V2*).
 
-Every broker runs one. It hosts partitions (:mod:`~broker.coordination.partition`), leads
-some (:mod:`~broker.coordination.leadership`), takes requests out of its own queue
-(:mod:`~broker.coordination.queues`) and puts others into those of its followers
-(:mod:`~broker.coordination.queues`). Here: ``brokerStartup``, and who is told what.
+Every broker runs one coordinator. It hosts partitions (:mod:`~broker.coordination.partition`) and
+leads some (:mod:`~broker.coordination.leadership`). It takes requests out of its own queue, and
+puts others into those of its followers (:mod:`~broker.coordination.queues`). This module has
+``brokerStartup`` and the dispatch of events.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ from ackproof.broker.types import BrokerId, Millis, TopicPartition
 
 
 class Coordinator:
-    """See the module's docstring.
+    """The coordination of one broker; see the module's docstring.
 
     Args:
         settings: of this broker.
@@ -68,11 +68,12 @@ class Coordinator:
         )
         self._draining = False
         self._finding: dict[TopicPartition, bool] = {}
-        """Partitions that are being read for the first time: whether they changed meanwhile."""
+        """The partitions that are being read for the first time, and whether they changed
+        meanwhile."""
         self._starting: set[TopicPartition] | None = None
 
     def step(self, event: Event, now: Millis) -> tuple[Effect, ...]:
-        """Takes in one event; see :mod:`broker.coordination.events` for the contract."""
+        """Process one event; see :mod:`broker.coordination.events` for the contract."""
         self._context.now = max(self._context.now, now)
         STEPS[type(event)](self, event)
         self._maybe_register()
@@ -82,7 +83,8 @@ class Coordinator:
 
     @property
     def next_tick(self) -> Millis | None:
-        """When a :class:`Tick` is wanted at the latest; None: not before another event."""
+        """The latest time for the next :class:`Tick`, or None if only another event can make a
+        difference."""
         ticks = (hosted.next_tick for hosted in self._hosted.values())
         return min((tick for tick in ticks if tick is not None), default=None)
 
@@ -98,31 +100,32 @@ class Coordinator:
 
     @property
     def suspects(self) -> frozenset[TopicPartition]:
-        """The partitions of whose replicas here the log's end may be gone."""
+        """The partitions whose replica here may have lost the end of its log."""
         return frozenset(tp for tp, hosted in self._hosted.items() if hosted.is_suspect)
 
     @property
     def counting(self) -> frozenset[BrokerId]:
-        """The brokers whose queues it waits to hear the size of."""
+        """The brokers whose queue sizes are pending."""
         return self._sender.waits_for
 
     # --- start-up -----------------------------------------------------------------------------
 
     def _session_started(self, event: SessionStarted) -> None:
-        """``create /brokers/state/[broker_id]``, listen to it, ``drain the state change queue``."""
+        """Do ``create /brokers/state/[broker_id]``, listen to it, and ``drain the state change
+        queue``."""
         self._context.begin_session(event.session)
         self._context.outbox.put(CreateQueue())
         self._draining = True
         self._queue.read()
 
     def _queue_drained(self) -> None:
-        """``get replica info from ZK and compute AR``, once in a session."""
+        """Do ``get replica info from ZK and compute AR``, once in a session."""
         if self._draining:
             self._draining = False
             self._context.outbox.put(ReadAssignments())
 
     def _assignments_read(self, event: AssignmentsRead) -> None:
-        """``for each r in AR: subscribe to leader changes, startReplica(r)``."""
+        """Do ``for each r in AR: subscribe to leader changes, startReplica(r)``."""
         self._starting = set(event.mine)
         for _, hosted in sorted(self._hosted.items()):
             hosted.look()
@@ -130,9 +133,9 @@ class Coordinator:
             self._find(tp)
 
     def _find(self, tp: TopicPartition) -> None:
-        """Start its replica, unless it is to be closed: that was done, or is about to be.
+        """Start a partition's replica, unless it must be closed, which was done or will be.
 
-        The watch that the reading leaves may fire before its answer is here.
+        The watch that the read sets may fire before its answer arrives.
         """
         self._finding[tp] = False
 
@@ -151,7 +154,7 @@ class Coordinator:
         self._context.outbox.read(tp, found)
 
     def _maybe_register(self) -> None:
-        """``register its broker_id in /brokers/ids/[broker_id]``: last of all."""
+        """Do ``register its broker_id in /brokers/ids/[broker_id]``, as the last step."""
         if self._starting is None:
             return
         hosted = (self._hosted.get(tp) for tp in self._starting)
@@ -171,8 +174,8 @@ class Coordinator:
     # --- replicas -----------------------------------------------------------------------------
 
     def _host(self, tp: TopicPartition, view: PartitionView) -> HostedPartition:
-        """Whichever way it comes to be hosted, after an unclean stop its log is suspect the first
-        time: a session may end, and another begin, before a replica was looked at."""
+        """Host a partition. However it comes to be hosted, after an unclean stop its log is suspect
+        the first time: a session may end, and another begin, before a replica was checked."""
         hosted = self._hosted.get(tp)
         if hosted is None:
             suspect = self._context.settings.unclean_start
@@ -184,11 +187,11 @@ class Coordinator:
         return hosted
 
     def _start_replica(self, tp: TopicPartition, view: PartitionView) -> None:
-        """``startReplica``."""
+        """Do ``startReplica``."""
         self._host(tp, view).look()
 
     def _close_replica(self, tp: TopicPartition, view: PartitionView) -> None:
-        """``close and delete r``; fenced, its leadership with it."""
+        """Do ``close and delete r``. Fenced, delete its leadership with it."""
         hosted = self._hosted.pop(tp, None)
         if hosted is not None:
             hosted.close()
@@ -201,7 +204,7 @@ class Coordinator:
             self._context.write((Delete(node=leader, expected=ANY_VERSION),))
 
     def _replace(self, tp: TopicPartition, view: PartitionView) -> None:
-        """What is hosted is a former topic's."""
+        """Replace the hosted partition, which belongs to a former topic."""
         self._close_replica(tp, view)
         if view.hosts(self._context.me):
             self._start_replica(tp, view)

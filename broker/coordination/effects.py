@@ -1,6 +1,5 @@
-"""What comes out of the coordination of one broker; the contract is in
-:mod:`broker.coordination.events`.
-"""
+"""The effects of the coordination of one broker. :mod:`broker.coordination.events` has the
+contract."""
 
 import enum
 import uuid
@@ -20,8 +19,8 @@ from ackproof.broker.types import BrokerId, TopicPartition
 class Write:
     """Carry out all of ``ops`` or none (one multi, or one request if it is one op).
 
-    ``session``: in this session only; once it is over, the answer is UNKNOWN and nothing may be
-    sent. None, as printed: in whichever session there is when it gets to be sent.
+    ``session``: carry them out in this session only. Once it is over, the answer is UNKNOWN and
+    nothing may be sent. None, as printed: carry them out in whichever session exists at that time.
     """
 
     token: int
@@ -36,8 +35,8 @@ class CreateQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadQueue:
-    """Read a broker's queue; its own one with a child watch (:class:`QueueChanged`). A queue
-    that does not exist is an empty one."""
+    """Read a broker's queue; its own one with a child watch (:class:`QueueChanged`). A queue that
+    does not exist counts as empty."""
 
     token: int
     broker: BrokerId
@@ -52,16 +51,16 @@ class ReadQueueSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAssignments:
-    """Read which partitions name this broker. Once per start-up; no watch."""
+    """Read the partitions that name this broker. Once per start-up, without a watch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPartition:
-    """Read all nodes of the partition, ``leader`` first and with a watch (present or not): its
-    creation, change and deletion are :class:`PartitionChanged`. Where ``replicas`` is absent, the
-    same watch on it: a partition is being created, and becomes one then.
+    """Read all nodes of the partition, ``leader`` first and with a watch, present or not.
 
-    Each is answered by a reading of its own, begun after it was asked for.
+    Its creation, change and deletion are :class:`PartitionChanged`. If ``replicas`` is absent, it
+    gets the same watch: the partition is being created, and exists when that appears. Each effect
+    is answered by a read of its own, begun after the effect.
     """
 
     token: int
@@ -70,20 +69,22 @@ class ReadPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBrokers:
-    """Read which brokers are live. No watch."""
+    """Read which brokers are live, without a watch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchReassignments:
-    """This broker leads something, and therefore listens to ``/brokers/partitions_reassigned``
-    and to each topic in it, until the session ends: :class:`ReassignmentsRead`, at once and
-    with each change. Comes once in a session, when it first leads."""
+    """Watch ``/brokers/partitions_reassigned`` and each topic in it, until the session ends.
+
+    :class:`ReassignmentsRead` follows at once and with each change. The effect comes once in a
+    session, when this broker first leads a partition.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBroker:
-    """Start-up is complete: create the ephemeral ``/brokers/ids/N``, and try again while an
-    earlier registration of this broker is still there."""
+    """Create the ephemeral ``/brokers/ids/N``, because start-up is complete. Try again while an
+    earlier registration of this broker exists."""
 
 
 # --- effects: this broker's replicas ---------------------------------------------------------
@@ -91,9 +92,9 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartReplica:
-    """Have the replica's log ready: recovered if it is there, made if not. No role yet.
+    """Prepare the replica's log: recover it, or create it if it does not exist. It has no role yet.
 
-    ``topic_id``: whose the log has to be (KIP-516); None: anybody's.
+    ``topic_id`` is the topic that the log must belong to (KIP-516), or None for any.
     """
 
     partition: TopicPartition
@@ -102,9 +103,9 @@ class StartReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assume:
-    """Lead or follow: feed ``state`` to the replica (whose log is made ready if need be), and start
-    or stop its fetcher accordingly. If that cannot be done: :class:`RoleRefused`. ``topic_id`` as
-    in :class:`StartReplica`."""
+    """Lead or follow: feed ``state`` to the replica (whose log is prepared if necessary), and start
+    or stop its fetcher accordingly. If that is impossible, :class:`RoleRefused` follows.
+    ``topic_id`` is as in :class:`StartReplica`."""
 
     partition: TopicPartition
     state: replication.LeaderAndIsr
@@ -113,7 +114,7 @@ class Assume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tell:
-    """Feed this to the partition's replica; nothing if there is none any more."""
+    """Feed this event to the partition's replica, if it still exists."""
 
     partition: TopicPartition
     event: (
@@ -128,14 +129,14 @@ class Tell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReplica:
-    """ "close and delete r": stop its fetcher and delete the log."""
+    """Do "close and delete r": stop its fetcher and delete the log."""
 
     partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchProgress:
-    """From now on (not any more) :class:`Progress` is wanted for this partition."""
+    """Begin, or stop, to feed :class:`Progress` for this partition."""
 
     partition: TopicPartition
     wanted: bool
@@ -145,7 +146,7 @@ class WatchProgress:
 
 
 class Stage(enum.Enum):
-    """Of a state change's lifecycle ("explicit monitoring")."""
+    """The stage of a state change's lifecycle ("explicit monitoring")."""
 
     REQUESTED = "requested"
     RECEIVED = "received"
@@ -154,9 +155,10 @@ class Stage(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifecycle:
-    """A line of the document's "explicit monitoring"; ``str`` of it has the document's words.
+    """A line of the document's "explicit monitoring". Its ``str`` has the document's words.
 
-    ``broker``: to whom (REQUESTED), or who has received or completed it.
+    ``broker`` is the receiver of the request: for REQUESTED the one that it is sent to, and
+    otherwise the one that has received or completed it.
     """
 
     stage: Stage
@@ -187,7 +189,7 @@ class Lifecycle:
 
 
 class Fault(enum.Enum):
-    """What is refused and logged, with the document's own names where it has one."""
+    """The reasons for a rejection, with the document's own names if it has one."""
 
     QUEUE_FULL = "FollowerStateChangeQueueFull"
     NOT_REPLICA = "NotReplicaForPartitionException"
@@ -197,8 +199,8 @@ class Fault(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A state change request that was not put into ``broker``'s queue, or that ``broker`` took
-    out and did not carry out. To be logged, QUEUE_FULL as an error."""
+    """A state change request that was not put into ``broker``'s queue, or that ``broker`` took out
+    and did not carry out. It is logged, QUEUE_FULL as an error."""
 
     fault: Fault
     request: StateChangeRequest
@@ -226,7 +228,7 @@ Effect: TypeAlias = (
 
 
 def partition_of(effect: Effect) -> TopicPartition | None:
-    """Return the partition that an effect is about; None if it is about none, or not known."""
+    """Return the partition that an effect concerns, or None if there is none or it is unknown."""
     match effect:
         case Write(ops=ops):
             named = (ops_partition(op) for op in ops)

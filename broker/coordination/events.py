@@ -1,27 +1,27 @@
-"""What goes into the coordination of one broker, and what comes out of it: the effects
-(:mod:`~broker.coordination.effects`) and the writes they ask for (:mod:`~broker.coordination.ops`)
-can be had from here, too.
+"""The events that go into the coordination of one broker. The effects
+(:mod:`~broker.coordination.effects`) and their writes (:mod:`~broker.coordination.ops`) can be
+imported from here, too.
 
 :class:`~broker.coordination.coordinator.Coordinator` is fed one event at a time, with the time
-(``step(event, now)``), and hands back effects. The contract with whoever feeds it:
+(``step(event, now)``), and returns effects. The caller must keep this contract:
 
-- Effects that are about one partition (:func:`~broker.coordination.effects.partition_of`) are
-  *begun* in the order given, and those that concern this broker's own replicas (``StartReplica``,
-  ``Assume``, ``Tell``, ``StopReplica``) are *done* before the next one about that partition is
-  begun. Other partitions' effects are not waited for, so that a slow disk holds up no leader change
-  but its own partition's. What asks ZooKeeper is answered later, by an event.
-- A ``Write`` about no partition (entries are taken out of a queue) is begun when the effects that
-  the same step gave before it are done, ``RegisterBroker`` when all that were given are.
-- Every :class:`Write` is answered by exactly one :class:`Written` with its token, also when its
+- Effects about one partition (:func:`~broker.coordination.effects.partition_of`) are *begun* in the
+  order given. Those about this broker's own replicas (``StartReplica``, ``Assume``, ``Tell``,
+  ``StopReplica``) are *done* before the next effect about that partition is begun. They do not wait
+  for other partitions' effects, so that a slow disk delays only its own partition's leader change.
+  A read from ZooKeeper is answered later, by an event.
+- A ``Write`` about no partition (entries are taken out of a queue) is begun when the earlier
+  effects of the same step are done. ``RegisterBroker`` is begun when all earlier effects are done.
+- Every :class:`Write` is answered by exactly one :class:`Written` with its token, even when its
   session is over (``UNKNOWN``).
-- A read is tried again until it is answered, and dropped when its session ends: after
-  :class:`SessionExpired` no answer from before it is fed.
-- Answers may come in any order, but what is read after a write or another read was answered is not
-  older than that (ZooKeeper's own order within a session). Reads may be older than what others
-  have written: servers of ZooKeeper lag.
-- A watch that fires means "look again". It may fire without a change, and late.
-- A znode that cannot be understood is taken for absent and logged.
-- ``Coordinator.next_tick`` is when it wants a :class:`Tick` at the latest; None: not at all.
+- A read is tried again until it is answered, and dropped when its session ends. After
+  :class:`SessionExpired` no earlier answer is fed.
+- Answers may come in any order. What is read after the answer to a write or another read is not
+  older than that (ZooKeeper's own order within a session). Reads may be older than what others have
+  written, because servers of ZooKeeper lag.
+- A watch that fires means "read again". It may fire without a change, and late.
+- A znode that cannot be parsed counts as absent and is logged.
+- ``Coordinator.next_tick`` is the latest time for the next :class:`Tick`, or None.
 """
 
 from collections.abc import Mapping
@@ -75,31 +75,31 @@ from ackproof.broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStarted:
-    """There is a ZooKeeper session, the first one or after an expiry: start-up begins
-    ("Broker startup")."""
+    """A new ZooKeeper session, the first one or after an expiry. Start-up begins ("Broker
+    startup")."""
 
     session: int
-    """Its id, to be compared with :attr:`LeaderNode.owner`."""
+    """The id of the session, to be compared with :attr:`LeaderNode.owner`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionExpired:
-    """The session is over, and with it this broker's ephemeral nodes: others may lead already.
+    """The end of the session and of this broker's ephemeral nodes. Other brokers may lead already.
 
-    To be fed as soon as it is known, before anything of the next session.
+    It must be fed as soon as it is known, before any event of the next session.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueChanged:
-    """The child watch on this broker's own queue fired ("State-change listener")."""
+    """The firing of the child watch on this broker's own queue ("State-change listener")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRead:
-    """Answer to :class:`ReadQueue`, with its token: all entries, in the order of their names.
+    """The answer to :class:`ReadQueue`, with its token: all entries, in the order of their names.
 
-    Entries that cannot be understood are left out (and deleted by whoever reads).
+    Entries that cannot be parsed are left out (and deleted by the reader).
     """
 
     token: int
@@ -108,7 +108,7 @@ class QueueRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSizeRead:
-    """Answer to :class:`ReadQueueSize`; 0 if there is no such queue."""
+    """The answer to :class:`ReadQueueSize`, 0 if there is no such queue."""
 
     broker: BrokerId
     size: int
@@ -116,22 +116,22 @@ class QueueSizeRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentsRead:
-    """Answer to :class:`ReadAssignments`: the partitions that name this broker, in ``replicas`` or
-    in ``partitions_reassigned``."""
+    """The answer to :class:`ReadAssignments`: the partitions that name this broker, in ``replicas``
+    or in ``partitions_reassigned``."""
 
     mine: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChanged:
-    """A watch that :class:`ReadPartition` left has fired ("Leader-change listener")."""
+    """The firing of a watch that :class:`ReadPartition` set ("Leader-change listener")."""
 
     partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRead:
-    """Answer to :class:`ReadPartition`, with its token."""
+    """The answer to :class:`ReadPartition`, with its token."""
 
     token: int
     view: PartitionView
@@ -139,8 +139,8 @@ class PartitionRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentsRead:
-    """All of ``/brokers/partitions_reassigned``, as read when :class:`WatchReassignments` was
-    carried out and whenever a child watch on it or on one of its topics fires
+    """The content of ``/brokers/partitions_reassigned``, as read when :class:`WatchReassignments`
+    was carried out and whenever a child watch on it or on one of its topics fires
     ("Partition-reassigned listener")."""
 
     orders: Mapping[TopicPartition, Assigned]
@@ -148,28 +148,28 @@ class ReassignmentsRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokersRead:
-    """The children of ``/brokers/ids``: answer to :class:`ReadBrokers`, and to be fed whenever some
-    come or go (by the one watch on them that a broker has, to know where the others are)."""
+    """The children of ``/brokers/ids``: the answer to :class:`ReadBrokers`, also fed whenever
+    brokers come or go. (A broker has one watch on them, to know where the others are.)"""
 
     live: frozenset[BrokerId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Answer to :class:`Write`."""
+    """The answer to :class:`Write`."""
 
     token: int
     result: Result
     versions: Mapping[Node, ZkVersion] = field(default_factory=dict)
-    """When DONE: the versions of the nodes that were put."""
+    """The versions of the nodes that were put, when DONE."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrAsked:
-    """A replica of this broker leads and wants another ISR (``replication.WriteIsr``).
+    """The request of a leading replica of this broker for another ISR (``replication.WriteIsr``).
 
-    Answered by :class:`Tell` with ``IsrWritten``, ``IsrWriteFailed`` or ``IsrRefused``, perhaps in
-    the same step.
+    The answer is :class:`Tell` with ``IsrWritten``, ``IsrWriteFailed`` or ``IsrRefused``, perhaps
+    in the same step.
     """
 
     partition: TopicPartition
@@ -178,10 +178,10 @@ class IsrAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far the followers of a partition are that this broker leads.
+    """The progress of the followers of a partition that this broker leads.
 
-    To be fed while :class:`WatchProgress` asks for it: when it begins to, whenever one of the
-    partition's replicas has fetched, and every half second or so.
+    It is fed while :class:`WatchProgress` requests it: at the beginning, whenever one of the
+    partition's replicas has fetched, and about every half second.
     """
 
     partition: TopicPartition
@@ -189,13 +189,14 @@ class Progress:
     log_end: Offset
     high_watermark: Offset
     ends: Mapping[BrokerId, Offset]
-    """Log ends of the followers as the leader knows them, -1 before their first fetch."""
+    """The log ends of the followers as the leader knows them, -1 before their first fetch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleRefused:
-    """The replica could not take on the role of :class:`Assume` (its log belongs to another topic,
-    a disk is broken). If it was to lead, the leadership is given up. It is tried again later."""
+    """The failure of the replica to take the role of :class:`Assume` (its log belongs to another
+    topic, or a disk is broken). If it was to lead, the leadership is given up. The role is tried
+    again later."""
 
     partition: TopicPartition
     leader_epoch: LeaderEpoch
@@ -203,15 +204,15 @@ class RoleRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownAsked:
-    """This broker is about to stop in an orderly way: it gives up what it leads.
+    """The start of a clean shutdown of this broker, which gives up its leaderships.
 
-    Done when :attr:`Coordinator.leading` is empty; it claims nothing any more.
+    It is done when :attr:`Coordinator.leading` is empty. The broker claims no leadership any more.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Time passed: ``Coordinator.next_tick``."""
+    """The passing of time: ``Coordinator.next_tick``."""
 
 
 Event: TypeAlias = (

@@ -1,8 +1,9 @@
 """The leader's part of a partition: "Become leader" from its wait on, the ISR in ZooKeeper, and
 ``checkLoadBalancing``.
 
-Replication itself is the :class:`~broker.replication.replica.Replica`'s; here is what the
-document's leader does in ZooKeeper. :meth:`Leading.act` does what is due, one thing at a time."""
+The :class:`~broker.replication.replica.Replica` does the replication. This module does what the
+document's leader does in ZooKeeper. :meth:`Leading.act` does what is due, one action at a time.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -51,8 +52,8 @@ from ackproof.broker.types import (
 
 
 class LedPartition(Protocol):
-    """The partition that is led, as its leadership needs it: it reads and writes one thing at a
-    time, and tells the replica its role."""
+    """The led partition, as its leadership uses it. It reads and writes one thing at a time, and
+    tells the replica its role."""
 
     tp: TopicPartition
     context: Context
@@ -62,11 +63,11 @@ class LedPartition(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Return whether a read or write of the partition is under way."""
+        """Whether a read or write of the partition is pending."""
         ...
 
     def look(self) -> None:
-        """Read the partition and act on it, as soon as nothing else is under way."""
+        """Read the partition and act on it, as soon as no other operation is pending."""
         ...
 
     def write(self, ops: tuple[Op, ...], then: Callable[[Written], None]) -> None:
@@ -84,7 +85,7 @@ class LedPartition(Protocol):
         ...
 
     def give_up(self) -> None:
-        """Stop serving; the znode ``leader`` is still this broker's and must be deleted."""
+        """Stop serving. The znode ``leader`` still belongs to this broker and must be deleted."""
         ...
 
     def assume(
@@ -104,7 +105,7 @@ class LedPartition(Protocol):
 class Leading:
     """The leadership of one epoch, from the claim on.
 
-    ``isr`` and ``version`` are what ``ISR`` holds as far as is known. As printed the version is no
+    ``isr`` and ``version`` are the last known content of ``ISR``. As printed, the version is no
     znode's: it counts what the replica was told.
     """
 
@@ -134,19 +135,19 @@ class Leading:
 
     @property
     def assigned(self) -> tuple[BrokerId, ...]:
-        """AR."""
+        """AR, the assigned replicas."""
         return self.view.assigned
 
     @property
     def replicas(self) -> tuple[BrokerId, ...]:
-        """All whose fetches count."""
+        """All replicas whose fetches count."""
         return self.view.all_replicas
 
     @property
     def next_tick(self) -> Millis | None:
-        """When the wait ends, what was refused is tried again, or the leadership is offered again
-        to the preferred replica, which did not claim it: to an idle partition nothing else happens
-        at which it would be."""
+        """The time at which the wait ends or a rejected request is tried again. It is also the time
+        to offer the leadership again to a preferred replica that did not claim it, because an idle
+        partition has no other event for that."""
         if self.partition.busy:
             return None
         if not self.serves:
@@ -155,7 +156,8 @@ class Leading:
         return min((at for at in again if at > self._context.now), default=None)
 
     def begin(self) -> None:
-        """``becomeLeader``: followers are served from now on, clients when the wait is over."""
+        """Do ``becomeLeader``. Followers are served from now on, and clients when the wait is
+        over."""
         self._assume()
         self._context.outbox.put(WatchProgress(partition=self.partition.tp, wanted=True))
         self._context.ask_for_brokers()
@@ -178,22 +180,22 @@ class Leading:
     # --- what happens ---------------------------------------------------------------------------
 
     def brokers_read(self, live: frozenset[BrokerId]) -> None:
-        """Whom to wait for: those who are live when the wait begins, and stay so. And who of the
-        ISR is gone."""
+        """Take over the live brokers. The leader waits for those that are live at the beginning and
+        stay so. It also notes the members of the ISR that are gone."""
         self._live = live if self._live is None else self._live & live
         if self._context.variant.drops_who_is_gone:
             self._gone = frozenset(self.isr) - live - {self._context.me}
         self.act()
 
     def progressed(self, progress: Progress) -> None:
-        """Followers have fetched."""
+        """Take over the progress of followers."""
         if progress.leader_epoch == self.epoch:
             self.progress = progress
             self._reassignment.progressed()
             self.act()
 
     def reconcile(self, view: PartitionView) -> None:
-        """``leader`` is ours still: take over what changed beside it."""
+        """Take over changes of other nodes, while ``leader`` is still ours."""
         replicas, moving = self.replicas, self.view.moving_to
         self.view = view
         if view.isr is not None and not self._context.variant.believes_its_isr:
@@ -205,7 +207,8 @@ class Leading:
             self.watch_progress()
 
     def _adopt(self, isr: tuple[BrokerId, ...], version: ZkVersion) -> None:
-        """What became of a write whose answer was lost; and a member that left by itself."""
+        """Take over the ISR that was read: the outcome of a write whose answer was lost, or a
+        member that left by itself."""
         asked, self._asked = self._asked, None
         news = version != self.version
         self.isr, self.version = isr, version
@@ -218,7 +221,7 @@ class Leading:
             self._assume()
 
     def act(self) -> None:
-        """Do what is due and can be done now."""
+        """Do what is due and possible now."""
         if self.partition.busy or self.partition.leading is not self:
             return
         if not self.serves:
@@ -233,7 +236,8 @@ class Leading:
     # --- the wait -------------------------------------------------------------------------------
 
     def _caught_up(self) -> frozenset[BrokerId]:
-        """Live replicas "whose leo == r.hw": nothing is appended while the leader waits."""
+        """Return the live replicas "whose leo == r.hw". Nothing is appended while the leader
+        waits."""
         if self.progress is None or self._live is None:
             return frozenset()
         ends: Mapping[BrokerId, Offset] = self.progress.ends
@@ -244,7 +248,7 @@ class Leading:
         )
 
     def _maybe_serve(self) -> None:
-        """``wait until every live replica in AR catches up or a KeepInSyncTime has passed``."""
+        """Do ``wait until every live replica in AR catches up or a KeepInSyncTime has passed``."""
         me = self._context.me
         waited_for = None if self._live is None else self._live & set(self.assigned) - {me}
         caught_up = self._caught_up()
@@ -270,7 +274,7 @@ class Leading:
             self.partition.look()
 
     def _serve(self, isr: tuple[BrokerId, ...], version: ZkVersion) -> None:
-        """``this enables reads/writes to this partition on this broker``."""
+        """Begin to serve: ``this enables reads/writes to this partition on this broker``."""
         news = version != self.version
         self.isr, self.version, self.serves = isr, version, True
         if news:
@@ -288,7 +292,7 @@ class Leading:
     # --- the ISR --------------------------------------------------------------------------------
 
     def isr_asked(self, asked: WriteIsr) -> None:
-        """The replica wants another ISR."""
+        """Process the replica's request for another ISR."""
         if asked.leader_epoch != self.epoch:
             self._tell_failed(asked, conflict=True)
         elif self._context.variant.believes_its_isr:
@@ -332,8 +336,8 @@ class Leading:
         self.partition.write(ops, written)
 
     def _refuse(self, asked: WriteIsr) -> None:
-        """What was tried once may have been carried out all the same: it stands, and is asked for
-        again."""
+        """Reject a request for another ISR. If it was tried before, it may have been carried out:
+        the proposal then stands, and is requested again."""
         self._asked = None
         if asked == self._tried:
             self._tell_failed(asked, conflict=False)
@@ -342,10 +346,12 @@ class Leading:
             self._context.outbox.put(Tell(partition=self.partition.tp, event=refused))
 
     def _drop_who_is_gone(self) -> None:
-        """Nobody else does it while the partition is idle: who died level with the leader's log is
-        level for ever. A record would wait for it, and ``min.insync.replicas`` count it.
+        """Remove brokers that are gone from the ISR.
 
-        Who fetches all the same, without its registration, is back with its next fetch.
+        While the partition is idle, no other step does it: a broker that died with a log as long as
+        the leader's counts as caught up for ever. A record would wait for it, and
+        ``min.insync.replicas`` would count it. A broker that fetches without a registration joins
+        again with its next fetch.
         """
         isr = tuple(broker for broker in self.isr if broker not in self._gone)
         ops = self._context.variant.write_isr(self.partition.tp, isr, self.epoch, self.version)
@@ -372,10 +378,11 @@ class Leading:
     # --- the preferred replica --------------------------------------------------------------------
 
     def _balance(self) -> None:
-        """``checkLoadBalancing``: ``delete leader in ZK``, if the preferred replica is in the ISR.
+        """Do ``checkLoadBalancing``: ``delete leader in ZK``, if the preferred replica is in the
+        ISR.
 
-        Not again within KeepInSyncTime: one that is in the ISR and does not claim would keep the
-        partition without a leader for most of the time.
+        This is not repeated within KeepInSyncTime. Otherwise a preferred replica that is in the ISR
+        and does not claim would leave the partition without a leader for most of the time.
         """
         wanted = (
             self._context.settings.load_balancing
@@ -402,23 +409,23 @@ class Leading:
 
 
 RETRY_MS = 1_000
-"""After what was refused: a full queue, an unknown broker."""
+"""The wait after a rejection because of a full queue or an unknown broker."""
 
 LOOK_AGAIN_MS = 100
-"""After a look into the queue of a broker that wants to join the ISR."""
+"""The wait after a look into the queue of a broker that wants to join the ISR."""
 
 Replicas = tuple[BrokerId, ...]
 
 
 class Order(NamedTuple):
-    """RAR, and the transaction that ordered it."""
+    """RAR, and the transaction that created it."""
 
     target: Replicas
     created: int
 
 
 class Reassignment(ABC):
-    """The reassignment of one partition in its leader's eyes, for one epoch."""
+    """The reassignment of one partition, as its leader sees it in one epoch."""
 
     def __init__(self, leading: Leading) -> None:
         self._leading = leading
@@ -427,13 +434,13 @@ class Reassignment(ABC):
 
     @abstractmethod
     def act(self) -> bool:
-        """Do what is due; False if nothing was."""
+        """Do what is due. Return False if nothing was."""
 
     def progressed(self) -> None:  # noqa: B027
-        """Followers have fetched."""
+        """Take over the progress of followers."""
 
     def lets_in(self, isr: Replicas) -> bool:  # noqa: ARG002
-        """Whether all of ``isr``, which the replica asks for, may be in it by now."""
+        """Return whether all of the requested ``isr`` may be in it by now."""
         return True
 
     @property
@@ -454,22 +461,24 @@ class Reassignment(ABC):
 
 
 class FencedReassignment(Reassignment):
-    """In one write each: the requests that a reassignment begins with, and its end."""
+    """A reassignment that writes its first requests in one write, and its end in another."""
 
     def __init__(self, leading: Leading) -> None:
         super().__init__(leading)
         self._requested: Order | None = None
-        """That for which start-replica or close-replica went out."""
+        """The order for which start-replica or close-replica was sent."""
         self._drained: set[BrokerId] = set()
-        """Those that start-replica went out to, and have carried out what they were sent."""
+        """The brokers that were sent start-replica and have carried out their requests."""
         self._look_again_at = Millis(0)
 
     def lets_in(self, isr: Replicas) -> bool:
-        """Nobody of RAR joins while a request for the partition waits in its queue.
+        """Return whether the requested ``isr`` may be written.
 
-        2 was moved away, and has just read that its close-replica is due. It is moved to again,
-        and has fetched all the time: let into the ISR by that, it would delete its log in it. Its
-        start-replica is behind the close-replica in the queue.
+        A member of RAR may not join while a request for the partition waits in its queue. Suppose
+        the partition was moved away from broker 2, which has just read that its close-replica is
+        due. The partition is moved to it again, and it has fetched all the time. If it joined the
+        ISR for that, it would delete its log while in the ISR. Its start-replica is behind the
+        close-replica in the queue.
         """
         leading = self._leading
         new = set(isr).difference(leading.isr, leading.assigned)
@@ -485,9 +494,12 @@ class FencedReassignment(Reassignment):
 
     @property
     def _order(self) -> Order | None:
-        """A move to 3, then one to 4, then to 3 again, of which the leader has seen the first and
-        the last alone: 3 was started again in between, found itself named by nothing, and hosts no
-        replica. By RAR alone it would count as started."""
+        """The present order: RAR and the transaction that created it.
+
+        RAR alone is not enough. Suppose there is a move to 3, then one to 4, then to 3 again, and
+        the leader has seen only the first and the last. Broker 3 was started again in between, was
+        not named by any node, and hosts no replica. By RAR alone it would count as started.
+        """
         found = self._leading.view.reassigned
         return None if found is None else Order(found.replicas, found.created)
 
@@ -499,11 +511,11 @@ class FencedReassignment(Reassignment):
         self._context.outbox.read_queue(broker, listed)
 
     def _has_requested(self, order: Order | None) -> None:
-        """What was seen of the queues before says nothing about these requests."""
+        """Note the requests as sent. Earlier reads of the queues say nothing about them."""
         self._requested, self._drained = order, set()
 
     def act(self) -> bool:
-        """Begin, complete, or take back."""
+        """Begin, complete, or cancel the reassignment."""
         if self._context.now < self._partition.retry_at:
             return False
         target = self._target
@@ -517,10 +529,10 @@ class FencedReassignment(Reassignment):
         return False
 
     def _begin(self, target: Replicas) -> bool:
-        """``sendStateChange("start-replica", ...)``, or for a deletion ``close-replica``.
+        """Do ``sendStateChange("start-replica", ...)``, or for a deletion ``close-replica``.
 
-        That the close-replicas are out shows in ``partitions_reassigned``, whose version they
-        raise: so the admin command knows what it waits for.
+        Sending the close-replicas raises the version of ``partitions_reassigned``. This tells the
+        admin command what to wait for.
         """
         self._leading.watch_progress()
         assigned, order = self._leading.assigned, self._order
@@ -558,13 +570,15 @@ class FencedReassignment(Reassignment):
         self._partition.look()
 
     def _complete(self, target: Replicas) -> None:
-        """All of RAR are in the ISR: ISR and AR become RAR, and the old replicas are closed, those
-        of reassignments that this one has replaced, too.
+        """Complete the move, because all of RAR are in the ISR.
 
-        Printed, the old ones are closed first, while they are in the ISR and in AR: one that is
-        started again meanwhile has an empty log, and may lead by the ISR. Here they are in neither
-        when they hear of it. A leader that is to go, or is not the preferred one, goes with the
-        same write, and stops serving before it.
+        ISR and AR become RAR. The old replicas are closed, and those of reassignments that this one
+        has replaced. As printed, the old replicas are closed first, while they are in the ISR and
+        in AR. One that is started again meanwhile has an empty log, and may lead by the ISR. Here
+        they are in neither when they are told.
+
+        A leader that must go, or is not the preferred one, is removed in the same write, and stops
+        serving before it.
         """
         leading, view = self._leading, self._leading.view
         assert view.replicas is not None
@@ -597,13 +611,15 @@ class FencedReassignment(Reassignment):
         self._partition.send(self._requests(Change.CLOSE_REPLICA, old), ops, written, before)
 
     def _take_back(self) -> bool:
-        """No reassignment is left, or one to AR, which takes back what there was: who is in the ISR
-        or removing, and is not assigned, leaves the ISR and is closed, once others are in it. For
-        who of AR is not in the ISR nobody waits: it may be down, and the move taken back for that.
+        """Undo a reassignment that is gone, or was cancelled by one to AR.
 
-        Under the version of AR, which each order moves on. That of the reassignment is 0 again when
-        a move to 3 takes its place: that would be removed, and 3, by what was read before, told to
-        close what it is just being told to start.
+        A broker that is in the ISR or ``removing``, and is not assigned, leaves the ISR and is
+        closed, once others are in the ISR. The leader does not wait for members of AR outside the
+        ISR: they may be down, and the move may have been cancelled for that.
+
+        The write checks the version of AR, which each order raises. The version of the reassignment
+        is 0 again when a move to 3 takes its place. By that version the new order would be removed,
+        and broker 3, by the earlier read, told to close what it is just being told to start.
         """
         leading, view = self._leading, self._leading.view
         self._requested = None
@@ -632,17 +648,18 @@ class FencedReassignment(Reassignment):
 
 
 class PrintedReassignment(Reassignment):
-    """Line by line. An empty RAR (a deletion) is not taken for one whose replicas have all caught
-    up, and neither is no RAR at all, although the lines would let both through."""
+    """A reassignment line by line, as printed. An empty RAR (a deletion) does not count as one
+    whose replicas have all caught up, and neither does a missing RAR, although the lines would let
+    both through."""
 
     def __init__(self, leading: Leading) -> None:
         super().__init__(leading)
         self._requested: Replicas | None = None
-        """The RAR for which start-replica or close-replica went out."""
+        """The RAR for which start-replica or close-replica was sent."""
         self._sent_close = False
 
     def act(self) -> bool:
-        """``onPartitionsReassigned``."""
+        """Do ``onPartitionsReassigned``."""
         target = self._target
         if target is None or target == self._requested:
             return False
@@ -656,7 +673,7 @@ class PrintedReassignment(Reassignment):
         return True
 
     def progressed(self) -> None:
-        """``checkReassignedReplicas``, in place of with each commit: with each fetch."""
+        """Do ``checkReassignedReplicas`` at each fetch, instead of at each commit."""
         leading, progress, target = self._leading, self._leading.progress, self._target
         if progress is None or not target or not leading.serves or self._partition.busy:
             return
@@ -674,8 +691,8 @@ class PrintedReassignment(Reassignment):
             self._complete(target, stop_commit_thread=me in old)
 
     def _complete(self, target: Replicas, *, stop_commit_thread: bool) -> None:
-        """``completePartitionsReassignment``. Where the leader stays, ``partitions_reassigned`` is
-        not removed: its deletion stands inside the condition."""
+        """Do ``completePartitionsReassignment``. If the leader stays, ``partitions_reassigned`` is
+        not removed, because the printed deletion is inside the condition."""
         context, leading, tp = self._context, self._leading, self._partition.tp
         isr = (*target, *(broker for broker in leading.isr if broker not in target))
         context.write(context.variant.write_isr(tp, isr, leading.epoch, leading.version))
@@ -695,7 +712,7 @@ class PrintedReassignment(Reassignment):
 
 
 def reassignment(leading: Leading) -> Reassignment:
-    """As the variant has it."""
+    """Return the reassignment of the variant."""
     staged = leading.partition.context.variant.staged_reassignment
     return PrintedReassignment(leading) if staged else FencedReassignment(leading)
 

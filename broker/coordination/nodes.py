@@ -1,7 +1,8 @@
-"""What ZooKeeper holds of a partition and of a broker, as values (seed 001, "Paths stored in
+"""The nodes of ZooKeeper for a partition and a broker, as values (*Design V2*, "Paths stored in
 Zookeeper").
 
-Read by the server and decided on here. A node is named by what it is, not by its path:
+The server reads them, and this package decides on them. A node is named by its meaning, not by its
+path:
 
 ==============================================  =============================================
 ``/brokers/topics/T/P/replicas``                ``Node(REPLICAS, tp)``: ids, the preferred first
@@ -21,20 +22,20 @@ from typing import Final, NamedTuple
 from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 
 ANY_VERSION: Final = ZkVersion(-1)
-"""As in ZooKeeper: whatever version it has. Of a write: created where it is not there."""
+"""Any version, as in ZooKeeper. A write creates the node if it does not exist."""
 
 ABSENT: Final = ZkVersion(-2)
-"""In place of a version: the node is not there, and the write creates it."""
+"""A stand-in for a version: the node does not exist, and the write creates it."""
 
 ADMIN: Final = BrokerId(-1)
-"""In place of a leader's id, where an admin command sends a state change request."""
+"""A stand-in for a leader's id, if an admin command sends a state change request."""
 
 ADMIN_EPOCH: Final = LeaderEpoch(-1)
-"""What admin commands send for an epoch (``sendStateChange(..., -1)``)."""
+"""The epoch that admin commands send (``sendStateChange(..., -1)``)."""
 
 
 class Kind(enum.Enum):
-    """Which of a partition's nodes."""
+    """The kinds of a partition's nodes."""
 
     REPLICAS = "replicas"
     LEADER = "leader"
@@ -51,23 +52,23 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderNode:
-    """``leader``. ``epoch`` -1: the claim is there and its epoch not yet (as printed, they are
-    two writes).
+    """The content of ``leader``. An ``epoch`` of -1 means that the claim has no epoch yet (as
+    printed, these are two writes).
 
-    Its ``version`` does not tell one leader from the next: the node is created anew with each, at
-    version 0. Who wants to know that nobody has claimed since checks the version of ``ISR``.
+    Its ``version`` does not distinguish leaders, because each creates the node at version 0. To
+    verify that no broker has claimed since, check the version of ``ISR``.
     """
 
     broker: BrokerId
     epoch: LeaderEpoch
     owner: int
-    """ZooKeeper session that the ephemeral node belongs to."""
+    """The ZooKeeper session that the ephemeral node belongs to."""
     version: ZkVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrNode:
-    """``ISR``: who is in sync, and the latest epoch of the partition."""
+    """The content of ``ISR``: the replicas in sync, and the latest epoch of the partition."""
 
     isr: tuple[BrokerId, ...]
     epoch: LeaderEpoch
@@ -76,13 +77,13 @@ class IsrNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """``replicas`` or ``partitions_reassigned``: broker ids, the preferred replica first.
+    """The content of ``replicas`` or ``partitions_reassigned``: broker ids, the preferred replica
+    first.
 
-    ``removing``, of ``partitions_reassigned`` (KIP-455; not in the document): whom a former RAR
-    named, and neither AR nor this one does. Each may have been started.
-
-    ``created``: the transaction that made the node (``czxid``). Each order makes
-    ``partitions_reassigned`` anew: it tells two that name the same apart.
+    ``removing`` belongs to ``partitions_reassigned`` (KIP-455; not in the document). It has the
+    brokers that a former RAR named, and that neither AR nor this one names. Each may have been
+    started. ``created`` is the transaction that created the node (``czxid``). Each order creates
+    ``partitions_reassigned`` again, so that orders with the same brokers can be distinguished.
     """
 
     replicas: tuple[BrokerId, ...]
@@ -93,9 +94,10 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
-    """A partition's nodes as just read, one after the other and not at one moment; None: absent.
+    """A partition's nodes as just read, one after the other and not at one moment. None means
+    absent.
 
-    Whoever decides by them writes under the versions of those that matter.
+    A decision by them must be written under the versions of the nodes that matter.
     """
 
     replicas: Assigned | None = None
@@ -103,37 +105,38 @@ class PartitionView:
     isr: IsrNode | None = None
     reassigned: Assigned | None = None
     topic_id: uuid.UUID | None = field(default=None, compare=False)
-    """Of the topic (KIP-516), which is there before its partitions and after them."""
+    """The id of the topic (KIP-516), which exists before its partitions and after them."""
 
     @property
     def assigned(self) -> tuple[BrokerId, ...]:
-        """AR."""
+        """AR, the assigned replicas."""
         return self.replicas.replicas if self.replicas else ()
 
     @property
     def moving_to(self) -> tuple[BrokerId, ...] | None:
-        """RAR; empty: to be deleted; None: no reassignment."""
+        """RAR. Empty means that the partition must be deleted, and None that there is no
+        reassignment."""
         return self.reassigned.replicas if self.reassigned else None
 
     @property
     def removing(self) -> tuple[BrokerId, ...]:
-        """Those that keep a replica for a reassignment that another has replaced."""
+        """The brokers that keep a replica of a reassignment that another has replaced."""
         return self.reassigned.removing if self.reassigned else ()
 
     @property
     def is_closing(self) -> bool:
-        """It is to be deleted, and its close-replicas are out (the fenced leader says so by writing
-        ``partitions_reassigned`` once more)."""
+        """Whether the partition is being deleted, and its close-replicas are sent. The fenced
+        leader shows that by writing ``partitions_reassigned`` once more."""
         return self.moving_to == () and self.reassigned is not None and self.reassigned.version > 0
 
     @property
     def all_replicas(self) -> tuple[BrokerId, ...]:
-        """AR, and those of RAR that are new: all whose fetches count."""
+        """AR and the new members of RAR: all replicas whose fetches count."""
         coming = self.moving_to or ()
         return (*self.assigned, *(broker for broker in coming if broker not in self.assigned))
 
     def hosts(self, broker: BrokerId) -> bool:
-        """Whether ``broker`` has a replica of it, or is about to."""
+        """Return whether ``broker`` has a replica of it, or will have one."""
         return broker in self.all_replicas
 
 
@@ -143,12 +146,13 @@ class Change(enum.Enum):
     START_REPLICA = "start-replica"
     CLOSE_REPLICA = "close-replica"
     ISR_CHANGED = "isr-changed"
-    """Not in the document (fenced): a replica left the ISR by itself, the leader is to look."""
+    """A replica left the ISR by itself, and the leader must read it. Fenced only; not in the
+    document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChangeRequest:
-    """What is put into a broker's queue; ``leader`` sent it, in its ``epoch``."""
+    """A request in a broker's queue, sent by ``leader`` in its ``epoch``."""
 
     change: Change
     partition: TopicPartition
@@ -158,7 +162,8 @@ class StateChangeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedRequest:
-    """An entry of ``/brokers/state/N``. ``name`` is its znode's; names sort as they were put."""
+    """An entry of ``/brokers/state/N``. ``name`` is its znode's. The names sort in the order of
+    arrival."""
 
     name: str
     request: StateChangeRequest

@@ -1,4 +1,4 @@
-"""What a write to ZooKeeper consists of; all of it is done, or none.
+"""The operations of a write to ZooKeeper, which are all done, or none.
 
 ``expected`` is a version, ABSENT or ANY_VERSION (:mod:`broker.coordination.nodes`).
 """
@@ -13,18 +13,18 @@ from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersi
 
 
 class Result(enum.Enum):
-    """What became of a :class:`Write`."""
+    """The outcome of a :class:`Write`."""
 
     DONE = "done"
     REFUSED = "refused"
-    """Nothing was done: a node was there or was not there, or had another version."""
+    """Nothing was done: a node existed or did not exist, or had another version."""
     UNKNOWN = "unknown"
-    """The connection was lost, or the session is over: done or not done."""
+    """The connection was lost, or the session is over: the write may be done or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The node is there, at this version (ANY_VERSION: at whatever version)."""
+    """Require that the node exists at this version (ANY_VERSION: at any version)."""
 
     node: Node
     expected: ZkVersion
@@ -32,7 +32,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateLeader:
-    """Create the ephemeral ``leader`` with this broker's id; ``epoch`` -1: without one."""
+    """Create the ephemeral ``leader`` with this broker's id, and without an epoch if it is -1."""
 
     partition: TopicPartition
     epoch: LeaderEpoch
@@ -40,8 +40,8 @@ class CreateLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetLeader:
-    """Overwrite ``leader``, which is there, with this broker's id and an epoch: at whatever
-    version, and whoever's node it is. Only as printed."""
+    """Overwrite an existing ``leader`` with this broker's id and an epoch, whatever its version and
+    owner. Only as printed."""
 
     partition: TopicPartition
     epoch: LeaderEpoch
@@ -60,9 +60,10 @@ class PutIsr:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutAssigned:
     """Write ``replicas`` or ``partitions_reassigned`` (an empty list: delete the partition), with
-    those that are ``removing``.
+    the brokers that are ``removing``.
 
-    Parents (``/brokers/topics/T/P``, ``/brokers/partitions_reassigned/T``) are created as needed.
+    Parents (``/brokers/topics/T/P``, ``/brokers/partitions_reassigned/T``) are created if
+    necessary.
     """
 
     node: Node
@@ -73,9 +74,9 @@ class PutAssigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete the node, if it is at this version; REFUSED if it is not there.
+    """Delete the node if it is at this version. REFUSED if it does not exist.
 
-    With the last ``partitions_reassigned`` of a topic its parent may go, too.
+    With the last ``partitions_reassigned`` of a topic its parent may be deleted, too.
     """
 
     node: Node
@@ -95,8 +96,8 @@ class Enqueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dequeue:
-    """Take an entry out of a broker's queue. It may be gone already: that is no refusal of a
-    write that consists of nothing but these, of any other it is."""
+    """Take an entry out of a broker's queue. It may be gone already. That rejects a write with
+    other operations, but not one that consists only of these."""
 
     broker: BrokerId
     name: str
@@ -104,9 +105,9 @@ class Dequeue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """Create ``/brokers/topics/T`` with a new id, or give one that is there a new one.
+    """Create ``/brokers/topics/T`` with a new id, or give an existing topic a new one.
 
-    ``expected``: its version; ABSENT: REFUSED if it is there.
+    ``expected`` is its version. With ABSENT the write is REFUSED if it exists.
     """
 
     topic: str
@@ -115,7 +116,7 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeTopic:
-    """Write ``/brokers/topics/T`` as it is, if it is at this version: the next one is the
+    """Write ``/brokers/topics/T`` unchanged if it is at this version. The next version is then the
     writer's."""
 
     topic: str
@@ -125,17 +126,17 @@ class TakeTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePartition:
-    """Delete ``/brokers/topics/T/P`` with all that is in it, if it is there."""
+    """Delete ``/brokers/topics/T/P`` with its content, if it exists."""
 
     partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopic:
-    """Delete ``/brokers/topics/T`` if it is there and has no partitions, and its settings; and
+    """Delete ``/brokers/topics/T`` with its settings if it exists and has no partitions, and
     ``/brokers/partitions_reassigned/T`` if it has no children.
 
-    ``expected``: the version at which it has to be there, without partitions, or it is REFUSED.
+    ``expected`` is the version at which it must exist, without partitions, or the write is REFUSED.
     """
 
     topic: str
@@ -144,7 +145,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveBroker:
-    """Delete the broker's queue with all that is in it, if it is there.
+    """Delete the broker's queue with its content, if it exists.
 
     REFUSED if the broker is registered.
     """
@@ -170,7 +171,8 @@ Op: TypeAlias = (
 
 
 def partition_of(op: Op) -> TopicPartition | None:
-    """Return the partition that an op is about; None if it is about a topic or a queue's entry."""
+    """Return the partition that an op concerns, or None if it is about a topic or a queue's
+    entry."""
     match op:
         case Check() | PutAssigned() | Delete():
             return op.node.partition

@@ -1,9 +1,10 @@
-"""One partition on one broker that hosts it: who leads ("Leader election", "Leader change",
+"""One partition on a broker that hosts it, and its leadership ("Leader election", "Leader change",
 "Become follower", the beginning of "Become leader").
 
-Everything is decided on a view just read: a watch fires, a write was refused, nobody knows what
-became of it: look again, and go on from what is there. There is at most one read or write of a
-partition under way; what happens meanwhile is looked at after it."""
+Every decision is made on a view that was just read. After a watch fires, a write is rejected, or
+its outcome is unknown, the partition is read again. At most one read or write of a partition is
+pending. Events that arrive meanwhile are processed after it.
+"""
 
 import uuid
 from collections.abc import Callable
@@ -49,7 +50,7 @@ from ackproof.broker.types import (
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """For PreferredReplicaTime, before a claim."""
+    """The wait for PreferredReplicaTime before a claim."""
 
     until: Millis
     view: PartitionView
@@ -58,8 +59,9 @@ class _Wait:
 class HostedPartition:
     """A partition of which this broker has a started replica.
 
-    ``topic_id``: whose partition it is, as long as it is hosted; a topic that is made again has
-    another: then ``another`` is called. ``suspect``: its log may lack its end since the last stop.
+    ``topic_id`` is the topic of the partition as long as it is hosted. If the topic is created
+    again it has another id, and ``another`` is called. ``suspect`` says that its log may have lost
+    its end since the last stop.
     """
 
     def __init__(
@@ -77,17 +79,19 @@ class HostedPartition:
         self.context = context
         self.leading: Leading | None = None
         self.seen = False
-        """A view was acted on since the session began."""
+        """Whether a view was acted on since the session began."""
         self.retry_at = Millis(0)
-        """Until then the reassignment is let be, since something about it was refused."""
+        """The time until which the reassignment is left alone, because a request about it was
+        rejected."""
         self.give_back_after = Millis(0)
-        """Until then the leadership is not offered to the preferred replica again."""
+        """The time until which the leadership is not offered to the preferred replica again."""
         self._sender = sender
         self._another = another
         self.is_suspect = suspect and context.variant.leaves_isr_when_unclean
-        """Its log's end may be gone, and it may be in the ISR."""
+        """Whether its log may have lost its end while it may be in the ISR."""
         self._refused_until = NEVER
-        """Until then it leads nothing, since its role was refused; NEVER: it was not."""
+        """The time until which it leads nothing, because its role was refused; NEVER if it
+        was not."""
         self._known_epoch: LeaderEpoch = NO_EPOCH
         self._following: tuple[BrokerId, LeaderEpoch] | None = None
         self._waiting: _Wait | None = None
@@ -99,16 +103,16 @@ class HostedPartition:
 
     @property
     def busy(self) -> bool:
-        """A read or write of it is under way."""
+        """Whether a read or write of it is pending."""
         return self._busy
 
     @property
     def holds_leader(self) -> bool:
-        """Its ``leader`` is this broker's, or may be."""
+        """Whether its ``leader`` is this broker's, or may be."""
         return self.leading is not None or self._gave_up is not None
 
     def look(self) -> None:
-        """Read the partition and act on it, as soon as nothing else is under way."""
+        """Read the partition and act on it, as soon as no other operation is pending."""
         if self._busy:
             self._again = True
         else:
@@ -116,8 +120,8 @@ class HostedPartition:
             self.context.outbox.read(self.tp, self._partition_read)
 
     def write(self, ops: tuple[Op, ...], then: Callable[[Written], None]) -> None:
-        """Have ``ops`` written; nothing else happens to the partition until it is known how it
-        went."""
+        """Have ``ops`` written. Nothing else happens to the partition until the outcome is
+        known."""
         self._busy = True
         self.context.write(ops, self._freeing(then))
 
@@ -128,7 +132,7 @@ class HostedPartition:
         then: Callable[[Written], None],
         before: Callable[[], None] = lambda: None,
     ) -> None:
-        """``sendStateChange``, see :meth:`Sender.send`."""
+        """Do ``sendStateChange``; see :meth:`Sender.send`."""
         self._busy = True
         self._sender.send(requests, with_ops, self._freeing(then), before)
 
@@ -152,20 +156,20 @@ class HostedPartition:
             self.leading.act()
 
     def begin(self, view: PartitionView) -> None:
-        """Act on what was read for it just now."""
+        """Act on the view that was just read for it."""
         self._busy = True
         self._partition_read(view)
 
     # --- events --------------------------------------------------------------------------------
 
     def _partition_read(self, view: PartitionView) -> None:
-        """Act on what is there."""
+        """Act on a view."""
         if self._closed:
             return
         self._busy = False
         if None not in (self.topic_id, view.topic_id) and self.topic_id != view.topic_id:
-            # Its close-replica is stale if read when the next topic of that name has been made. Who
-            # fetches by the former id is refused, and never joins the ISR.
+            # Its close-replica is stale if it is read after the next topic of that name was
+            # created. A broker that fetches by the former id is rejected, and never joins the ISR.
             self._another(self.tp, view)
         else:
             self._reconcile(view)
@@ -173,10 +177,10 @@ class HostedPartition:
             self._go_on()
 
     def session_over(self) -> None:
-        """Our ephemeral nodes are gone, and others may lead already.
+        """End the session: our ephemeral nodes are gone, and other brokers may lead already.
 
-        The printed leader goes on: there is a session expiration listener, and no word of what it
-        does. It acknowledges what its successor does not have.
+        The printed leader continues. The document has a session expiration listener, but does not
+        say what it does. The leader acknowledges records that its successor does not have.
         """
         self._busy = self._again = self.seen = False
         self._waiting = self._gave_up = None
@@ -185,30 +189,31 @@ class HostedPartition:
             self._stop_leading()
 
     def refused(self, epoch: LeaderEpoch) -> None:
-        """The replica could not take its role: others may lead, and it is tried again, since what a
-        disk refuses now it may grant later."""
+        """Give up a role that the replica could not take. Others may lead, and the role is tried
+        again, because the disk may allow later what it refuses now."""
         self._following = self._waiting = None
-        if self.context.session != NO_SESSION:  # else the next one begins with a look
+        if self.context.session != NO_SESSION:  # else the next one begins with a read
             self._refused_until = Millis(self.context.now + RETRY_MS)
         if self.leading is not None and self.leading.epoch == epoch:
             self.give_up()
             self.look()
 
     def stop(self) -> None:
-        """The broker is about to stop: no claims any more, and what it leads is given up."""
+        """Give up the leadership and make no further claims, because the broker will stop."""
         self._waiting = None
         if self.leading is not None:
             self.give_up()
             self.look()
 
     def close(self) -> None:
-        """The replica is about to be deleted; what is under way concerns nobody any more."""
+        """End the partition, because the replica will be deleted. Pending operations no longer
+        matter."""
         self._stop_leading()
         self._waiting = None
         self._closed = True
 
     def tick(self) -> None:
-        """Claims whose wait is over; a new leader's wait; a role that was refused."""
+        """Check the time of a waiting claim, of a new leader's wait, and of a refused role."""
         if self._refused_until and self.context.now >= self._refused_until:
             self._refused_until = NEVER
             self.look()
@@ -219,7 +224,7 @@ class HostedPartition:
 
     @property
     def next_tick(self) -> Millis | None:
-        """When time alone makes a difference."""
+        """The next time at which time alone makes a difference."""
         if self._refused_until:
             return self._refused_until
         if self._waiting is not None:
@@ -240,8 +245,8 @@ class HostedPartition:
             self._led_by_another(view, node)
 
     def _led_by_us(self, view: PartitionView, node: LeaderNode) -> None:
-        """By this session; or by an earlier one of ours, whose node will vanish with it (the watch
-        will say so). A broker is never its own follower."""
+        """Act on a ``leader`` that names this broker. It is of this session, or of an earlier one,
+        whose node will vanish with it (the watch will fire). A broker is never its own follower."""
         if node.owner != self.context.session:
             if self.context.variant.resigns_with_its_session:
                 self._stop_leading()
@@ -266,9 +271,10 @@ class HostedPartition:
         self.look()
 
     def _led_by_another(self, view: PartitionView, node: LeaderNode) -> None:
-        """``becomeFollower``, "if this broker is not already the follower of the current leader".
+        """Do ``becomeFollower``, "if this broker is not already the follower of the current
+        leader".
 
-        A claim without its epoch is not followed yet: the epoch will come (a value change).
+        A claim without its epoch is not followed yet, because the epoch will come (a value change).
         """
         self._waiting = self._gave_up = None
         if node.epoch == NO_EPOCH or not view.hosts(self.context.me):
@@ -290,7 +296,7 @@ class HostedPartition:
         )
 
     def _leaderless(self, view: PartitionView) -> None:
-        """``leaderElection``."""
+        """Do ``leaderElection``."""
         context = self.context
         self._gave_up = None
         self._following = None
@@ -319,8 +325,8 @@ class HostedPartition:
         def written(event: Written) -> None:
             version = event.versions.get(Node(Kind.ISR, self.tp))
             put = next((op for op in ops if isinstance(op, PutIsr)), None)
-            # Without an ISR one partition looks like another: where the topic was deleted and made
-            # again with the same replicas since it was read, the former one's log would lead.
+            # Without an ISR the partition may be another one. If the topic was deleted and created
+            # again with the same replicas since it was read, the former topic's log would lead.
             known = event.result is Result.DONE and view.isr is not None
             if known and put is not None and version is not None:
                 self._lead(put.epoch, put.isr, version, view)
@@ -330,7 +336,7 @@ class HostedPartition:
         self.write(ops, written)
 
     def _take_epoch(self, view: PartitionView) -> None:
-        """``getNewEpoch()``, as printed: read, add one, write to ``leader`` and to ``ISR``, and by
+        """Do ``getNewEpoch()``, as printed: read, add one, write to ``leader`` and to ``ISR``, with
         the ISR that was read before the claim."""
         epoch = LeaderEpoch(view.isr.epoch + 1 if view.isr else 0)
         self.context.write((SetLeader(partition=self.tp, epoch=epoch),))
@@ -349,7 +355,7 @@ class HostedPartition:
         self.leading.begin()
 
     def give_up(self) -> None:
-        """Stop serving; ``leader`` is still ours and to be deleted."""
+        """Stop serving. ``leader`` still belongs to this broker and must be deleted."""
         if self.leading is not None:
             self._gave_up = self.leading.epoch
             self._stop_leading()
@@ -391,7 +397,7 @@ class HostedPartition:
     # --- after an unclean start ----------------------------------------------------------------
 
     def _leave_isr(self, view: PartitionView) -> bool:
-        """Whether there is an ISR to leave first."""
+        """Leave the ISR first, if necessary. Return whether that was necessary."""
         ops = leaving(self.context.me, self.tp, view)
         if ops is None:
             self.is_suspect = False
@@ -408,17 +414,20 @@ class HostedPartition:
 
 # --- after an unclean stop ------------------------------------------------------------------------
 #
-# After an unclean stop: a replica that may have lost its log's end leaves the ISR (fenced).
+# The exit from the ISR after an unclean stop, by a replica that may have lost its log's end
+# (fenced).
 
 
 def leaving(me: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...] | None:
-    """The write by which ``me`` leaves the ISR; None: there is none to leave, or nobody would be
-    left who may lead.
+    """Return the write by which ``me`` leaves the ISR. None if there is no ISR to leave, or no
+    replica would be left that may lead.
 
-    1 is in the ISR, loses power and with it what it had acknowledged, and is back before its
-    session is over: it would lead, being the preferred replica, or be elected later, without what
-    the others have. Where it is not in the ISR it writes the same once more: a leader that saw it
-    catch up before may be about to let it in, and is to be refused.
+    Suppose broker 1 is in the ISR, loses power and with it records that it had acknowledged, and is
+    back before its session is over. As the preferred replica it would lead, or it would be elected
+    later, without the records of the others.
+
+    If it is not in the ISR, it writes the ISR unchanged. A leader that saw it catch up before may
+    be about to add it, and must be rejected.
     """
     isr = view.isr
     left = tuple(broker for broker in isr.isr if broker != me) if isr else ()

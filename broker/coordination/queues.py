@@ -28,24 +28,25 @@ from ackproof.broker.types import NO_EPOCH, BrokerId, TopicPartition
 
 # --- superfluous requests -------------------------------------------------------------------------
 #
-# The logic of ``/brokers/state/N`` ("State change communication"): when full, what to drop.
+# The logic of ``/brokers/state/N`` ("State change communication"): what to drop when full.
 #
 # ``stateChangeQ.shrink`` "retains only one close-replica request for a partition, the one with the
-# latest epoch", so that a broker that comes back deletes what it hosted; start-replica requests
-# need not be kept: at its start a broker finds its replicas by itself.
+# latest epoch", so that a broker that comes back deletes what it hosted. Start-replica requests
+# need not be kept, because a broker finds its replicas by itself when it starts.
 #
-# One that is up, and slow, does not. With room for two, the third partition of a topic would take
-# the first two's requests out of the queues of brokers that are about to carry them out: nobody
-# follows these until the brokers are started again. Fenced, what was asked last of each partition
-# is kept.
+# A broker that is up but slow does not do that. With room for two, the third partition of a topic
+# would remove the first two's requests from the queues of brokers that are about to carry them out.
+# These partitions would have no followers until the brokers are started again. Fenced, the latest
+# request of each partition is kept.
 
 
 def superfluous(entries: Iterable[QueuedRequest], *, keeps_all_kinds: bool) -> tuple[str, ...]:
-    """The names that ``shrink`` deletes, in order. Of equal epochs the entry put last stays: admin
-    commands all send -1.
+    """Return the names that ``shrink`` deletes, in order.
 
-    ``keeps_all_kinds``: and of the requests that are no close-replica the one put last, of each
-    partition and kind; whatever their epochs are, for a topic that is made again begins at 0.
+    Of equal epochs the latest entry stays, because admin commands all send -1. With
+    ``keeps_all_kinds``, the latest of the requests other than close-replica stays as well, for each
+    partition and kind. It stays whatever its epoch is, because a topic that is created again begins
+    at 0.
     """
     kept: dict[TopicPartition, QueuedRequest] = {}
     others: dict[tuple[TopicPartition, Change], str] = {}
@@ -72,9 +73,9 @@ def superfluous(entries: Iterable[QueuedRequest], *, keeps_all_kinds: bool) -> t
 #
 # ``sendStateChange``: puts requests into other brokers' queues, unless these are full.
 #
-# A queue is counted first. One that is full is read, and shrunk; if it is full still, the request
-# is refused (``FollowerStateChangeQueueFull``). Others put and take at the same time, so that the
-# bound is kept to within what is under way.
+# The size of a queue is read first. A full queue is read and shrunk. If it is still full, the
+# request is rejected (``FollowerStateChangeQueueFull``). Others put and take at the same time, so
+# that the limit can be exceeded by the pending requests.
 
 
 Sent = Callable[[Written], None]
@@ -95,7 +96,7 @@ class _Job:
 
 
 class Sender:
-    """The requests that wait to hear how full their queues are."""
+    """The requests that wait for the sizes of their queues."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -108,11 +109,11 @@ class Sender:
         then: Sent,
         before: Callable[[], None] = lambda: None,
     ) -> None:
-        """Put ``requests`` in, together with ``with_ops``, all or nothing; ``before`` is called
-        when there is room for all of them.
+        """Put ``requests`` into the queues, together with ``with_ops``, all or nothing. ``before``
+        is called when there is room for all of them.
 
-        As printed, each by itself and ``with_ops`` left out (they are checks), and nobody hears
-        what became of it.
+        As printed, each is written separately, ``with_ops`` is left out (they are checks), and the
+        outcome is not reported.
         """
         brokers = list(dict.fromkeys(broker for broker, _ in requests))
         job = _Job(requests, with_ops, then, before, set(brokers))
@@ -131,11 +132,11 @@ class Sender:
         return frozenset(broker for job in self._jobs for broker in job.unknown)
 
     def forget(self) -> None:
-        """The session is over."""
+        """Drop all requests, because the session is over."""
         self._jobs.clear()
 
     def size_read(self, event: QueueSizeRead) -> None:
-        """A queue with room, or one to be read and shrunk."""
+        """Take over the size of a queue. A full one is read and shrunk."""
         if not any(event.broker in job.unknown for job in self._jobs):
             return
         if event.size < self._context.settings.state_change_queue_max:
@@ -146,7 +147,7 @@ class Sender:
             )
 
     def _shrink(self, broker: BrokerId, entries: tuple[QueuedRequest, ...]) -> None:
-        """A full queue."""
+        """Shrink a full queue."""
         dropped = superfluous(entries, keeps_all_kinds=self._context.variant.keeps_all_kinds)
         if dropped:
             names = (Dequeue(broker=broker, name=name) for name in dropped)
@@ -206,17 +207,17 @@ class Sender:
 
 # --- this broker's queue --------------------------------------------------------------------------
 #
-# This broker's own state change queue ("On State change"): what was put in is carried out in
-# order, per partition, and taken out when it is done.
+# This broker's own state change queue ("On State change"): requests are carried out in order, per
+# partition, and removed when done.
 #
-# An entry whose broker stops in the middle is carried out again: starting a replica that is
-# started, and closing one that is closed, are nothing.
+# If the broker stops in the middle, the entry is carried out again. To start a started replica, or
+# to close a closed one, has no effect.
 
 
 class OwnQueue:
     """The entries that are not done yet.
 
-    ``start``, ``close`` and ``look`` do to a replica what a request says; ``drained`` is called
+    ``start``, ``close`` and ``look`` do what a request says to a replica. ``drained`` is called
     when everything that was read is done.
     """
 
@@ -237,7 +238,7 @@ class OwnQueue:
         self._reading = self._again = False
 
     def read(self) -> None:
-        """Look what there is."""
+        """Read the queue."""
         if self._reading:
             self._again = True
         else:
@@ -245,13 +246,13 @@ class OwnQueue:
             self._context.outbox.read_queue(self._context.me, self.take_on)
 
     def forget(self) -> None:
-        """The session is over: in the next one everything is read again."""
+        """Drop all entries, because the session is over. The next one reads everything again."""
         self._known.clear()
         self._waiting.clear()
         self._reading = self._again = False
 
     def take_on(self, entries: tuple[QueuedRequest, ...]) -> None:
-        """Take on what is new; what is done but still listed is not."""
+        """Take over new entries, but not those that are done and still listed."""
         self._reading = False
         self._known &= {entry.name for entry in entries}
         for entry in entries:
@@ -272,7 +273,8 @@ class OwnQueue:
             self._read(tp)
 
     def _read(self, tp: TopicPartition) -> None:
-        """Anew for each request: what is decided on must not be older than the request."""
+        """Read the partition, for each request again: the view must not be older than the
+        request."""
         self._context.outbox.read(tp, lambda view: self._partition_read(tp, view))
 
     def _partition_read(self, tp: TopicPartition, view: PartitionView) -> None:
@@ -305,8 +307,11 @@ class OwnQueue:
         return None
 
     def _carry_out_start(self, request: StateChangeRequest, view: PartitionView) -> Fault | None:
-        """ "if a follower is slow, and reads a state change request queued up by a previous leader,
-        it ignores the request"; "leader for r.partition doesn't exist" is so for new ones."""
+        """Carry out a start-replica, unless it is stale.
+
+        "if a follower is slow, and reads a state change request queued up by a previous leader, it
+        ignores the request"; "leader for r.partition doesn't exist" is true of new ones.
+        """
         if not view.hosts(self._context.me):
             return Fault.NOT_REPLICA
         latest = view.isr.epoch if view.isr is not None else NO_EPOCH

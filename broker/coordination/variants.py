@@ -1,7 +1,7 @@
-"""The two ways to take the document at its word: as printed, and fenced.
+"""The two readings of the document: as printed, and fenced.
 
-Each method is a place where the document loses data or leaves open who wins; the variants differ
-here, and in how a reassignment ends (:mod:`broker.coordination.leadership`), and nowhere
+Each method is a place where the document loses data or leaves open which broker wins. The variants
+differ here, and in how a reassignment ends (:mod:`broker.coordination.leadership`), and nowhere
 else. ``docs/coordination.md`` has the table: line, what it loses, the fence.
 """
 
@@ -16,69 +16,72 @@ Isr = tuple[BrokerId, ...]
 
 
 class Variant(ABC):
-    """What is done where the document has a hole. ``as_printed`` goes into the replica's
-    LeaderAndIsr: ``r.hw = r.leo`` at ``becomeLeader``, and those of any epoch are believed."""
+    """The behaviour at the places where the document has a hole. ``as_printed`` goes into the
+    replica's LeaderAndIsr: ``r.hw = r.leo`` at ``becomeLeader``, and states of any epoch count."""
 
     as_printed: bool
     staged_reassignment: bool
-    """``checkReassignedReplicas`` closes the old replicas first, and switches over afterwards."""
+    """Whether ``checkReassignedReplicas`` closes the old replicas first, and switches over
+    afterwards."""
     resigns_with_its_session: bool
-    """A leader whose session is over stops serving, before it knows whether another one leads."""
+    """Whether a leader whose session is over stops serving, before it knows of another leader."""
     leaves_isr_when_unclean: bool
-    """A replica that may have lost its log's end leaves the ISR before it does anything else."""
+    """Whether a replica that may have lost its log's end leaves the ISR before anything else."""
     sends_together: bool
-    """State change requests go out in one write with what they follow from."""
+    """Whether state change requests are written together with what they follow from."""
     keeps_all_kinds: bool
-    """``shrink`` takes no request out of a full queue that nobody has put in again."""
+    """Whether ``shrink`` removes a request from a full queue only if it was put in again."""
     claims_by_first_reading: bool
-    """``leaderElection`` reads the ISR, then waits, then claims, all by that reading."""
+    """Whether ``leaderElection`` reads the ISR, then waits, then claims, all by that one read."""
     believes_its_isr: bool
-    """``p.ISR.delete(r); write p.ISR to ZK``: the leader's own ISR counts, whatever becomes of the
-    write."""
+    """Whether the leader's own ISR counts, whatever the outcome of the write (``p.ISR.delete(r);
+    write p.ISR to ZK``)."""
     drops_who_is_gone: bool
-    """A leader takes who is not registered any more out of its ISR, before a record waits for
-    it."""
+    """Whether a leader removes unregistered brokers from its ISR, before a record waits for
+    them."""
 
     @abstractmethod
     def may_lead(self, me: BrokerId, view: PartitionView) -> bool:
-        """``leaderElection``: ``(r in AR) && (ISR is empty || r in ISR)``."""
+        """Return whether ``me`` may lead (``leaderElection``): ``(r in AR) && (ISR is empty || r in
+        ISR)``."""
 
     @abstractmethod
     def claim(self, me: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...]:
-        """``successfully write r as the current leader of r.partition in ZK``."""
+        """Return the write of ``successfully write r as the current leader of r.partition in
+        ZK``."""
 
     @abstractmethod
     def is_news(self, known: LeaderEpoch, told: LeaderEpoch) -> bool:
-        """Whether to follow a leader of epoch ``told`` after one of ``known``."""
+        """Return whether to follow a leader of epoch ``told`` after one of ``known``."""
 
     @abstractmethod
     def write_isr(
         self, tp: TopicPartition, isr: Isr, epoch: LeaderEpoch, version: ZkVersion
     ) -> tuple[Op, ...]:
-        """``write p.ISR to ZK``, by the leader of ``epoch``."""
+        """Return the write of ``write p.ISR to ZK``, by the leader of ``epoch``."""
 
     @abstractmethod
     def in_sync(
         self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId], log_end: Offset
     ) -> Isr:
-        """``r.partition.ISR = the current set of replicas in sync with r``, after the wait.
+        """Return ``r.partition.ISR = the current set of replicas in sync with r``, after the wait.
         ``log_end`` is the leader's."""
 
     @abstractmethod
     def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:
-        """``we don't need to check epoch here``: whether a close-replica is carried out."""
+        """Return whether a close-replica is carried out (``we don't need to check epoch here``)."""
 
     @abstractmethod
     def session(self, session: int) -> int | None:
-        """In which session writes are made; None: in whichever there is."""
+        """Return the session in which writes are made, or None for whichever there is."""
 
     @abstractmethod
     def as_leader(self, tp: TopicPartition) -> tuple[Op, ...]:
-        """What else must hold for a write that only the leader may make."""
+        """Return what else must hold for a write that only the leader may make."""
 
 
 class Printed(Variant):
-    """As the document prints it, its holes included."""
+    """The document as printed, with its holes."""
 
     as_printed = True
     staged_reassignment = True
@@ -91,16 +94,16 @@ class Printed(Variant):
     drops_who_is_gone = False
 
     def may_lead(self, me: BrokerId, view: PartitionView) -> bool:
-        """An ISR that is empty, or not seen yet, lets anybody lead."""
+        """Return True for any replica if the ISR is empty, or not seen yet."""
         isr = view.isr.isr if view.isr else ()
         return me in view.assigned and (not isr or me in isr)
 
     def claim(self, me: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...]:  # noqa: ARG002
-        """The claim alone; epoch and ISR are written afterwards (``becomeLeader``)."""
+        """Return the claim alone. Epoch and ISR are written afterwards (``becomeLeader``)."""
         return (CreateLeader(partition=tp, epoch=NO_EPOCH),)
 
     def is_news(self, known: LeaderEpoch, told: LeaderEpoch) -> bool:  # noqa: ARG002
-        """Whoever is in ``leader`` is the leader."""
+        """Return True: whatever broker is in ``leader`` is the leader."""
         return True
 
     def write_isr(
@@ -110,7 +113,7 @@ class Printed(Variant):
         epoch: LeaderEpoch,
         version: ZkVersion,  # noqa: ARG002
     ) -> tuple[Op, ...]:
-        """Over whatever is there."""
+        """Return a write that overwrites any ISR."""
         return (PutIsr(partition=tp, isr=isr, epoch=epoch, expected=ANY_VERSION),)
 
     def in_sync(
@@ -120,24 +123,24 @@ class Printed(Variant):
         caught_up: Collection[BrokerId],
         log_end: Offset,  # noqa: ARG002
     ) -> Isr:
-        """All that have caught up, in the ISR or not."""
+        """Return all replicas that have caught up, in the ISR or not."""
         return all_in_sync(me, isr, caught_up)
 
     def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:  # noqa: ARG002
-        """Always: "to be able to handle delete topic/delete partition for dead brokers"."""
+        """Return True: "to be able to handle delete topic/delete partition for dead brokers"."""
         return True
 
     def session(self, session: int) -> int | None:  # noqa: ARG002
-        """A write goes out whenever there is a connection."""
+        """Return None: a write goes out whenever there is a connection."""
         return None
 
     def as_leader(self, tp: TopicPartition) -> tuple[Op, ...]:  # noqa: ARG002
-        """Nothing."""
+        """Return no condition."""
         return ()
 
 
 class Fenced(Variant):
-    """The same, with a fence at each hole."""
+    """The document with a fence at each hole."""
 
     as_printed = False
     staged_reassignment = False
@@ -150,12 +153,13 @@ class Fenced(Variant):
     drops_who_is_gone = True
 
     def may_lead(self, me: BrokerId, view: PartitionView) -> bool:
-        """An ISR that is empty lets nobody lead; one that is not there yet, of a new partition,
-        any replica (and the claim creates it, so that it must still not be there).
+        """Return whether ``me`` may lead.
 
-        One of RAR that is in the ISR may lead, too: 1 and 2 are in the ISR, 2 of RAR; 1 loses its
-        log's end, leaves, and nobody of AR is left. A partition whose replicas have all been sent
-        their close-replica needs no leader.
+        With an empty ISR no replica may lead. Without an ISR, for a new partition, any replica may.
+        The claim then creates the ISR, so that it must still not exist. A member of RAR that is in
+        the ISR may lead, too. Suppose brokers 1 and 2 are in the ISR, and 2 is of RAR. Broker 1
+        loses its log's end and leaves, and no member of AR is left. A partition whose replicas have
+        all been sent their close-replica needs no leader.
         """
         if view.is_closing:
             return False
@@ -164,11 +168,13 @@ class Fenced(Variant):
         return view.hosts(me) and me in view.isr.isr
 
     def claim(self, me: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...]:
-        """Leader, epoch and ISR in one, if the ISR is still the one that was read.
+        """Return the write of leader, epoch and ISR together, if the ISR is still the one that was
+        read.
 
-        1 reads ISR {1, 2} and waits for the preferred replica; meanwhile 2 leads, goes on alone
-        with {2}, acknowledges and dies. By its old reading 1 would lead without what 2 has. And
-        two that read one epoch, the one slow, would lead in the same one.
+        Suppose broker 1 reads ISR {1, 2} and waits for the preferred replica. Meanwhile broker 2
+        leads, continues alone with {2}, acknowledges and dies. By its old read, broker 1 would lead
+        without the records of 2. Besides, if one of two brokers that read the same epoch is slow,
+        both would lead in the same one.
         """
         isr: Isr = (me,)
         epoch, version = LeaderEpoch(0), ABSENT
@@ -182,16 +188,16 @@ class Fenced(Variant):
         )
 
     def is_news(self, known: LeaderEpoch, told: LeaderEpoch) -> bool:
-        """Not if it is older: ZooKeeper's servers lag, and the watch will tell."""
+        """Return whether it is not older. ZooKeeper's servers lag, and the watch will fire."""
         return told >= known
 
     def write_isr(
         self, tp: TopicPartition, isr: Isr, epoch: LeaderEpoch, version: ZkVersion
     ) -> tuple[Op, ...]:
-        """Over what this leader knows to be there, and while it is the leader.
+        """Return a write over the known ISR, valid only while this broker is the leader.
 
         A new leader's claim wrote the ISR, so that with this version there was none. A leader that
-        was removed, with nobody after it yet, would pass the check of the version alone.
+        was removed, and has no successor yet, would pass the check of the version alone.
         """
         assert isr, "an ISR is never empty"
         return (
@@ -202,40 +208,43 @@ class Fenced(Variant):
     def in_sync(
         self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId], log_end: Offset
     ) -> Isr:
-        """Those of the ISR that have caught up. The others may join by their next fetch, which
-        says what they have by then: one that had caught up may have lost its log's end since.
+        """Return the members of the ISR that have caught up.
 
-        Of a log that is empty nothing can be lost: the ISR of a new partition begins whole.
+        The others may join by their next fetch, which shows what they have by then. One that had
+        caught up may have lost its log's end since. An empty log cannot lose anything: a new
+        partition begins with a full ISR.
         """
         if log_end == 0:
             return all_in_sync(me, isr, caught_up)
         return tuple(broker for broker in isr if broker == me or broker in caught_up)
 
     def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:
-        """If the partition is to be deleted, or this broker is no replica of it and will be none.
+        """Return whether the partition must be deleted, or this broker is no replica of it and will
+        be none.
 
-        A close-replica that was put before this broker was assigned anew, read now, would delete
-        what it has acknowledged since.
+        Suppose a close-replica was sent before this broker was assigned again, and is read now. It
+        would delete what the broker has acknowledged since.
         """
         return view.moving_to == () or not view.hosts(me)
 
     def session(self, session: int) -> int | None:
-        """The one in which it was decided."""
+        """Return the session in which the write was decided."""
         return session
 
     def as_leader(self, tp: TopicPartition) -> tuple[Op, ...]:
-        """``leader`` is there. Together with the version of the ISR: and it is this one's."""
+        """Return a check that ``leader`` exists. With the version of the ISR, it must be this
+        broker's."""
         return (Check(node=Node(Kind.LEADER, tp), expected=ANY_VERSION),)
 
 
 def all_in_sync(me: BrokerId, isr: Isr, caught_up: Collection[BrokerId]) -> Isr:
-    """The leader, those of the ISR that have caught up, then the others that have."""
+    """Return the leader, the members of the ISR that have caught up, then the others that have."""
     others = [b for b in isr if b in caught_up and b != me]
     return (me, *others, *sorted(set(caught_up) - set(others) - {me}))
 
 
 def hosting(broker: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...]:
-    """That ``broker`` hosts the partition as it was read."""
+    """Return the checks that ``broker`` hosts the partition as it was read."""
     checks = [(Kind.REPLICAS, view.replicas)]
     if broker not in view.assigned:
         checks.append((Kind.REASSIGNED, view.reassigned))
@@ -245,4 +254,4 @@ def hosting(broker: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[
 
 
 VARIANTS: Mapping[str, Callable[[], Variant]] = {"printed": Printed, "fenced": Fenced}
-"""By the values of ``ackproof.coordination.variant``."""
+"""The variants by the values of ``ackproof.coordination.variant``."""

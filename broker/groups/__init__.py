@@ -1,5 +1,5 @@
-"""Consumer groups and their offsets, of one partition of ``__consumer_offsets``: sans-I/O.
+"""Consumer groups and their offsets, of one partition of ``__consumer_offsets``, without I/O.
 
-Events in, effects out (:meth:`broker.groups.groups.Groups.step`); the runtime is
+Events go in and effects come out (:meth:`broker.groups.groups.Groups.step`). The runtime is
 :mod:`broker.server.groups`.
 """

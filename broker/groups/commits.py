@@ -1,4 +1,4 @@
-"""Offsets: committed, deleted, expired; and the end of a group."""
+"""The commit, deletion and expiry of offsets, and the end of a group."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -38,7 +38,7 @@ Purpose: TypeAlias = OffsetsDeletion | Burial | None
 
 
 def commit(group: Group, event: Commit, step: CommitStep) -> None:
-    """Checks who commits, and for which generation; then ``step``."""
+    """Check the member and the generation of a commit, then call ``step``."""
     error = _check(group, event)
     if error is not ErrorCode.none:
         group.respond(event.request, OffsetsAnswer(error=error))
@@ -58,12 +58,13 @@ def _check(group: Group, event: Commit) -> ErrorCode:
 
 
 def refuse_commit(group: Group, event: Commit) -> None:
-    """The generation has only begun: its members have consumed nothing yet."""
+    """Reject a commit, because the generation has only begun and its members have consumed
+    nothing."""
     group.respond(event.request, OffsetsAnswer(error=ErrorCode.rebalance_in_progress))
 
 
 def store_commit(group: Group, event: Commit) -> None:
-    """Stores what is not too long, and answers when it is stored."""
+    """Store the offsets whose metadata is not too long, and answer when they are stored."""
     if event.member_id in group.members:
         group.touch(group.members[event.member_id], event.at)
     offsets = {tp: o for tp, o in event.offsets.items() if _fits(group, o)}
@@ -81,7 +82,7 @@ def store_commit(group: Group, event: Commit) -> None:
 
 
 def settle_commit(group: Group, stored: Stored, pending: PendingCommit) -> None:
-    """What is stored is committed, and who asked is told."""
+    """Commit what is stored, and answer the request."""
     event, offsets = pending.event, pending.offsets
     group.offsets.end(offsets)
     if stored.error is ErrorCode.none:
@@ -104,8 +105,8 @@ def _answer(group: Group, event: Commit, error: ErrorCode) -> None:
 
 
 def _fits(group: Group, offset: OffsetAndMetadata) -> bool:
-    # A Java string's length, whatever the property is called: 4,096 umlauts are taken, and take
-    # 8,192 bytes.
+    # The limit counts a Java string's length, whatever the property is called: 4,096 umlauts are
+    # accepted, and take 8,192 bytes.
     utf_16_units = len(offset.metadata.encode("utf-16-le")) // 2
     return utf_16_units <= group.config.offset_metadata_max_bytes
 
@@ -114,7 +115,7 @@ def _fits(group: Group, offset: OffsetAndMetadata) -> bool:
 
 
 def delete_offsets(group: Group, event: DeleteOffsets) -> None:
-    """Deletes offsets of topics that no member is subscribed to."""
+    """Delete offsets of topics that no member is subscribed to."""
     kept: frozenset[str] | None = frozenset()
     if group.state is not GroupState.EMPTY:
         kept = group.subscribed_topics()
@@ -127,27 +128,28 @@ def delete_offsets(group: Group, event: DeleteOffsets) -> None:
 
 
 def delete_group(group: Group, event: DeleteGroup) -> None:
-    """Deletes an empty group with all that it committed, or is about to."""
+    """Delete an empty group with its committed and pending offsets."""
     _bury(group, event, group.offsets.known)
 
 
 def refuse_to_delete(group: Group, event: DeleteGroup) -> None:
-    """It has members, or is to have some."""
+    """Reject the deletion, because the group has members or will have some."""
     group.respond(event.request, ErrorAnswer(error=ErrorCode.non_empty_group))
 
 
 def drop_partitions(group: Group, event: PartitionsDeleted) -> None:
-    """Forgets offsets in partitions that are gone, and those that are on their way (as in Kafka,
-    ``GroupMetadata.removeOffsets``): unlike what expires, none of them is worth keeping.
+    """Forget committed and pending offsets in deleted partitions (Kafka's
+    ``GroupMetadata.removeOffsets``).
 
-    A commit of 7 waits for a follower when its topic goes. Left out, it is stored a moment later,
-    nobody hears of that deletion any more, and readers of the next topic begin at 7.
+    Unlike with expiry, no pending offset is kept. Suppose a commit of 7 waits for a follower when
+    its topic is deleted. If it were kept, it would be stored a moment later. No event would delete
+    it any more, and readers of the next topic of that name would begin at 7.
     """
     _remove(group, event.partitions & group.offsets.known, None)
 
 
 def expire(group: Group, event: Expire) -> None:
-    """Applies ``offsets.retention.minutes`` (KIP-211); a group with nothing left is deleted."""
+    """Apply ``offsets.retention.minutes`` (KIP-211). A group with nothing left is deleted."""
     expired = _expired(group, event.at.wall_ms - group.config.offsets_retention_ms)
     ends = (
         group.state is GroupState.EMPTY
@@ -162,8 +164,11 @@ def expire(group: Group, event: Expire) -> None:
 
 
 def _expired(group: Group, before_ms: int) -> Partitions:
-    """Offsets whose time is over: since the group became empty if it ever had members, since the
-    commit if it had none, or if nobody is subscribed to the topic any more."""
+    """Return the partitions whose offsets have expired.
+
+    The time counts from when the group became empty, if it ever had members. It counts from the
+    commit if the group had none, or if no member is subscribed to the topic any more.
+    """
     if group.state is GroupState.EMPTY and group.protocol_type is not None:
         over = group.since_ms is None or group.since_ms <= before_ms
         return group.offsets.settled() if over else frozenset()
@@ -177,18 +182,18 @@ def _expired(group: Group, before_ms: int) -> Partitions:
 
 
 def _bury(group: Group, event: DeleteGroup | Expire, partitions: Partitions) -> None:
-    """The group's end. Whoever comes from here on is to ask again, as in Kafka: the tombstones are
-    in the log behind all that was stored of the group, and nothing of it is behind them.
+    """End the group. Later requests are told to try again, as in Kafka: the tombstones come after
+    everything that was stored of the group, and nothing of it comes after them.
 
-    A member joins, or somebody commits, while they are on their way: to refuse the deletion then is
-    too late, for the next coordinator knows nothing of a group that was there before.
+    A member may join or commit while they are being stored. It is then too late to reject the
+    deletion: the next coordinator knows nothing of a group that existed before.
     """
     group.die()
     _remove(group, partitions, Burial(event=event))
 
 
 def _remove(group: Group, partitions: Partitions, purpose: Purpose) -> None:
-    """Stores tombstones: of offsets, and of the group where it is to end."""
+    """Store tombstones of offsets, and of the group if it ends."""
     ordered = tuple(sorted(partitions))
     keys: list[Key] = [key(group.group_id, tp) for tp in ordered]
     if isinstance(purpose, Burial):
@@ -202,7 +207,7 @@ def _remove(group: Group, partitions: Partitions, purpose: Purpose) -> None:
 
 
 def settle_removal(group: Group, stored: Stored, pending: PendingRemoval) -> None:
-    """With their tombstones stored the offsets are gone, and whoever waited for that goes on."""
+    """Remove the offsets whose tombstones are stored, and continue with what waited for that."""
     group.offsets.end(pending.partitions)
     if stored.error is ErrorCode.none:
         for number, tp in enumerate(pending.partitions):

@@ -1,8 +1,9 @@
-"""What comes into a group and what goes out of it.
+"""The events that come into a group, and the answers and effects that leave it.
 
-Requests carry a number; exactly one :class:`Respond` with it follows, now or later. Whatever is
-stored carries a number, too; one :class:`Stored` with it must follow, in the order of the appends.
-Null and absent strings of the protocol are None, except that no member id is the empty string.
+A request carries a number, and exactly one :class:`Respond` with it follows, now or later. A
+:class:`Store` carries a number as well, and one :class:`Stored` with it must follow, in the order
+of the appends. Null and absent strings of the protocol are None, except that no member id is the
+empty string.
 """
 
 from collections.abc import Mapping
@@ -19,15 +20,15 @@ NO_GENERATION = -1
 
 
 class Moment(NamedTuple):
-    """When something happened: ``now`` on a clock that only goes forward, for deadlines;
-    ``wall_ms`` since 1970, for what is stored."""
+    """A moment on two clocks. ``now`` only goes forward and is used for deadlines. ``wall_ms``
+    counts from 1970 and is stored."""
 
     now: Millis
     wall_ms: int
 
 
 class Protocol(NamedTuple):
-    """A way of assigning that a member supports, and its opaque part in it."""
+    """An assignment protocol that a member supports, with its opaque metadata."""
 
     name: str
     metadata: bytes
@@ -35,7 +36,7 @@ class Protocol(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAndMetadata:
-    """What a client commits for a partition."""
+    """An offset that a client commits for a partition."""
 
     offset: int
     leader_epoch: int = -1
@@ -64,7 +65,7 @@ class _MemberRequest(_Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join(_MemberRequest):
-    """JoinGroup. Times in ms."""
+    """A JoinGroup request. Times are in ms."""
 
     client_id: str
     client_host: str
@@ -73,16 +74,17 @@ class Join(_MemberRequest):
     protocol_type: str
     protocols: tuple[Protocol, ...]
     new_member_id: str
-    """The id to take if the member has none yet; nobody may have had it before."""
+    """The id for a member that has none yet. No member may have had it before."""
     requires_known_member_id: bool = True
-    """A newcomer gets its id first, and joins with it (v4, KIP-394)."""
+    """Whether a new member gets its id first, and joins with it (v4, KIP-394)."""
     supports_skipping_assignment: bool = False
-    """A static leader that comes back learns that it leads, but need not assign (v9, KIP-814)."""
+    """Whether a static leader that returns is told that it leads, without having to assign (v9,
+    KIP-814)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync(_MemberRequest):
-    """SyncGroup; from the leader, with everyone's assignment by member id."""
+    """A SyncGroup request. The leader's has all assignments by member id."""
 
     generation: int
     protocol_type: str | None = None
@@ -92,13 +94,13 @@ class Sync(_MemberRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat(_MemberRequest):
-    """A member lives."""
+    """A heartbeat of a member."""
 
     generation: int
 
 
 class Leaving(NamedTuple):
-    """Who leaves: a member, or with the member id empty whoever has the instance id."""
+    """A member that leaves. With an empty member id, it is the member with the instance id."""
 
     member_id: str
     instance_id: str | None = None
@@ -106,14 +108,15 @@ class Leaving(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave(_Request):
-    """LeaveGroup (a batch since v3, KIP-345)."""
+    """A LeaveGroup request (a batch since v3, KIP-345)."""
 
     leaving: tuple[Leaving, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit(_MemberRequest):
-    """OffsetCommit; generation -1 and no member: from outside of any group."""
+    """An OffsetCommit request. With generation -1 and no member it comes from outside of any
+    group."""
 
     generation: int
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -121,19 +124,20 @@ class Commit(_MemberRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOffsets(_Request):
-    """OffsetDelete (KIP-496)."""
+    """An OffsetDelete request (KIP-496)."""
 
     partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroup(_Request):
-    """DeleteGroups, one of them (KIP-229)."""
+    """One group of a DeleteGroups request (KIP-229)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored(_Event):
-    """The outcome of a :class:`Store`; ``offset`` of its first record, -1 with an error."""
+    """The outcome of a :class:`Store`. ``offset`` is that of its first record, or -1 with an
+    error."""
 
     token: int
     error: ErrorCode
@@ -142,17 +146,17 @@ class Stored(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick(_Event):
-    """Time went by."""
+    """The passing of time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expire(_Event):
-    """Time to look for offsets that nobody needs any more."""
+    """The time to look for expired offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsDeleted(_Event):
-    """These partitions exist no more, and neither should offsets in them."""
+    """The deletion of these partitions, and so of the offsets in them."""
 
     partitions: frozenset[TopicPartition]
 
@@ -164,7 +168,7 @@ Event: TypeAlias = Request | Stored | Tick | Expire | PartitionsDeleted
 
 
 class JoinedMember(NamedTuple):
-    """A member as the leader is shown it."""
+    """A member in the form in which the leader sees it."""
 
     member_id: str
     instance_id: str | None
@@ -173,7 +177,7 @@ class JoinedMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinAnswer:
-    """To :class:`Join`; only the leader gets the members."""
+    """The answer to :class:`Join`. Only the leader gets the members."""
 
     error: ErrorCode = ErrorCode.none
     member_id: str = NO_MEMBER_ID
@@ -187,7 +191,7 @@ class JoinAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncAnswer:
-    """To :class:`Sync`."""
+    """The answer to :class:`Sync`."""
 
     error: ErrorCode = ErrorCode.none
     protocol_type: str | None = None
@@ -197,14 +201,15 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorAnswer:
-    """To :class:`Heartbeat` and :class:`DeleteGroup`."""
+    """The answer to :class:`Heartbeat` and :class:`DeleteGroup`."""
 
     error: ErrorCode = ErrorCode.none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveAnswer:
-    """To :class:`Leave`: an error for each who leaves, in their order, unless ``error``."""
+    """The answer to :class:`Leave`: an error for each leaving member, in their order, unless
+    ``error``."""
 
     error: ErrorCode = ErrorCode.none
     members: tuple[ErrorCode, ...] = ()
@@ -212,8 +217,8 @@ class LeaveAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsAnswer:
-    """To :class:`Commit` and :class:`DeleteOffsets`: an error for each partition, unless
-    ``error``, which then counts for all."""
+    """The answer to :class:`Commit` and :class:`DeleteOffsets`: an error for each partition, unless
+    ``error``, which counts for all."""
 
     error: ErrorCode = ErrorCode.none
     partitions: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
@@ -223,7 +228,7 @@ Answer: TypeAlias = JoinAnswer | SyncAnswer | ErrorAnswer | LeaveAnswer | Offset
 
 
 def refusal(request: Request, error: ErrorCode) -> Answer:
-    """The answer that says nothing but ``error``."""
+    """Return the answer that consists of ``error`` alone."""
     if isinstance(request, Join):
         return JoinAnswer(error=error, member_id=request.member_id)
     return _ANSWERS[type(request)](error=error)
@@ -243,7 +248,7 @@ _ANSWERS: Mapping[type[Request], type[Answer]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Respond:
-    """Tell a client."""
+    """Answer a client."""
 
     request: int
     answer: Answer

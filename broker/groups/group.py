@@ -1,14 +1,15 @@
-"""One group: its state, its members, its offsets, and how a rebalance goes.
+"""One group: its state, its members, its offsets, and its rebalances.
 
-Follows ``GroupCoordinator`` of Kafka 3.x (KIP-62, KIP-134, KIP-345, KIP-394). A rebalance::
+Follows ``GroupCoordinator`` of Kafka 3.x (KIP-62, KIP-134, KIP-345, KIP-394). The steps of a
+rebalance:
 
-    prepare_rebalance     everyone is to join; the empty group waits a moment for more (KIP-134)
-    advance_join          all have joined, or time is over: the next generation
-    (Sync of the leader)  assignments are stored, then given out: Stable
+- ``prepare_rebalance``: all members must join. An empty group waits for more (KIP-134).
+- ``advance_join``: all have joined, or the time is over. The next generation begins.
+- Sync of the leader: assignments are stored, then given to the members. The group is Stable.
 
-Here is what changes a group; :mod:`broker.groups.groups` says which request does what in which
-state. Everything that is decided goes to an outbox. Not handled: the consumer protocol of KIP-848,
-offsets committed in transactions.
+This module has the changes of a group. :mod:`broker.groups.groups` has the table of requests and
+states. All decisions go to an outbox. Not handled: the consumer protocol of KIP-848, and offsets
+committed in transactions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,18 +45,18 @@ from ackproof.broker.wire.reader import UNREADABLE, Reader
 
 CONSUMER_PROTOCOL = "consumer"
 SUBSCRIPTION_AT = 2
-"""Where the fields of a member's metadata begin that every version has, behind an int16 that says
-which version it is."""
+"""The position of those fields of a member's metadata that every version has. They follow an int16
+with the version."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a newcomer may wait for its first generation: it has no session yet, and its client may
-have given up and come again. As in Kafka."""
+"""How long a new member may wait for its first generation, as in Kafka. It has no session yet, and
+its client may have given up and started again."""
 
 
 class Group:
-    """One group, ``EMPTY`` and without a generation at first.
+    """One group, at first ``EMPTY`` and without a generation.
 
     Args:
-        tokens: where the numbers of :class:`Store` come from.
+        tokens: the source of the numbers of :class:`Store`.
     """
 
     def __init__(self, group_id: str, config: GroupConfig, tokens: Iterator[int]) -> None:
@@ -63,7 +64,7 @@ class Group:
         self.config = config
         self.state = GroupState.EMPTY
         self.since_ms: int | None = None
-        """When it came into this state, in ms since 1970."""
+        """The time at which it entered this state, in ms since 1970."""
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
@@ -79,34 +80,36 @@ class Group:
     # --- outbox -----------------------------------------------------------------------------
 
     def drain(self) -> tuple[Effect, ...]:
-        """What has been decided since the last time."""
+        """Return the effects since the last call."""
         effects, self._outbox = tuple(self._outbox), []
         return effects
 
     def respond(self, request: int, answer: Answer) -> None:
-        """Answers a request."""
+        """Answer a request."""
         self._outbox.append(Respond(request=request, answer=answer))
 
     def store(self, records: tuple[tuple[Key, Value | None], ...], pending: Pending) -> None:
-        """Has records stored; ``pending`` is what to go on with when they are, or cannot be."""
+        """Have records stored. ``pending`` is the continuation when they are stored, or
+        cannot be."""
         token = next(self._tokens)
         self._storing[token] = pending
         self._outbox.append(Store(token=token, records=records))
 
     def stored(self, token: int) -> Pending:
-        """What to go on with where :meth:`store` left off."""
+        """Return and forget the continuation of :meth:`store`."""
         return self._storing.pop(token)
 
     @property
     def is_storing(self) -> bool:
-        """Something is on its way."""
+        """Whether records are being stored."""
         return bool(self._storing)
 
     def check(self) -> None:
-        """Assert what holds after every step; raises BrokenInvariant.
+        """Assert what must hold after every step. Raise BrokenInvariant otherwise.
 
-        A member leads if there is any; no two have the same instance id. Without members the group
-        is empty, dead or about to be empty. Within a generation all know the chosen protocol.
+        One member leads if there is any, and no two have the same instance id. Without members the
+        group is empty, dead or about to be empty. Within a generation all members know the chosen
+        protocol.
         """
         me, members = f"group {self.group_id}", list(self.members)
         leader = self.members.leader
@@ -125,16 +128,16 @@ class Group:
     # --- states -----------------------------------------------------------------------------
 
     def enter(self, state: GroupState, at: Moment) -> None:
-        """Changes the state."""
+        """Change the state."""
         self._change(state)
         self.since_ms = at.wall_ms
 
     def die(self) -> None:
-        """Its end is on its way: nobody comes to it any more."""
+        """Begin the group's end. No member can join any more."""
         self._change(GroupState.DEAD)
 
     def live_on(self) -> None:
-        """Its end could not be stored: it is empty for as long as it was."""
+        """Return to empty, because the end of the group could not be stored."""
         self._change(GroupState.EMPTY)
 
     def _change(self, state: GroupState) -> None:
@@ -142,7 +145,7 @@ class Group:
         self.state = state
 
     def prepare_rebalance(self, at: Moment) -> None:
-        """Calls everyone to join, unless that is under way, and goes on if all have."""
+        """Ask all members to join, unless that has begun, and continue if all have."""
         if self.state is not GroupState.PREPARING_REBALANCE:
             self._call_to_join(at)
         self.advance_join(at)
@@ -162,7 +165,7 @@ class Group:
         self.enter(GroupState.PREPARING_REBALANCE, at)
 
     def advance_join(self, at: Moment) -> None:
-        """Begins the next generation if nobody is missing or time is over."""
+        """Begin the next generation if no member is missing or the time is over."""
         assert self.state is GroupState.PREPARING_REBALANCE
         assert self._phase_ends is not None
         if at.now < self._phase_ends:
@@ -184,7 +187,7 @@ class Group:
             self._become_empty(at)
         elif self.members.elect_joined_leader():
             self._begin_generation(at)
-        else:  # static members alone, all of them silent: their sessions decide
+        else:  # only silent static members, whose sessions decide
             self._extendable_ms = None
             self._phase_ends = Millis(at.now + self.members.rebalance_timeout_ms)
 
@@ -207,7 +210,7 @@ class Group:
             self.answer_join(member, self.joined(member))
 
     def assign(self, assignments: Mapping[str, bytes], at: Moment) -> None:
-        """The generation's assignments are stored: gives them out."""
+        """Give out the generation's assignments, which are stored."""
         self.enter(GroupState.STABLE, at)
         for member in self.members:
             member.assignment = assignments.get(member.member_id, b"")
@@ -216,7 +219,7 @@ class Group:
     # --- members ----------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str, at: Moment) -> None:
-        """A newcomer, who calls for a rebalance."""
+        """Add a new member, and begin a rebalance."""
         if len(self.members) == 0:
             self.protocol_type = protocol_type
         member.is_new = True
@@ -227,29 +230,30 @@ class Group:
         self.prepare_rebalance(at)
 
     def remove(self, member_id: str, at: Moment) -> None:
-        """A member left, or its session did; the others share what it had."""
+        """Remove a member that left or whose session ended. The others share its partitions."""
         self._dismiss(member_id)
         self.prepare_rebalance(at)
 
     def _dismiss(self, member_id: str) -> None:
-        """Whatever it still waits for is answered, as by Kafka's ``removeMemberAndUpdateGroup``."""
+        """Remove a member, and answer what it still waits for (Kafka's
+        ``removeMemberAndUpdateGroup``)."""
         member = self.members.remove(member_id)
         gone = ErrorCode.unknown_member_id
         self.answer_join(member, JoinAnswer(error=gone))
         self.answer_sync(member, SyncAnswer(error=gone))
 
     def forget_pending(self, member_id: str, at: Moment) -> None:
-        """Nobody will join with that id; it may have been what the others waited for."""
+        """Forget an id with which no member will join. The others may have waited for it."""
         del self.members.pending[member_id]
         if self.state is GroupState.PREPARING_REBALANCE:
             self.advance_join(at)
 
     def touch(self, member: Member, at: Moment) -> None:
-        """It was heard of."""
+        """Extend a member's session, because it sent a request."""
         member.deadline = Millis(at.now + member.session_timeout_ms)
 
     def tick(self, at: Moment) -> None:
-        """Ends sessions and phases whose time is over."""
+        """End sessions and phases whose time is over."""
         for member_id, deadline in tuple(self.members.pending.items()):
             if at.now >= deadline:
                 self.forget_pending(member_id, at)
@@ -274,27 +278,27 @@ class Group:
     # --- answers ----------------------------------------------------------------------------
 
     def answer_join(self, member: Member, answer: JoinAnswer) -> None:
-        """Answers a member's JoinGroup, if one waits."""
+        """Answer a member's JoinGroup, if one waits."""
         if member.join is not None:
             self.respond(member.join, answer)
             member.join = None
 
     def answer_sync(self, member: Member, answer: SyncAnswer) -> None:
-        """Answers a member's SyncGroup, if one waits."""
+        """Answer a member's SyncGroup, if one waits."""
         if member.sync is not None:
             self.respond(member.sync, answer)
             member.sync = None
 
     def end_wait(self, member: Member, answer: SyncAnswer, at: Moment) -> None:
-        """Answers who waits for an assignment, and begins its session anew (Kafka's
-        ``propagateAssignment``). One that waited for the leader for longer than a session would be
-        out at the next tick, before it could join again."""
+        """Answer a member that waits for an assignment, and restart its session (Kafka's
+        ``propagateAssignment``). If it had waited for the leader longer than a session, the next
+        tick would remove it before it could join again."""
         if member.sync is not None:
             self.touch(member, at)
         self.answer_sync(member, answer)
 
     def joined(self, member: Member) -> JoinAnswer:
-        """A member's place in the present generation."""
+        """Return the answer with a member's place in the present generation."""
         leads = self.members.leader == member.member_id
         return JoinAnswer(
             member_id=member.member_id,
@@ -306,7 +310,7 @@ class Group:
         )
 
     def assigned(self, member: Member) -> SyncAnswer:
-        """A member's part in the present generation."""
+        """Return the answer with a member's assignment in the present generation."""
         return SyncAnswer(
             protocol_type=self.protocol_type,
             protocol=self.protocol,
@@ -316,7 +320,8 @@ class Group:
     # --- questions --------------------------------------------------------------------------
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """The topics its members want; None when they do not speak the consumer protocol."""
+        """Return the subscribed topics, or None when the members do not use the consumer
+        protocol."""
         if self.protocol_type != CONSUMER_PROTOCOL or self.protocol is None:
             return None
         topics: set[str] = set()
@@ -332,7 +337,8 @@ class Group:
     def record(
         self, at: Moment, assignments: dict[str, bytes] | None = None
     ) -> tuple[GroupMetadataKey, GroupMetadataValue]:
-        """The present generation as it is stored; ``assignments`` in place of the members' own."""
+        """Return the record of the present generation, with ``assignments`` in place of the
+        members' own."""
         return GroupMetadataKey(group=self.group_id), GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,

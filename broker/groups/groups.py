@@ -1,7 +1,8 @@
 """All groups of one partition of ``__consumer_offsets``: events in, effects out.
 
-A group is here from its first JoinGroup or commit on until nothing is left of it. Which requests
-make a group is decided here, everything else by the group."""
+A group exists here from its first JoinGroup or commit until nothing is left of it. This module
+decides which requests create a group. The group decides everything else.
+"""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -53,7 +54,7 @@ Records: TypeAlias = tuple[tuple[Key, Value | None], ...]
 
 
 class Groups:
-    """Groups by id, as ``loading`` left them."""
+    """Groups by id, as restored by ``loading``."""
 
     def __init__(self, config: GroupConfig, loading: Loading, at: Moment) -> None:
         self._config = config
@@ -67,16 +68,16 @@ class Groups:
 
     @property
     def by_id(self) -> Mapping[str, Group]:
-        """Every group there is."""
+        """All groups."""
         return MappingProxyType(self._groups)
 
     def check(self) -> None:
-        """Assert what holds of each group after every step; raises BrokenInvariant."""
+        """Assert what must hold of each group after every step. Raise BrokenInvariant otherwise."""
         for group in self._groups.values():
             group.check()
 
     def step(self, event: Event) -> tuple[Effect, ...]:
-        """Takes in one event; its effects must be carried out in order."""
+        """Process one event. Its effects must be carried out in order."""
         if isinstance(event, Stored):
             return self._stored(event)
         if isinstance(event, Request):
@@ -85,8 +86,8 @@ class Groups:
         return tuple(itertools.chain.from_iterable(fed))
 
     def snapshot(self) -> Records:
-        """All there is, such as a log may begin with: it says what everything said that was stored
-        or is on its way. What was on its way and then fails was in doubt anyhow."""
+        """Return records with which a log may begin, instead of everything that was stored or is
+        being stored. If a record that is being stored fails, its outcome was uncertain anyhow."""
         records: dict[Key, Value | None] = dict(self._generations)
         for group in self._groups.values():
             records.update(_offset_records(group))
@@ -130,7 +131,7 @@ class Groups:
 
 
 def _unknown_group(event: Request) -> ErrorCode:
-    """What a request is told that does not make a group."""
+    """Return the error for a request that cannot create a group, or ``none`` if it can."""
     match event:
         case Join():
             new = event.member_id == NO_MEMBER_ID
@@ -152,7 +153,7 @@ def _refuse(event: Request, error: ErrorCode) -> Respond:
 
 
 def _is_blank(group: Group) -> bool:
-    """Nothing is known of it, here or in the log."""
+    """Return whether nothing is known of the group, here or in the log."""
     return (
         group.state is GroupState.EMPTY
         and group.generation == 0
@@ -174,7 +175,7 @@ def _offset_records(group: Group) -> Records:
 
 # --- what handles which event ---------------------------------------------------------------------
 #
-# What happens, by state and kind of event.
+# The action for each state and kind of event.
 
 
 Step: TypeAlias = Callable[[Group, Any], None]
@@ -273,9 +274,9 @@ AFTER: Final[Mapping[type[Pending], Callable[[Group, Stored, Any], None]]] = {
     PendingCommit: commits.settle_commit,
     PendingRemoval: commits.settle_removal,
 }
-"""With what a group goes on when something is stored."""
+"""The continuation for each kind of stored record."""
 
 
 def step(group: Group, event: Event) -> None:
-    """Takes in one event; what follows from it is in the group's outbox."""
+    """Process one event. The effects are in the group's outbox."""
     STEPS[group.state][type(event)](group, event)

@@ -1,8 +1,8 @@
-"""Groups and offsets from the records of ``__consumer_offsets``, in the log's order.
+"""Groups and offsets restored from the records of ``__consumer_offsets``, in the log's order.
 
-The last record of a key counts, a tombstone removes what the key had. A group that had members is
-stable again, under the generation it had: its members need not notice. Rebalances that were under
-way are not stored; their members join again.
+The last record of a key counts, and a tombstone removes the key. A group that had members is stable
+again, under the generation it had, so that its members need not notice. Rebalances in progress are
+not stored, and their members join again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,14 +25,14 @@ from ackproof.broker.wire.group_records import (
 
 
 class Loading:
-    """Takes records; ``finish`` makes groups of them."""
+    """The collected records, from which ``finish`` creates the groups."""
 
     def __init__(self) -> None:
         self._groups: dict[str, GroupMetadataValue] = {}
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
 
     def add(self, key: Key, value: Value | None, offset: int) -> None:
-        """One record, at ``offset`` of the log."""
+        """Add one record, at ``offset`` of the log."""
         if isinstance(key, GroupMetadataKey):
             self._groups.pop(key.group, None)
             if isinstance(value, GroupMetadataValue):
@@ -50,7 +50,7 @@ class Loading:
         return {GroupMetadataKey(group=group): value for group, value in self._groups.items()}
 
     def finish(self, config: GroupConfig, tokens: Iterator[int], at: Moment) -> Mapping[str, Group]:
-        """The groups; every member's session begins anew at ``at``."""
+        """Return the groups. Every member's session restarts at ``at``."""
         named = self._groups.keys() | {group for group, o in self._offsets.items() if o}
         groups = {}
         for group_id in sorted(named):

@@ -1,4 +1,4 @@
-"""The members of one group: who they are, who leads, what they agree on."""
+"""The members of one group, their leader, and their common protocol."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from ackproof.broker.types import Millis
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """One member. ``deadline`` is when its session ends unless it is heard of."""
+    """One member. ``deadline`` is when its session ends unless it sends a request."""
 
     member_id: str
     instance_id: str | None
@@ -24,37 +24,40 @@ class Member:
     deadline: Millis
     assignment: bytes = b""
     is_new: bool = False
-    """It has not been in a generation yet, so its session runs even while it waits to join."""
+    """Whether it has not been in a generation yet. Its session then runs even while it waits to
+    join."""
     join: int | None = None
-    """Its JoinGroup that waits for an answer."""
+    """The number of its waiting JoinGroup."""
     sync: int | None = None
-    """Its SyncGroup that waits for an answer."""
+    """The number of its waiting SyncGroup."""
     synced: bool = False
-    """It has asked for its assignment of this generation, or nobody waits for it to: it came back
-    in the middle of one, or was loaded with it."""
+    """Whether it has requested its assignment of this generation. True also if that is not
+    expected: it returned in the middle of the generation, or was loaded with it."""
 
     @property
     def is_static(self) -> bool:
-        """It has an instance id and outlives its client's restarts (KIP-345)."""
+        """Whether it has an instance id and outlives its client's restarts (KIP-345)."""
         return self.instance_id is not None
 
     @property
     def must_heartbeat(self) -> bool:
-        """Members that wait for the coordinator are alive, new ones excepted."""
+        """Whether its session runs. Members that wait for the coordinator are alive, except new
+        ones."""
         return self.is_new or (self.join is None and self.sync is None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its part in ``protocol``; empty if it does not support it."""
+        """Return its metadata for ``protocol``, empty if it does not support it."""
         return next((p.metadata for p in self.protocols if p.name == protocol), b"")
 
 
 @dataclass(slots=True)
 class Members:
-    """Members by id. At most one of them has any instance id; one leads if there are any."""
+    """The members by id. An instance id has at most one member. One member leads if there are
+    any."""
 
     leader: str | None = None
     pending: dict[str, Millis] = field(default_factory=dict)
-    """Ids given to those who have not joined with them yet, and when to forget them."""
+    """The ids given to members that have not joined with them yet, and when to forget them."""
     _by_id: dict[str, Member] = field(default_factory=dict)
     _static: dict[str, str] = field(default_factory=dict)
 
@@ -71,11 +74,11 @@ class Members:
         return self._by_id[member_id]
 
     def id_of(self, instance_id: str | None) -> str | None:
-        """The member id of a static member."""
+        """Return the member id of a static member, or None."""
         return None if instance_id is None else self._static.get(instance_id)
 
     def check(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether a request may speak for that member."""
+        """Return the error if a request may not speak for that member, or ``none``."""
         if instance_id is not None and self.id_of(instance_id) not in (None, member_id):
             return ErrorCode.fenced_instance_id
         is_known = member_id in self and (
@@ -84,7 +87,7 @@ class Members:
         return ErrorCode.none if is_known else ErrorCode.unknown_member_id
 
     def add(self, member: Member) -> None:
-        """A newcomer; leads if nobody does."""
+        """Add a new member, which leads if there is no leader."""
         assert member.member_id not in self._by_id
         assert self.id_of(member.instance_id) is None
         self.pending.pop(member.member_id, None)
@@ -95,7 +98,7 @@ class Members:
             self.leader = member.member_id
 
     def remove(self, member_id: str) -> Member:
-        """It is gone; another one leads if it did."""
+        """Remove a member. If it led, another one leads."""
         member = self._by_id.pop(member_id)
         if member.instance_id is not None:
             del self._static[member.instance_id]
@@ -104,7 +107,7 @@ class Members:
         return member
 
     def rename(self, old: str, new: str) -> Member:
-        """The static member ``old`` is back under a new id; its place stays its own."""
+        """Rename the static member ``old``, which returned under a new id and keeps its place."""
         member = self._by_id.pop(old)
         assert member.instance_id is not None
         member.member_id = new
@@ -116,16 +119,17 @@ class Members:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the slowest member wants; 0 without members."""
+        """The longest rebalance timeout of the members, 0 without members."""
         return max((member.rebalance_timeout_ms for member in self), default=0)
 
     @property
     def all_joined(self) -> bool:
-        """Nobody is missing for the next generation."""
+        """Whether no member is missing for the next generation."""
         return not self.pending and all(member.join is not None for member in self)
 
     def elect_joined_leader(self) -> bool:
-        """Makes one lead who has joined, the present leader if it has; False if nobody has."""
+        """Choose a leader that has joined, the present one if it has. Return False if no member
+        has."""
         if self.leader is not None and self[self.leader].join is not None:
             return True
         joined = next((member.member_id for member in self if member.join is not None), None)
@@ -134,12 +138,14 @@ class Members:
         return joined is not None
 
     def supports(self, protocols: tuple[Protocol, ...]) -> bool:
-        """Whether there is one among ``protocols`` that every member supports."""
+        """Return whether one of ``protocols`` is supported by every member."""
         return any(protocol.name in self._common() for protocol in protocols)
 
     def liked_best(self) -> tuple[str, ...]:
-        """Those most members prefer, of those that all support; several where votes are equal, the
-        first of them that of who came first."""
+        """Return the protocols that most members prefer, of those that all support.
+
+        There are several if votes are equal, and the first is then that of the earliest member.
+        """
         common = self._common()
         votes = Counter(
             next(protocol.name for protocol in member.protocols if protocol.name in common)
@@ -149,7 +155,7 @@ class Members:
         return tuple(name for name, count in votes.items() if count == most)
 
     def joined(self, protocol: str | None) -> tuple[JoinedMember, ...]:
-        """All members as the leader is shown them."""
+        """Return all members in the form in which the leader sees them."""
         return tuple(
             JoinedMember(member.member_id, member.instance_id, member.metadata(protocol))
             for member in self

@@ -1,4 +1,4 @@
-"""How members join, take their assignment, prove that they live, and leave."""
+"""The join, synchronisation, heartbeat and departure of members."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,14 +28,14 @@ from ackproof.broker.types import Millis
 
 # --- heartbeats and leaving -----------------------------------------------------------------------
 #
-# What members do once they have joined: SyncGroup, Heartbeat, LeaveGroup.
+# The requests of members that have joined: SyncGroup, Heartbeat, LeaveGroup.
 
 
 SyncStep: TypeAlias = Callable[[Group, Sync], None]
 
 
 def sync(group: Group, event: Sync, step: SyncStep) -> None:
-    """Checks who asks, and for which generation; then ``step``."""
+    """Check the member and the generation, then call ``step``."""
     error = _check(group, event)
     if error is not ErrorCode.none:
         group.respond(event.request, SyncAnswer(error=error))
@@ -57,12 +57,12 @@ def _check(group: Group, event: Sync) -> ErrorCode:
 
 
 def sync_preparing(group: Group, event: Sync) -> None:
-    """Too late: the generation is over."""
+    """Reject a late SyncGroup, because the generation is over."""
     group.respond(event.request, SyncAnswer(error=ErrorCode.rebalance_in_progress))
 
 
 def sync_completing(group: Group, event: Sync) -> None:
-    """Waits for the leader; the leader's assignments are stored before anyone gets them."""
+    """Wait for the leader. Its assignments are stored before any member gets them."""
     member = group.members[event.member_id]
     group.answer_sync(member, SyncAnswer(error=ErrorCode.rebalance_in_progress))
     member.sync = event.request
@@ -74,7 +74,7 @@ def sync_completing(group: Group, event: Sync) -> None:
 
 
 def give_out(group: Group, stored: Stored, pending: PendingAssignments) -> None:
-    """The leader's assignments are stored: everyone gets theirs. If not, all are to join again."""
+    """Give out the leader's assignments if they are stored. If not, all members must join again."""
     overtaken = group.state is not GroupState.COMPLETING_REBALANCE
     if overtaken or group.generation != pending.generation:
         return
@@ -88,7 +88,7 @@ def give_out(group: Group, stored: Stored, pending: PendingAssignments) -> None:
 
 
 def sync_stable(group: Group, event: Sync) -> None:
-    """Everything is there."""
+    """Answer at once with the assignment."""
     member = group.members[event.member_id]
     member.synced = True
     group.touch(member, event.at)
@@ -96,7 +96,7 @@ def sync_stable(group: Group, event: Sync) -> None:
 
 
 def heartbeat(group: Group, event: Heartbeat, answer: ErrorCode) -> None:
-    """Notes that the member lives, and says ``answer``, unless it has no place here."""
+    """Extend the member's session and answer with ``answer``, unless it is not a member."""
     error = group.members.check(event.member_id, event.instance_id)
     if error is ErrorCode.none and event.generation != group.generation:
         error = ErrorCode.illegal_generation
@@ -107,7 +107,7 @@ def heartbeat(group: Group, event: Heartbeat, answer: ErrorCode) -> None:
 
 
 def leave(group: Group, event: Leave) -> None:
-    """Lets members go, each by itself."""
+    """Remove the leaving members, one by one."""
     errors = tuple(_leave(group, leaving, event.at) for leaving in event.leaving)
     group.respond(event.request, LeaveAnswer(members=errors))
 
@@ -127,18 +127,18 @@ def _leave(group: Group, leaving: Leaving, at: Moment) -> ErrorCode:
 
 # --- rebalances -----------------------------------------------------------------------------------
 #
-# JoinGroup: newcomers, members that come again, and static members under a new id.
+# JoinGroup: new members, members that join again, and static members under a new id.
 
 
 Rejoin: TypeAlias = Callable[[Group, Join], None]
 
 
 def join(group: Group, event: Join, rejoin: Rejoin) -> None:
-    """Checks what every JoinGroup must be; then a member does ``rejoin``, a newcomer enters.
+    """Check a JoinGroup. Then a member does ``rejoin``, and a new member is added.
 
-    An id that nobody has joined with yet was given to somebody without an instance id. With one it
-    stands for no member, or the instance is another member's. Kafka's coordinator raises an
-    IllegalStateException then, and the client hears of an unknown error.
+    An id with which no member has joined yet was given to a member without an instance id. Together
+    with an instance id it stands for no member, or the instance is another member's. Kafka's
+    coordinator raises an IllegalStateException then, and the client gets an unknown error.
     """
     error = _check_join(group, event)
     if error is not ErrorCode.none:
@@ -175,7 +175,7 @@ def _check_join(group: Group, event: Join) -> ErrorCode:
 
 
 def _enter(group: Group, event: Join) -> None:
-    """Somebody without a member id: a newcomer, or a static member that was restarted."""
+    """Add a client without a member id: a new member, or a restarted static member."""
     old = group.members.id_of(event.instance_id)
     if old is not None:
         _return(group, event, old)
@@ -206,18 +206,19 @@ def _add(group: Group, event: Join, member_id: str) -> None:
 
 
 def rejoin_empty(group: Group, event: Join) -> None:
-    """Cannot be: an empty group knows no member."""
+    """Reject a member id, because an empty group has no members."""
     _refuse(group, event, ErrorCode.unknown_member_id)
 
 
 def rejoin_preparing(group: Group, event: Join) -> None:
-    """What everyone is asked to do."""
+    """Take over the request: all members were asked to join."""
     _update(group, event)
     group.prepare_rebalance(event.at)
 
 
 def rejoin_completing(group: Group, event: Join) -> None:
-    """The answer got lost, or the member wants something else now."""
+    """Answer again if the answer was lost, or begin a rebalance if the member has other
+    protocols."""
     member = group.members[event.member_id]
     if member.protocols == event.protocols:
         group.respond(event.request, group.joined(member))
@@ -226,7 +227,8 @@ def rejoin_completing(group: Group, event: Join) -> None:
 
 
 def rejoin_stable(group: Group, event: Join) -> None:
-    """The leader may call for a rebalance whenever it likes: topics have changed, say."""
+    """Begin a rebalance for the leader, which may request one at any time, for example for new
+    topics. Answer other members again."""
     member = group.members[event.member_id]
     leads = group.members.leader == member.member_id
     if member.protocols == event.protocols and not leads:
@@ -249,7 +251,7 @@ def _update(group: Group, event: Join) -> None:
 
 
 def _return(group: Group, event: Join, old: str) -> None:
-    """A restarted static member takes its old place; in a stable group nobody else notices."""
+    """Give a restarted static member its old place. In a stable group no other member notices."""
     leader = group.members.leader or NO_MEMBER_ID
     before = replace(group.members[old])
     member = group.members.rename(old, event.new_member_id)
@@ -259,23 +261,24 @@ def _return(group: Group, event: Join, old: str) -> None:
     event = replace(event, member_id=event.new_member_id)
     _update(group, event)
     group.touch(member, event.at)
-    # Of two members one likes A best and one B, and theirs is A: it is liked as well as B whoever
-    # comes back, though B may be named first now. Nobody is called for that.
+    # Suppose one of two members prefers A and the other B, and the group uses A. A is as popular as
+    # B whichever returns, though B may be named first now. That needs no rebalance.
     agrees = group.protocol in group.members.liked_best()
     if group.state is not GroupState.STABLE or not agrees:
         group.prepare_rebalance(event.at)
         return
-    # It was told its generation 60 s ago, was restarted before it asked for its part, and is back
-    # in the moment in which the time for that is over: who comes back to go on is not thrown out.
-    # Kafka notes by member id who is waited for (``pendingSyncMembers``), and it has another one.
-    # There the others join again, when the old id has not asked; here its session decides.
+    # Suppose the member was told its generation 60 s ago, was restarted before it requested its
+    # assignment, and returns when the time for that is over. It must not be removed. Kafka notes by
+    # member id which members it waits for (``pendingSyncMembers``), and this one has a new id.
+    # There the others join again when the old id has not synced. Here its session decides.
     member.synced = True
     pending = PendingReturn(event=event, before=before, leader=leader)
     group.store((group.record(event.at),), pending)
 
 
 def settle_return(group: Group, stored: Stored, pending: PendingReturn) -> None:
-    """The group is stored with the member's new id. If not, the member is what it was."""
+    """Answer if the group is stored with the member's new id. If not, restore the member's old
+    state."""
     event, before = pending.event, pending.before
     member_id = event.member_id
     overtaken = group.state is not GroupState.STABLE or member_id not in group.members
@@ -293,7 +296,7 @@ def settle_return(group: Group, stored: Stored, pending: PendingReturn) -> None:
     answer = group.joined(member)
     if event.supports_skipping_assignment:
         answer = replace(answer, skip_assignment=group.members.leader == member_id)
-    else:  # under the old leader's id it does not take itself for the leader, and just syncs
+    else:  # under the old leader's id it does not consider itself the leader, and just syncs
         answer = replace(answer, leader=pending.leader, members=())
     group.answer_join(member, answer)
 

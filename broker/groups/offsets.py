@@ -1,7 +1,7 @@
 """The offsets that one group committed.
 
-Only what is stored counts: a commit on its way changes nothing yet. Where records lie in the log
-decides which is newer, so that no older one ever takes the place of a newer one.
+Only stored offsets count, and a pending commit changes nothing yet. The position of records in the
+log decides which is newer, so that an older one never replaces a newer one.
 """
 
 from collections import Counter
@@ -15,8 +15,8 @@ from ackproof.broker.wire.group_records import OffsetCommitKey, OffsetCommitValu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """An offset that is stored: when it was committed (ms since 1970), and at which offset of
-    ``__consumer_offsets`` its record lies."""
+    """A stored offset, with the time of its commit (ms since 1970), and the offset of its record in
+    ``__consumer_offsets``."""
 
     value: OffsetAndMetadata
     committed_ms: int
@@ -25,7 +25,7 @@ class CommittedOffset:
 
 @dataclass(slots=True)
 class Offsets:
-    """By partition."""
+    """The offsets of a group by partition."""
 
     _committed: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     _on_their_way: Counter[TopicPartition] = field(default_factory=Counter)
@@ -38,43 +38,44 @@ class Offsets:
 
     @property
     def idle(self) -> bool:
-        """Nothing is on its way."""
+        """Whether no offset is being stored."""
         return not self._on_their_way
 
     @property
     def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
-        """What OffsetFetch tells."""
+        """The offsets that OffsetFetch returns."""
         return self._committed
 
     def begin(self, partitions: Iterable[TopicPartition]) -> None:
-        """Commits or deletions are on their way."""
+        """Note that commits or deletions of these partitions are being stored."""
         self._on_their_way.update(tuple(partitions))
 
     def end(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are stored, or never will be."""
+        """Note that they are stored, or never will be."""
         self._on_their_way.subtract(tuple(partitions))
         self._on_their_way = +self._on_their_way
 
     def set(self, tp: TopicPartition, offset: CommittedOffset) -> None:
-        """A commit is stored."""
+        """Note a stored commit."""
         current = self._committed.get(tp)
         if current is None or current.stored_at < offset.stored_at:
             self._committed[tp] = offset
 
     def remove(self, tp: TopicPartition, stored_at: int) -> None:
-        """A tombstone is stored at that offset."""
+        """Note a tombstone stored at that offset."""
         current = self._committed.get(tp)
         if current is not None and current.stored_at < stored_at:
             del self._committed[tp]
 
     @property
     def known(self) -> frozenset[TopicPartition]:
-        """Partitions with an offset, or one on its way."""
+        """The partitions with a committed or pending offset."""
         return frozenset(self._committed.keys() | self._on_their_way.keys())
 
     def committed_before(self, moment_ms: int) -> frozenset[TopicPartition]:
-        """Partitions with an offset that old, and nothing on its way: the tombstone would come
-        behind a commit that is, and remove what its client is about to be told is stored."""
+        """Return the partitions with an offset that old, and no pending one. A tombstone would come
+        after a pending commit, and remove an offset that its client is about to be told is stored.
+        """
         return frozenset(
             tp
             for tp, offset in self._committed.items()
@@ -82,17 +83,17 @@ class Offsets:
         )
 
     def settled(self) -> frozenset[TopicPartition]:
-        """Partitions with an offset, and nothing on its way."""
+        """Return the partitions with an offset, and no pending one."""
         return frozenset(self._committed.keys() - self._on_their_way.keys())
 
 
 def key(group: str, tp: TopicPartition) -> OffsetCommitKey:
-    """The key of a group's offset in ``tp``."""
+    """Return the key of a group's offset in ``tp``."""
     return OffsetCommitKey(group=group, topic=tp.topic, partition=tp.partition)
 
 
 def value(offset: OffsetAndMetadata, committed_ms: int) -> OffsetCommitValue:
-    """The value of an offset committed at that moment."""
+    """Return the value of an offset committed at that moment."""
     return OffsetCommitValue(
         offset=offset.offset,
         leader_epoch=offset.leader_epoch,
@@ -102,7 +103,7 @@ def value(offset: OffsetAndMetadata, committed_ms: int) -> OffsetCommitValue:
 
 
 def loaded(record: OffsetCommitValue, stored_at: int) -> CommittedOffset:
-    """What a stored value says."""
+    """Return the offset in a stored value."""
     return CommittedOffset(
         value=OffsetAndMetadata(
             offset=record.offset, leader_epoch=record.leader_epoch, metadata=record.metadata

@@ -1,5 +1,6 @@
-"""What a group goes on with when something is stored, or cannot be: data, a class for each case,
-and what a failed append to ``__consumer_offsets`` means to a client (as in Kafka 3.x)."""
+"""The continuations of a group when records are stored, or cannot be. Each case is a class of data.
+The module also translates errors of appends to ``__consumer_offsets`` for clients (as in Kafka
+3.x)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,12 +22,14 @@ from ackproof.broker.types import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingEmptiness:
-    """A generation without members. That it is not stored is no loss: the next one tries again."""
+    """A generation without members. If it is not stored, nothing is lost: the next one tries
+    again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingAssignments:
-    """What the leader of ``generation`` has assigned, by member: given out when it is stored."""
+    """The assignments by the leader of ``generation``, by member. They are given out when
+    stored."""
 
     generation: int
     assignments: Mapping[str, bytes]
@@ -34,8 +37,8 @@ class PendingAssignments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingReturn:
-    """A static member is in its old place under a new id; ``before`` and ``leader`` are as they
-    were under the old one."""
+    """A static member in its old place under a new id. ``before`` and ``leader`` are as they were
+    under the old id."""
 
     event: Join
     before: Member
@@ -44,7 +47,8 @@ class PendingReturn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCommit:
-    """Offsets that count when they are stored; ``event`` may have had more, too long ones."""
+    """Offsets that count when they are stored. ``event`` may have had more, with too long
+    metadata."""
 
     event: Commit
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -52,7 +56,8 @@ class PendingCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsDeletion:
-    """Who asked is told of all partitions; those ``subscribed`` to are kept."""
+    """A deletion of offsets. The answer names all partitions, and those ``subscribed`` to are
+    kept."""
 
     event: DeleteOffsets
     subscribed: frozenset[TopicPartition]
@@ -60,15 +65,15 @@ class OffsetsDeletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burial:
-    """With its offsets the group ends; who asked for that is told."""
+    """The end of a group with its offsets, of which the requester is told."""
 
     event: DeleteGroup | Expire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRemoval:
-    """Offsets of which tombstones are stored, in this order; ``purpose`` None: nobody waits for it,
-    and what stays will be removed the next time."""
+    """Offsets whose tombstones are being stored, in this order. With ``purpose`` None no request
+    waits for it, and the next attempt removes what remains."""
 
     partitions: tuple[TopicPartition, ...]
     purpose: OffsetsDeletion | Burial | None
@@ -94,7 +99,7 @@ _COMMON: Final[Mapping[ErrorCode, ErrorCode]] = {
 
 
 def offsets_error(error: ErrorCode) -> ErrorCode:
-    """When it was offsets that should be stored, or their deletion."""
+    """Return the error for the client when offsets, or their deletion, could not be stored."""
     if error in _TOO_LARGE:
         return ErrorCode.invalid_commit_offset_size
     if error is ErrorCode.request_timed_out:
@@ -103,7 +108,7 @@ def offsets_error(error: ErrorCode) -> ErrorCode:
 
 
 def group_error(error: ErrorCode) -> ErrorCode:
-    """When it was a generation that should be stored."""
+    """Return the error for the client when a generation could not be stored."""
     if error in _TOO_LARGE:
         return ErrorCode.unknown_server_error
     if error is ErrorCode.request_timed_out:

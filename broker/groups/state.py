@@ -1,4 +1,4 @@
-"""The states of a group, and which may follow which."""
+"""The states of a group, and the allowed transitions."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -6,22 +6,22 @@ from typing import Final
 
 
 class GroupState(Enum):
-    """Named as in Kafka, and as clients are told."""
+    """The state of a group, named as in Kafka and as clients see it."""
 
     EMPTY = "Empty"
-    """No members; perhaps offsets."""
+    """There are no members, but perhaps offsets."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are asked to join, and those who do wait for the others."""
+    """Members are asked to join, and those that have joined wait for the others."""
 
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """A generation has begun; its members wait for what the leader assigns them."""
+    """A generation has begun, and its members wait for the leader's assignments."""
 
     STABLE = "Stable"
     """Every member can have its assignment."""
 
     DEAD = "Dead"
-    """Its end is on its way to the log, or stored; the group is being forgotten."""
+    """The group's end is being stored, or is stored; the group is being forgotten."""
 
 
 BEFORE: Final[Mapping[GroupState, frozenset[GroupState]]] = {
@@ -33,4 +33,4 @@ BEFORE: Final[Mapping[GroupState, frozenset[GroupState]]] = {
     GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
     GroupState.DEAD: frozenset({GroupState.EMPTY}),
 }
-"""From which states each state can be reached."""
+"""The states from which each state can be reached."""

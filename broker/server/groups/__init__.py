@@ -1,5 +1,5 @@
 """Consumer groups on the brokers that lead ``__consumer_offsets``.
 
-:mod:`broker.groups` decides; this room loads the groups from the log, stores in it, and keeps it
+:mod:`broker.groups` decides. This package loads the groups from the log, stores in it, and keeps it
 short.
 """

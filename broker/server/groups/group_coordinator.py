@@ -1,20 +1,22 @@
 """The coordinator of all groups whose partition of ``__consumer_offsets`` this broker leads.
 
-Nobody tells it when leaderships change: it looks, at each request and each tick, whether its shards
-still serve the epochs they were loaded in. A new leadership is loaded from the log first
-(COORDINATOR_LOAD_IN_PROGRESS); a lost one is dropped, and those who wait are told NOT_COORDINATOR.
+It is not told when leaderships change. At each request and each tick it checks whether its shards
+still serve the epochs in which they were loaded. A new leadership is loaded from the log first
+(COORDINATOR_LOAD_IN_PROGRESS). A lost one is dropped, and waiting requests are answered
+NOT_COORDINATOR.
 
-What cannot be loaded, for its log is damaged, costs its own groups: they are told NOT_COORDINATOR
-until another epoch begins, as by Kafka's newer coordinator (``CoordinatorRuntime``, KIP-848). The
-older one (``GroupMetadataManager``) logs the error and serves such a partition all the same, as if
-its groups were new: their consumers would be told of no commit, and read from wherever
-``auto.offset.reset`` says. A disk that refuses to be read halts the broker.
+If a log is damaged and cannot be loaded, its groups get NOT_COORDINATOR until another epoch begins.
+Kafka's newer coordinator does the same (``CoordinatorRuntime``, KIP-848). The older one
+(``GroupMetadataManager``) logs the error and serves such a partition as if its groups were new.
+Their consumers would get no committed offset, and read from wherever ``auto.offset.reset`` says. A
+disk that cannot be read halts the broker.
 
-Offsets go with their partitions. Kafka's coordinators, the newer one too, tell those groups alone
-that are loaded (``currentGroups``, ``scheduleWriteAllOperation``): what is deleted meanwhile, or by
-the time that a coordinator dies which has not stored so, counts for the next topic of that name.
-Here those that are being loaded hear of it later, and what they have committed of is compared with
-the topics that there are."""
+Offsets are deleted with their partitions. Kafka's coordinators, the newer one too, tell only the
+groups that are loaded (``currentGroups``, ``scheduleWriteAllOperation``). If a partition is deleted
+while groups are being loaded, its offsets count for the next topic of that name. The same happens
+if a coordinator dies before it has stored the deletion. Here groups that are being loaded are told
+later, and committed partitions are compared with the existing topics.
+"""
 
 import asyncio
 import logging
@@ -55,12 +57,12 @@ WHILE_LOADING: Final[Mapping[type[Request], ErrorCode]] = {
     Heartbeat: ErrorCode.none,
     Sync: ErrorCode.rebalance_in_progress,
 }
-"""What some hear in place of COORDINATOR_LOAD_IN_PROGRESS, as in Kafka: no member is lost because
-its heartbeat came too early, and a rebalance that was under way begins anew."""
+"""The errors that replace COORDINATOR_LOAD_IN_PROGRESS for some requests, as in Kafka. No member is
+lost because its heartbeat came too early, and a rebalance in progress begins again."""
 
 
 class GroupCoordinator:
-    """Shards by partition; ``spawn`` starts a task and owns it."""
+    """The shards by partition. ``spawn`` starts a task and owns it."""
 
     def __init__(
         self,
@@ -85,19 +87,19 @@ class GroupCoordinator:
         self._probe = probe
         self._shards: dict[int, tuple[GroupShard, Rewriting]] = {}
         self._loading: dict[int, list[AreGone]] = {}
-        """What is deleted meanwhile."""
+        """The partitions that are deleted meanwhile."""
         self._damaged: dict[int, tuple[Partition, LeaderEpoch]] = {}
 
     # --- requests ---------------------------------------------------------------------------
 
     async def ask(self, kind: type[Request], answer: type[A], group: str, **values: object) -> A:
-        """Feeds a request about ``group`` to whom it concerns."""
+        """Feed a request about ``group`` to its shard, and return the answer."""
         response = await self.begin(kind, group, **values)
         assert isinstance(response, answer)
         return response
 
     def begin(self, kind: type[Request], group: str, **values: Any) -> Awaitable[Answer]:
-        """Feeds it, before it returns; the answer may take a while."""
+        """Feed a request before returning. The answer may come later."""
         shard = self.shard(group)
         error = ErrorCode.none
         if isinstance(shard, ErrorCode):
@@ -114,7 +116,7 @@ class GroupCoordinator:
         return refused
 
     def shard(self, group: str) -> GroupShard | ErrorCode:
-        """Where ``group`` is, or what to tell who asks for it."""
+        """Return the shard of ``group``, or the error for the client."""
         tp = self.topic.of(group)
         partition = self._replicas.hosted(tp)
         if not isinstance(partition, Partition) or partition.replica.role is not Role.LEADER:
@@ -129,16 +131,16 @@ class GroupCoordinator:
 
     @property
     def is_loading(self) -> bool:
-        """There are groups here that cannot be told yet."""
+        """Whether groups are being loaded."""
         return bool(self._loading)
 
     @property
     def waiting(self) -> int:
-        """The number of requests of groups that are not answered yet."""
+        """The number of group requests that are not answered yet."""
         return sum(shard.waiting for shard, _ in self._shards.values())
 
     def shards(self) -> Iterator[GroupShard]:
-        """Those that serve."""
+        """Yield the shards that serve."""
         for shard, _ in tuple(self._shards.values()):
             if shard.serves(shard.partition):
                 yield shard
@@ -146,7 +148,7 @@ class GroupCoordinator:
     # --- time -------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Looks at leaderships, sessions, and the size of logs."""
+        """Check leaderships, sessions, and the size of logs."""
         for number in range(self.topic.partitions):
             partition = self._replicas.hosted(TopicPartition(OFFSETS_TOPIC, number))
             if isinstance(partition, Partition):
@@ -159,20 +161,20 @@ class GroupCoordinator:
                 self._spawn(rewriting.rewrite())
 
     def expire(self) -> None:
-        """Applies ``offsets.retention.minutes``, and deletes what could not be deleted with its
-        topic."""
+        """Apply ``offsets.retention.minutes``, and delete offsets that could not be deleted with
+        their topic."""
         shards = tuple(self.shards())
         for shard in shards:
             shard.expire()
         self._spawn(self._compare(shards))
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
-        """Offsets in these partitions are of no use any more."""
+        """Delete the offsets in these partitions, which are deleted."""
         if partitions:
             self._deleted(frozenset(partitions).__contains__)
 
     def topics_deleted(self, topics: Collection[str]) -> None:
-        """Nor are those in any partition of these topics."""
+        """Delete the offsets in all partitions of these topics, which are deleted."""
         self._deleted(lambda tp: tp.topic in topics)
 
     def _deleted(self, are_gone: AreGone) -> None:
@@ -188,12 +190,13 @@ class GroupCoordinator:
         return shard if shard is not None and shard.serves(partition) else None
 
     def _is_damaged(self, partition: Partition) -> bool:
-        """It could not be loaded in this epoch, and would not be if it were tried each tick."""
+        """Return whether it could not be loaded in this epoch, so that not every tick tries it
+        again."""
         now = partition, partition.replica.leader_epoch
         return self._damaged.get(partition.tp.partition) == now
 
     def _look(self, partition: Partition) -> None:
-        """Brings a shard in line with its partition's role."""
+        """Bring a shard in line with its partition's role."""
         number = partition.tp.partition
         if self._serving(partition) is not None:
             return
@@ -211,8 +214,8 @@ class GroupCoordinator:
             logger.info("No longer coordinating the groups of %s", shard.partition.tp)
 
     async def _load(self, partition: Partition) -> None:
-        """Loads the groups, unless the leadership is over before that is done, or was in between:
-        another broker may have stored commits that were not there yet when their part was read."""
+        """Load the groups, unless the leadership ended before that was done, or was interrupted.
+        Another broker may have stored commits after their part of the log was read."""
         epoch = partition.replica.leader_epoch
         try:
             loading = await load(partition.log)
@@ -237,8 +240,8 @@ class GroupCoordinator:
             self._spawn(self._compare((shard,)))
 
     async def _compare(self, shards: Collection[GroupShard]) -> None:
-        """Who coordinated before may have died before it had heard that a topic was deleted, or had
-        stored that its offsets are."""
+        """Delete offsets of topics that are gone. The former coordinator may have died before it
+        had heard of the deletion, or had stored it."""
         names = await self._metadata.names_now()
         if names is None:
             return
@@ -269,50 +272,53 @@ def _group_config(config: BrokerConfig) -> GroupConfig:
 
 # --- order of requests ----------------------------------------------------------------------------
 #
-# Whose turn it is: what a connection commits is taken in as it came.
+# The order of a connection's commits: they are processed in the order of their arrival.
 #
-# Before offsets are committed their topics may have to be looked up; where there is no controller,
-# ZooKeeper is asked. A consumer commits 5 of t and 3 of u, and then 6 of t. If u has to be looked
-# up and t has not, the second overtakes the first: both are answered without an error, and the
-# group goes on from 5. Kafka takes no request from a connection before the last one was answered
-# (``SocketServer`` mutes the channel). Here a commit waits until those before it are taken in, not
-# until they are stored. Nothing else waits: a member whose commit is held up by ZooKeeper lives,
-# and its heartbeats say so.
+# Before offsets are committed, their topics may have to be looked up. Without a controller, that
+# means asking ZooKeeper. Suppose a consumer commits 5 of t and 3 of u, and then 6 of t. If u must
+# be looked up and t need not, the second commit overtakes the first. Both are answered without an
+# error, and the group continues from 5.
+#
+# Kafka takes no request from a connection before the last one was answered (``SocketServer`` mutes
+# the channel). Here a commit waits until the earlier ones are processed, not until they are stored.
+# No other request waits: the heartbeats of a member go through even if its commit is delayed by
+# ZooKeeper.
 
 
 class Turns:
-    """One turn at a time for each connection, in the order in which they were asked for."""
+    """One turn at a time for each connection, in the order of the requests."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-        """Of the connections of which somebody has a turn, or waits for one."""
+        """The locks of the connections with a running or waiting commit."""
 
     def mine(self) -> asyncio.Lock:
-        """To be held until the request that was started on this connection is taken in."""
+        """Return the lock to hold until the current request of this connection is processed."""
         return self._locks.setdefault(PEER.get().connection, asyncio.Lock())
 
 
 # --- loading --------------------------------------------------------------------------------------
 #
-# Reads a partition of ``__consumer_offsets`` from its log, for the broker that now leads it.
+# The reading of a partition of ``__consumer_offsets`` from its log, for the broker that now leads
+# it.
 
 
 CHUNK_BYTES = 2**16
-"""Read at a time; in between, others have their turn."""
+"""The number of bytes read at a time. In between, other tasks run."""
 
 
 async def load(log: PartitionLog) -> Loading:
-    """Everything from the log's start to its end, however often that moves meanwhile.
+    """Load everything from the log's start to its end, however often that moves meanwhile.
 
-    Kafka takes what it loads at its word (``DefaultRecordBatch.iterator`` compares no CRC). Here
-    it is compared: it costs little, and once in each leadership. The disk has turned a bit over in
-    the last commit of a group: its consumer would go on from another offset, or from that of the
-    commit before, and nobody would know.
+    Kafka trusts what it loads (``DefaultRecordBatch.iterator`` compares no CRC). Here the CRC is
+    compared: it costs little, and once per leadership. Suppose the disk has flipped a bit in the
+    last commit of a group. Its consumer would continue from another offset, or from the previous
+    commit, and the error would go unnoticed.
 
     Raises:
-        OffsetOutOfRange: the log was cut meanwhile: this broker does not lead any more.
-        CorruptBatch: a batch is damaged, or what lies behind it cannot be found.
-        OSError: nor can the disk be read.
+        OffsetOutOfRange: the log was truncated meanwhile, so this broker does not lead any more.
+        CorruptBatch: a batch is damaged, or the records after it cannot be found.
+        OSError: the disk cannot be read.
     """
     loading = Loading()
     offset = int(log.log_start_offset)
@@ -328,8 +334,8 @@ async def load(log: PartitionLog) -> Loading:
 
 
 def _add(loading: Loading, batches: Iterable[RecordBatch], start: int, name: str) -> None:
-    """What is no record of ours is left out: clients may write to the topic, too. It may be one
-    that cannot be decompressed: the batch is as it was written."""
+    """Add the coordinator's records. Others are skipped, because clients may write to the topic,
+    too. Such a batch may even be impossible to decompress: it is as it was written."""
     for batch in batches:
         try:
             for record in records(batch):
@@ -341,28 +347,28 @@ def _add(loading: Loading, batches: Iterable[RecordBatch], start: int, name: str
 
 # --- rewriting ------------------------------------------------------------------------------------
 #
-# Keeps ``__consumer_offsets`` short, in place of Kafka's log compaction.
+# A substitute for Kafka's log compaction, which keeps ``__consumer_offsets`` short.
 #
 # The broker has no log cleaner. Instead the coordinator, which has the latest value of every key in
-# memory, now and then writes all of them once more to the end of the log; when that is committed,
-# the log may begin there, and what lies before is deleted with its segments. So a log, and the time
-# it takes to load it, is bounded by a multiple of what is in use. A crash in between does no harm:
-# the values stand in the log twice.
+# memory, now and then writes all of them again to the end of the log. When that is committed, the
+# log may begin there, and what lies before is deleted with its segments. A log, and the time to
+# load it, is thus limited to a multiple of the data in use. A crash in between does no harm: the
+# values are then in the log twice.
 #
 # Unlike with compaction, offsets of the log do not stay readable for ever: a client that reads the
 # topic by itself finds its beginning moved.
 
 
 SLACK_BYTES = 4 * 2**20
-"""Below this no log is worth the effort, unless it has more than one segment: Kafka's cleaner takes
-any segment but the last one, however small ``offsets.topic.segment.bytes`` makes them."""
+"""The size below which a log is not rewritten, unless it has more than one segment. Kafka's cleaner
+takes any segment but the last one, however small ``offsets.topic.segment.bytes`` makes them."""
 
 SLACK_FACTOR = 10
-"""How many times what is in use a log may hold."""
+"""How many times the size of the data in use a log may have."""
 
 
 class Rewriting:
-    """Looks after one shard."""
+    """The rewriting of one shard's log."""
 
     def __init__(self, shard: GroupShard, slack_bytes: int = SLACK_BYTES) -> None:
         self._shard = shard
@@ -373,16 +379,16 @@ class Rewriting:
 
     @property
     def is_due(self) -> bool:
-        """The log holds far more than is in use, and a good deal more than at the last try."""
+        """Whether the log holds far more than is in use, and much more than at the last attempt."""
         limit = max(self._tried_at_bytes + self._slack_bytes, SLACK_FACTOR * self._in_use_bytes)
         return not self._running and self._shard.appended_bytes > limit
 
     async def rewrite(self) -> None:
-        """Writes everything once more, waits until it is committed, and lets the log begin there.
+        """Write everything again, wait until it is committed, and let the log begin there.
 
-        Without success nothing is lost. It is due again when the log has grown by as much as makes
-        it worth the effort, and not at once: a try that is appended and not committed in time
-        makes the log longer, ten times a second.
+        Without success nothing is lost. The next attempt follows when the log has grown enough, and
+        not at once. An attempt that is appended and not committed in time makes the log longer, and
+        would be repeated ten times a second.
         """
         self._running = True
         try:

@@ -1,6 +1,6 @@
-"""``__consumer_offsets``: which partition a group belongs to, who leads it, and how it is made.
+"""``__consumer_offsets``: the partition of a group, its leader, and the creation of the topic.
 
-The topic is made when somebody first looks for a coordinator, never with fewer replicas than
+The topic is created when a client first looks for a coordinator, never with fewer replicas than
 ``offsets.topic.replication.factor``. It is not compacted as in Kafka; see
 :mod:`broker.server.groups.group_coordinator`.
 """
@@ -15,22 +15,23 @@ from ackproof.broker.types import TopicPartition
 
 
 def partition_for(group: str, partitions: int) -> int:
-    """The partition of ``__consumer_offsets`` that holds a group, as Kafka computes it."""
+    """Return the partition of ``__consumer_offsets`` that holds a group, as Kafka computes it."""
     code = java_hash(group)
     return (0 if code == -(2**31) else abs(code)) % partitions
 
 
 async def count_partitions(store: TopicStore, config: BrokerConfig) -> int:
-    """How many partitions the topic has, or will have when it is made."""
+    """Return how many partitions the topic has, or will have when it is created."""
     return await store.partition_count(OFFSETS_TOPIC) or config.offsets_topic_num_partitions
 
 
 class OffsetsTopic:
     """The topic as this broker knows it.
 
-    ``partitions`` is how many it has, for as long as this broker runs, as in Kafka. What the
-    controller says of them does not count: a new one first tells of those that have a state. With
-    20 of 50 told, a group of partition 12 would be in 2, commit there, and never see it again.
+    ``partitions`` is their number, for as long as this broker runs, as in Kafka. The controller's
+    metadata does not count, because a new controller first reports the partitions that have a
+    state. If it had reported 20 of 50, a group of partition 12 would be in 2, commit there, and
+    never see its offsets again.
     """
 
     def __init__(
@@ -42,12 +43,12 @@ class OffsetsTopic:
         self._topics = topics
 
     def of(self, group: str) -> TopicPartition:
-        """Where a group's records are."""
+        """Return the partition with a group's records."""
         return TopicPartition(OFFSETS_TOPIC, partition_for(group, self.partitions))
 
     async def create_automatically(self) -> ErrorCode:
-        """Makes it for a client that asked about it by name, in its own shape and not as
-        ``num.partitions`` says; returns what to tell that client."""
+        """Create the topic for a client that named it in a request, with its own settings and not
+        ``num.partitions``. Return the error for that client."""
         try:
             await self._topics.create(self._spec())
         except Refused as refused:
@@ -56,10 +57,10 @@ class OffsetsTopic:
         return ErrorCode.leader_not_available
 
     async def coordinator(self, group: str) -> BrokerMetadata:
-        """The broker that leads the group's partition.
+        """Return the broker that leads the group's partition.
 
         Raises:
-            Refused: the topic cannot be made, or there is no leader now.
+            Refused: the topic cannot be created, or there is no leader now.
         """
         await self._metadata.refresh([OFFSETS_TOPIC])
         if OFFSETS_TOPIC not in self._metadata.topics:

@@ -1,7 +1,7 @@
-"""The groups of one partition of ``__consumer_offsets``, fed and obeyed on the broker that leads.
+"""The groups of one partition of ``__consumer_offsets``, on the broker that leads it.
 
 As with a partition, effects are carried out in their order before the next event is fed. A shard
-belongs to one leader epoch; with it everything ends that was not answered.
+belongs to one leader epoch. Unanswered requests end with it.
 """
 
 import asyncio
@@ -49,17 +49,17 @@ class StoreConfig:
 
 
 def moment(clock: Clock) -> Moment:
-    """Now."""
+    """Return the current moment."""
     return Moment(clock.now(), clock.wall_ms())
 
 
 class GroupShard:
-    """Made when the groups are loaded.
+    """The groups of a partition, created when they are loaded.
 
     Attributes:
-        groups: what is known, for questions.
-        partition: where it is stored.
-        appended_bytes: stored since the beginning or the last :meth:`rewritten`.
+        groups: the groups, for queries.
+        partition: the partition that stores them.
+        appended_bytes: bytes stored since the beginning or the last :meth:`rewritten`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class GroupShard:
         return len(self._waiting)
 
     def serves(self, partition: Partition) -> bool:
-        """Whether this broker still leads as it did when the groups were loaded."""
+        """Return whether this broker still leads in the epoch in which the groups were loaded."""
         return (
             self.partition is partition
             and partition.replica.role is Role.LEADER
@@ -95,7 +95,7 @@ class GroupShard:
         )
 
     def ask(self, kind: type[Request], **values: object) -> asyncio.Future[Answer]:
-        """Feeds a request; its answer may take a while."""
+        """Feed a request. Its answer may come later."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         number = next(self._numbers)
         request = kind(request=number, at=moment(self._clock), **values)  # type: ignore[arg-type]
@@ -104,22 +104,22 @@ class GroupShard:
         return future
 
     def tick(self) -> None:
-        """Time goes by."""
+        """Feed the passing of time."""
         self._feed(Tick(at=moment(self._clock)))
 
     def expire(self) -> None:
-        """Looks for offsets whose retention is over."""
+        """Look for offsets whose retention is over."""
         self._feed(Expire(at=moment(self._clock)))
 
     def partitions_deleted(self, are_gone: AreGone) -> None:
-        """These exist no more."""
+        """Delete the offsets in partitions that are gone."""
         offsets = (group.offsets for group in self.groups.by_id.values())
         gone = frozenset(tp for its in offsets for tp in its.known if are_gone(tp))
         if gone:
             self._feed(PartitionsDeleted(at=moment(self._clock), partitions=gone))
 
     def close(self) -> None:
-        """Somebody else coordinates now: tells everyone who waits."""
+        """Answer all waiting requests, because another broker coordinates now."""
         self._closed = True
         for request, future in self._waiting.values():
             if not future.done():
@@ -127,7 +127,7 @@ class GroupShard:
         self._waiting.clear()
 
     def append(self, records: Sequence[tuple[Key, Value | None]]) -> asyncio.Future[Produced]:
-        """Appends one batch to the log, as a producer would."""
+        """Append one batch to the log, as a producer would."""
         batch = new_batch(_encoded(records), self._clock.wall_ms())
         if batch.size > self.partition.config.max_message_bytes:
             future: asyncio.Future[Produced] = asyncio.get_running_loop().create_future()
@@ -138,13 +138,16 @@ class GroupShard:
     def append_again(
         self, records: Sequence[tuple[Key, Value | None]]
     ) -> list[asyncio.Future[Produced]]:
-        """Appends what the log holds already, in as many batches as it takes, none of which is
-        larger than a segment (Kafka: RECORD_LIST_TOO_LARGE). A record that is larger than a batch
-        may be now was let in under another limit: it gets one of its own.
+        """Append records that the log holds already, in as many batches as necessary.
 
-        Done when they are committed, whatever ``offsets.commit.required.acks`` says: the log is to
-        begin with them. With acks=1 it would begin where no follower is yet, each would be out of
-        range and throw away what it has, and with the leader every group would be lost."""
+        No batch is larger than a segment (Kafka: RECORD_LIST_TOO_LARGE). A record that is larger
+        than a batch may be now was accepted under another limit, and gets a batch of its own.
+
+        The append is done when the batches are committed, whatever ``offsets.commit.required.acks``
+        says, because the log will begin with them. With acks=1 it would begin at an offset that no
+        follower has yet. Each follower would be out of range and discard its log. If the leader
+        then failed, every group would be lost.
+        """
         segment_bytes = self.partition.log.config.segment_bytes
         most = min(self.partition.config.max_message_bytes, segment_bytes)
         parts = split(_encoded(records), most)
@@ -161,7 +164,7 @@ class GroupShard:
             match effect:
                 case Respond():
                     _, future = self._waiting.pop(effect.request)
-                    if not future.done():  # done already: the client went away
+                    if not future.done():  # done already: the client disconnected
                         future.set_result(effect.answer)
                 case Store():
                     future_ = self.append(effect.records)
