@@ -100,7 +100,7 @@ def system_entry(product: Product) -> Group:
     facts = [] if plugin is None else [("plug-in", str(plugin))]
     facts += [("system", form) for form in product.forms]
     if product.versions:
-        facts.append(("versions", ", ".join(product.versions)))
+        facts.append(("known versions", ", ".join(product.versions)))
     summary = Padding(Text(product.summary), (0, 0, 0, 2))
     return Group(Text(product.name, style="bold"), summary, _two_columns(facts), Text())
 

@@ -43,7 +43,7 @@ from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.infra.backends.local.processes import MEANT_AS_1
 from ackproof.infra.machine.registry import Kind, Registry
 from ackproof.infra.runs import cleanup
-from ackproof.infra.systems import prepare
+from ackproof.infra.systems import known, prepare
 
 # --- free space -----------------------------------------------------------------------------------
 #
@@ -313,7 +313,12 @@ def _placed(
     place = BACKENDS[campaign.cluster.backend]
     if obstacle := place.obstacle():
         raise InfraError(obstacle)
-    prepare(campaign.cluster.system, click.echo)
+    cluster = campaign.cluster
+    known_before = known(cluster.system, cluster.metadata_quorum)
+    prepare(cluster.system, click.echo)
+    if known_before is None:
+        # A release that was fetched just now has said which properties it has.
+        validation.judged(file.document, meant=True)
     site = Site(
         cluster=campaign.cluster.largest,
         tell=click.echo,

@@ -515,3 +515,8 @@ class DeploymentError(InfraError):
 
 class ViewUnavailable(InfraError):
     """Those who keep the metadata did not answer in time."""
+
+
+class ViewUnsupported(InfraError):
+    """The metadata has something that this version of Ackproof cannot read. Waiting does not help,
+    so that it ends what needs the metadata, with its own cause."""

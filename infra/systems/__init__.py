@@ -103,8 +103,10 @@ def known(name: str, asked: str | None = None) -> Known | None:
 
 def prepare(name: str, tell: Callable[[str], None]) -> None:
     """Have on this machine what the system needs and a run could not fetch. ``tell`` is told, a
-    line at a time, of what takes long. Raises InfraError when it cannot be had."""
+    line at a time, of what takes long. Raises InfraError when it cannot be had. Afterwards
+    :func:`known` may know more: a release is asked for its properties when it is first fetched."""
     _parsed(name).prepare(tell)
+    known.cache_clear()
 
 
 def artifacts(name: str) -> Sequence[Artifact]:

@@ -1,13 +1,11 @@
 """KRaft's metadata log: what its records are, and what they come to."""
 
-import io
 import uuid
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.serial import entity_writer
-from kio.static.primitive import i8, i32, i64
 
 from ackproof.infra.api.metadata import ChangeKind
 from ackproof.infra.systems.kafka.kraft.image import Image
@@ -18,19 +16,21 @@ from ackproof.infra.systems.kafka.kraft.records import (
     Partition,
     PartitionChange,
     Record,
+    RecordSchemas,
     RegisterBroker,
     RemoveTopic,
     Topic,
     UnknownRecord,
     UnregisterBroker,
     Written,
-    decoded,
 )
-from ackproof.infra.systems.kafka.kraft.system import let_go
+from ackproof.infra.systems.kafka.kraft.system import let_go, schemas_of
+from ackproof.infra.systems.kafka.releases import Release
 from ackproof.infra.systems.observer import EMPTY, changes
+from tests.support.builders.metadata_records import encoded
 
 ORDERS = uuid.UUID("44cf3e20-d8c6-4236-82cc-239386d1edd5")
-KEYS = {Topic: 2, Partition: 3, Config: 4, PartitionChange: 5, RemoveTopic: 9, UnregisterBroker: 1}
+SCHEMAS = schemas_of(Release(version="4.1.1"))
 
 
 def image(*records: Record, epoch: int = 1) -> Image:
@@ -42,22 +42,17 @@ def image(*records: Record, epoch: int = 1) -> Image:
 
 
 def registered(broker: int, epoch: int) -> RegisterBroker:
-    return RegisterBroker(
-        broker_id=i32(broker), incarnation_id=None, broker_epoch=i64(epoch), end_points=(),
-        features=(),
-    )  # fmt: skip
+    return RegisterBroker(broker_id=broker, broker_epoch=epoch)
 
 
 def changed(broker: int, epoch: int, **what: int) -> BrokerRegistrationChange:
-    given = {name: i8(value) for name, value in what.items()}
-    return BrokerRegistrationChange(broker_id=i32(broker), broker_epoch=i64(epoch), **given)
+    return BrokerRegistrationChange(broker_id=broker, broker_epoch=epoch, **what)
 
 
 def partition(number: int = 0) -> Partition:
     return Partition(
-        partition_id=i32(number), topic_id=ORDERS, replicas=(i32(1), i32(2)), isr=(i32(1), i32(2)),
-        removing_replicas=(), adding_replicas=(), leader=i32(1), leader_epoch=i32(0),
-        partition_epoch=i32(0), directories=(),
+        partition_id=number, topic_id=ORDERS, replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=0,
+        partition_epoch=0,
     )  # fmt: skip
 
 
@@ -70,56 +65,77 @@ MADE = Topic(name="orders", topic_id=ORDERS), partition()
         ("011100000000020000000000000023010001ff", changed(2, 35, fenced=-1)),
         (
             "0105020000000044cf3e20d8c6423682cc239386d1edd5010009030000000300000001",
-            PartitionChange(partition_id=i32(0), topic_id=ORDERS, isr=(i32(3), i32(1))),
+            PartitionChange(partition_id=0, topic_id=ORDERS, isr=(3, 1)),
         ),
         ("011400" + "00", None),
     ],
     ids=["unfenced", "the ISR shrank", "no-op"],
 )
 def test_what_a_controller_of_4_1_1_wrote(written: str, record: Record | None) -> None:
-    assert decoded(bytes.fromhex(written)) == record
+    assert SCHEMAS.decoded(bytes.fromhex(written)) == record
 
 
-@pytest.mark.parametrize(
-    ("version", "has_flag"), [(1, False), (2, True)], ids=["3.3", "3.4 to 3.6"]
-)
-def test_registrations_of_3_x(version: int, has_flag: bool) -> None:
-    """The first has no flag of a migration in its middle; neither has log directories, which are
-    tagged."""
-    now = io.BytesIO()
-    record = registered(2, 35)
-    entity_writer(RegisterBroker)(now, record)
-    broker_id, flag, rest = now.getvalue()[:4], now.getvalue()[4:5], now.getvalue()[5:]
-    written = broker_id + (flag if has_flag else b"") + rest
-    assert decoded(bytes([1, 0, version]) + written) == record
+RECORDS: list[Record] = [
+    *MADE,
+    registered(2, 35),
+    changed(2, 35, fenced=-1),
+    RemoveTopic(topic_id=ORDERS),
+    UnregisterBroker(broker_id=1, broker_epoch=5),
+    Config(resource_type=2, resource_name="orders", name="a", value=None),
+    PartitionChange(partition_id=7, topic_id=ORDERS, leader=-1, isr=()),
+]
 
 
-def test_a_partition_of_3_3_has_no_directories() -> None:
-    """Between its epoch and the tags."""
-    now = io.BytesIO()
-    entity_writer(Partition)(now, partition())
-    no_directories, no_tags = b"\x01", b"\x00"
-    assert now.getvalue().endswith(no_directories + no_tags)
-    written = now.getvalue().removesuffix(no_directories + no_tags) + no_tags
-    assert decoded(bytes([1, 3, 0]) + written) == partition()
+@pytest.mark.parametrize("release", ["3.3.2", "3.9.1", "4.1.1"])
+@pytest.mark.parametrize("record", RECORDS, ids=lambda one: type(one).__name__)
+def test_records_are_read_in_every_version_that_a_release_knows(
+    release: str, record: Record
+) -> None:
+    """Whatever else a version has, before, between or behind the fields that are needed."""
+    schemas = schemas_of(Release(version=release))
+    name = f"{type(record).__name__}Record"
+    (versions,) = (one["versions"] for one in schemas.records.values() if one["name"] == name)
+    for version in versions:
+        assert schemas.decoded(encoded(schemas, record, version)) == record
 
 
-@given(
-    st.sampled_from(
-        [
-            *MADE,
-            RemoveTopic(topic_id=ORDERS),
-            UnregisterBroker(broker_id=i32(1), broker_epoch=i64(5)),
-            Config(resource_type=i8(2), resource_name="orders", name="a", value=None),
-            PartitionChange(partition_id=i32(7), topic_id=ORDERS, leader=i32(-1), isr=()),
-        ]
-    )
-)
-def test_records_are_read_as_they_are_written(record: Record) -> None:
-    content = io.BytesIO()
-    entity_writer(type(record))(content, record)
-    header = bytes([1, KEYS[type(record)], type(record).__version__])
-    assert decoded(header + content.getvalue()) == record
+def with_changed_record(name: str, change: Any) -> RecordSchemas:
+    """Return the schemas of a release of tomorrow, in which one record has changed."""
+    records = {
+        key: change(one) if one["name"] == name else one for key, one in SCHEMAS.records.items()
+    }
+    return RecordSchemas("Apache Kafka 9.0.0", records)
+
+
+def test_record_of_tomorrows_release_is_read_by_its_own_schema() -> None:
+    def change(record: Any) -> Any:
+        fields = [["zone", "COMPACT_NULLABLE_STRING"], *record["versions"]["3"]["fields"]]
+        return {**record, "versions": {"9": {"fields": fields}}}
+
+    tomorrow = with_changed_record("RegisterBrokerRecord", change)
+    value = encoded(tomorrow, registered(2, 35), "9")
+    assert tomorrow.decoded(value) == registered(2, 35)
+    unsupported = r"RegisterBrokerRecord version 9 in the metadata log is not supported .*4\.1\.1"
+    with pytest.raises(UnknownRecord, match=unsupported):
+        SCHEMAS.decoded(value)
+
+
+def test_record_that_lost_a_needed_field_is_refused_by_name() -> None:
+    def change(record: Any) -> Any:
+        fields = record["versions"]["0"]["fields"]
+        kept = [field for field in fields if field[0] != "broker_epoch"]
+        return {**record, "versions": {"0": {"fields": kept}}}
+
+    tomorrow = with_changed_record("UnregisterBrokerRecord", change)
+    gone = encoded(tomorrow, UnregisterBroker(broker_id=1, broker_epoch=5), "0")
+    with pytest.raises(UnknownRecord, match=r"has no broker_epoch, .*9\.0\.0"):
+        tomorrow.decoded(gone)
+
+
+def test_schemas_of_a_release_that_was_not_asked_are_those_of_the_newest_shipped() -> None:
+    unasked = schemas_of(Release(version="8.7.6"))
+    assert unasked.records == SCHEMAS.records
+    assert unasked.release == "Apache Kafka 8.7.6"
 
 
 @pytest.mark.parametrize(
@@ -127,14 +143,23 @@ def test_records_are_read_as_they_are_written(record: Record) -> None:
 )
 def test_what_cannot_be_read_is_not_left_out(value: bytes) -> None:
     with pytest.raises(UnknownRecord):
-        decoded(value)
+        SCHEMAS.decoded(value)
+
+
+@given(st.binary(max_size=60))
+def test_damaged_record_is_refused_and_nothing_else(rest: bytes) -> None:
+    for key in range(30):
+        try:
+            SCHEMAS.decoded(bytes([1, key, 0]) + rest)
+        except UnknownRecord:
+            continue
 
 
 def test_registered_is_who_is_not_fenced() -> None:
     fenced = image(registered(1, 5))
     assert fenced.view(101, 1).brokers == {}
     assert image(registered(1, 5), changed(1, 5, fenced=-1)).view(101, 1).brokers == {1: 5}
-    gone = UnregisterBroker(broker_id=i32(1), broker_epoch=i64(5))
+    gone = UnregisterBroker(broker_id=1, broker_epoch=5)
     assert image(registered(1, 5), changed(1, 5, fenced=-1), gone).view(101, 1).brokers == {}
 
 
@@ -153,9 +178,9 @@ def test_who_was_fenced_without_having_asked() -> None:
 
 
 def test_a_leader_that_is_given_has_another_epoch_and_every_change_a_version() -> None:
-    shrunk = PartitionChange(partition_id=i32(0), topic_id=ORDERS, isr=(i32(1),))
-    again = PartitionChange(partition_id=i32(0), topic_id=ORDERS, leader=i32(1))
-    nobody = PartitionChange(partition_id=i32(0), topic_id=ORDERS, leader=i32(-1), isr=())
+    shrunk = PartitionChange(partition_id=0, topic_id=ORDERS, isr=(1,))
+    again = PartitionChange(partition_id=0, topic_id=ORDERS, leader=1)
+    nobody = PartitionChange(partition_id=0, topic_id=ORDERS, leader=-1, isr=())
     found = [
         image(*MADE, *upto).view(101, 1).partitions["orders", 0]
         for upto in ((), (shrunk,), (shrunk, again), (shrunk, again, nobody))
@@ -169,9 +194,9 @@ def test_a_leader_that_is_given_has_another_epoch_and_every_change_a_version() -
 
 
 def test_a_topic_goes_with_its_partitions_and_settings() -> None:
-    setting = Config(resource_type=i8(2), resource_name="orders", name="a", value="1")
-    reset = Config(resource_type=i8(2), resource_name="orders", name="a", value=None)
-    of_a_broker = Config(resource_type=i8(4), resource_name="orders", name="b", value="1")
+    setting = Config(resource_type=2, resource_name="orders", name="a", value="1")
+    reset = Config(resource_type=2, resource_name="orders", name="a", value=None)
+    of_a_broker = Config(resource_type=4, resource_name="orders", name="b", value="1")
     assert image(*MADE, setting, of_a_broker).config("orders") == {"a": "1"}
     assert image(*MADE, setting, reset).config("orders") == {}
     removed = image(*MADE, setting, RemoveTopic(topic_id=ORDERS))

@@ -1,18 +1,24 @@
 """What a system may be called, and which jars a release of Apache Kafka has."""
 
 import hashlib
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ackproof.harness.cli import cli
 from ackproof.infra import systems
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.kafka import jars, releases
+from ackproof.infra.systems.kafka.kraft.system import schemas_of
 from ackproof.infra.systems.kafka.product import KafkaBuild
 from ackproof.infra.systems.kafka.releases import Release
 
@@ -53,15 +59,17 @@ def test_names_that_are_right(tmp_path: Path) -> None:
         ),
         ("bundle", "did you mean bundled?"),
         ("kafak:3.9.1", "did you mean kafka:3.9.1?"),
-        ("kafka", "which Apache Kafka? .*kafka:3.9.1, kafka:4.1.1, or kafka:/DIRECTORY"),
+        (
+            "kafka",
+            "which Apache Kafka? kafka:VERSION .*kafka:4.1.1.*kafka:/DIRECTORY",
+        ),
         ("kafka:", "which Apache Kafka?"),
         ("kafka:latest", "'latest' is neither a version nor the path of a directory"),
         ("kafka:3.9.1-rc0", "'3.9.1-rc0' is neither a version"),
         ("kafka:libs", "'libs' is neither a version"),
         ("kafka:3", "'3' is neither a version"),
-        ("kafka:3.8.0", "of Apache Kafka 3.8.0 the jars are not known, but of .*3.9.1"),
-        ("kafka:4.0.0", "of Apache Kafka 4.0.0 the jars are not known, but of .*4.1.1"),
-        ("kafka:2.0.2", "of Apache Kafka 2.0.2 the jars are not known, but of .*2.0.1"),
+        ("kafka:2.0.2", "Apache Kafka 2.0.2 is too old: 2.4 or newer, or one of 0.10.2.2, .*2.0.1"),
+        ("kafka:2.3.1", "Apache Kafka 2.3.1 is too old"),
         ("kafka:/nowhere/at/all", "there is no /nowhere/at/all/libs"),
     ],
 )
@@ -128,16 +136,16 @@ def test_what_lies_there_is_what_was_released(tmp_path: Path) -> None:
     wanted = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     first, second = tmp_path / "a-1.jar", tmp_path / "b-2-linux.jar"
     first.write_bytes(b"first")
-    with pytest.raises(InfraError, match=r"^b-2-linux\.jar in .* not as released"):
+    with pytest.raises(InfraError, match=r"were released: 1 differ \(b-2-linux\.jar\)"):
         jars.check(tmp_path, wanted)
     second.write_bytes(b"second")
     jars.check(tmp_path, wanted)
     second.write_bytes(b"other")
-    with pytest.raises(InfraError, match=r"^b-2-linux\.jar in"):
+    with pytest.raises(InfraError, match=r"1 differ \(b-2-linux\.jar\)"):
         jars.check(tmp_path, wanted)
     second.write_bytes(b"second")
     (tmp_path / "c-3.jar").touch()
-    with pytest.raises(InfraError, match=r"^c-3\.jar in"):
+    with pytest.raises(InfraError, match=r"1 differ \(c-3\.jar\)"):
         jars.check(tmp_path, wanted)
 
 
@@ -163,12 +171,115 @@ def test_a_fetch_that_fails_leaves_nothing(
     told: list[str] = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    for script, says in (("echo no network; exit 1", "no network"), ("exit 0", "not as released")):
+    for script, says in (("echo no network; exit 1", "no network"), ("exit 0", "57 differ")):
         executable(tmp_path / "mvn", f"#!/bin/sh\n{script}\n")
         with pytest.raises(InfraError, match=says):
             jars.fetch(releases.released("3.9.1"), told.append)
         assert list((tmp_path / "cache" / "ackproof").iterdir()) == []
     assert "fetching Apache Kafka 3.9.1, 57 jars" in told[0]
+
+
+MAVEN = """#!/bin/sh
+for option; do
+  case $option in -DoutputDirectory=*) out=${{option#*=}};; *Layout*) whole=1;; esac
+done
+[ $whole ] && core=$out/org/apache/kafka/kafka_2.13/9.8.7 || core=$out
+[ $whole ] && other=$out/g/more/other/1 || other=$out
+mkdir -p $core $other
+printf {content} > $core/kafka_2.13-9.8.7.jar
+printf other > $other/other-1.jar
+"""
+"""A Maven of two jars, of which one has the content that it is given."""
+
+
+def test_release_that_is_not_shipped_is_locked_when_it_is_first_fetched(
+    tmp_path: Path, executable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    executable(tmp_path / "mvn", MAVEN.format(content="first"))
+    release = releases.released("9.8.7")
+    jars.fetch(release, lines.append)
+    sums = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("first", "other")}
+    assert json.loads(releases.lock_of("9.8.7").read_text()) == {
+        "g.more:other:1": sums["other"],
+        "org.apache.kafka:kafka_2.13:9.8.7": sums["first"],
+    }
+    place = jars.jars_of(release).path
+    assert {path.name for path in place.iterdir()} == {"kafka_2.13-9.8.7.jar", "other-1.jar"}
+    assert "could not be asked for its properties" in lines[-1], "these are no jars"
+    assert releases.described(release) is None
+    # Whoever removes the directory gets the same release again, or none.
+    shutil.rmtree(place)
+    executable(tmp_path / "mvn", MAVEN.format(content="second"))
+    with pytest.raises(InfraError, match=r"1 differ \(kafka_2.13-9.8.7.jar\)"):
+        jars.fetch(release, lines.append)
+    assert not place.exists()
+
+
+JAVA = r"""#!/bin/sh
+case "$*" in
+  *version*) echo 'openjdk version "17.0.1"' >&2;;
+  *ListProperties*) printf 'broker\tlog.flush.interval.messages\tLONG\t[1,...]\t9\n';;
+  *ListRecords*) printf '9\tRemoveTopicRecord\t0\t{"fields": [["topic_id", "UUID"]]}\n';;
+esac
+"""
+"""A Java that says what the two programs print of a release with one property and one record."""
+
+
+def test_release_that_is_not_shipped_says_its_properties_when_it_is_first_fetched(
+    tmp_path: Path, executable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A property that it does not have was not refused before, and is from then on."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (tmp_path / "bin").mkdir()
+    executable(tmp_path / "mvn", MAVEN.format(content="first"))
+    executable(tmp_path / "bin" / "java", JAVA)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    system = "kafka:9.8.7"
+    content = yaml.safe_load(Path("campaigns/quick.yaml").read_text(encoding="utf-8"))
+    content["cluster"] |= {"system": system, "properties": {"log.flush.interval.mesages": "5"}}
+    file = tmp_path / "campaign.yaml"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    assert CliRunner().invoke(cli, ["validate", str(file)]).exit_code == 0
+    systems.prepare(system, print)
+    try:
+        refused = CliRunner().invoke(cli, ["validate", str(file)])
+        assert refused.exit_code == 2
+        assert "did you mean log.flush.interval.messages?" in refused.output
+        schemas = schemas_of(releases.released("9.8.7"))
+        assert (schemas.release, list(schemas.records)) == ("Apache Kafka 9.8.7", ["9"])
+    finally:
+        systems.known.cache_clear()
+
+
+def test_release_that_does_not_exist_is_named_first(
+    tmp_path: Path, executable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    words = "Could not find artifact org.apache.kafka:kafka_2.13:jar:9.8.7 in central"
+    executable(tmp_path / "mvn", f"#!/bin/sh\necho '[ERROR] {words} (address)'\nexit 1\n")
+    with pytest.raises(InfraError, match=r"^there is no Apache Kafka 9\.8\.7 on Maven Central"):
+        jars.fetch(releases.released("9.8.7"), print)
+
+
+@pytest.mark.parametrize(
+    ("version", "needed"),
+    [
+        ("0.10.2.2", "kafka_2.11:0.10.2.2 jaxb-api:2.3.1"),
+        ("2.0.1", "kafka_2.11:2.0.1 jaxb-api:2.3.1 slf4j-log4j12:1.7.25 zookeeper:3.4.12"),
+        ("2.8.2", "kafka_2.13:2.8.2 slf4j-log4j12:1.7.30"),
+        ("3.9.2", "kafka_2.13:3.9.2 slf4j-reload4j:1.7.36"),
+        ("4.4.0", "kafka_2.13:4.4.0 log4j-slf4j-impl:2.24.3 log4j-core:2.24.3"),
+    ],
+)
+def test_each_generation_has_what_its_archives_have_beside_its_dependencies(
+    version: str, needed: str
+) -> None:
+    assert [one.partition(":")[2] for one in jars.needed(version)] == needed.split()
 
 
 def test_jars_of_an_unpacked_release_are_taken_as_they_are(tmp_path: Path) -> None:

@@ -96,9 +96,10 @@ class ClusterSweep(Section):
     inventory: str | None = None
     """The file with the hosts of the backend `ssh`."""
     system: str = "bundled"
-    """What is put to the test. `bundled`: the bundled broker. `kafka:3.9.1`, `kafka:4.1.1`: that
-    release of Apache Kafka, on Apache ZooKeeper or, from 4.0 on, with KRaft. `kafka:/DIRECTORY`:
-    Apache Kafka as it is unpacked there, with `libs/`; `kafka:image:NAME`: that of a container
+    """What is put to the test. `bundled`: the bundled broker. `kafka:VERSION`, for example
+    `kafka:4.1.1`: that release of Apache Kafka, 2.4 or newer, from Maven Central, on Apache
+    ZooKeeper or, from 4.0 on, with KRaft. `kafka:/DIRECTORY`: Apache Kafka as it is unpacked there,
+    with `libs/`; `kafka:image:NAME`: that of a container
     image ([kafka.md](kafka.md)). `external`: a cluster of your own
     ([your-cluster.md](your-cluster.md)). `ackproof systems` lists all, plug-ins' too
     ([extend.md](extend.md))."""

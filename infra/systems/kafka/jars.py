@@ -1,10 +1,11 @@
 """Apache Kafka's jars: fetched once from Maven Central, by Maven, and kept in the user's cache.
 
 They lie in a directory named after the version and its list of jars (below
-``$XDG_CACHE_HOME/ackproof``, by default ``~/.cache/ackproof``). Each is held against the SHA-256 in
-that list whenever a cluster is made of them, so that what is put to the test is that release and
-nothing else. Where a run is, there is no network: what is missing is fetched before it
-(:func:`fetch`).
+``$XDG_CACHE_HOME/ackproof``, by default ``~/.cache/ackproof``). The list has the SHA-256 of each
+jar. It is shipped for some releases; for any other it is written when the release is first fetched
+(``kafka-VERSION.lock.json``). The jars are compared with it whenever a cluster is made of them, so
+that what is put to the test is that release and nothing else. A run has no network: what is missing
+is fetched before it (:func:`fetch`).
 """
 
 import hashlib
@@ -13,26 +14,64 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.systems.kafka.releases import Release, cached, described, put
+from ackproof.infra.systems.kafka.asking import keep_description
+from ackproof.infra.systems.kafka.releases import (
+    FIRST,
+    Release,
+    cached,
+    listed,
+    lock_of,
+    name_of,
+    put,
+    sums_of,
+)
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _DOWNLOADED = re.compile(r"Downloaded from .*/([^/]+\.jar) ")
 _TOLD_LINES = 20
+_NAMED = 3
+"""How many wrong jars a message names."""
+_NOT_THERE = re.compile(r"Could not find artifact org\.apache\.kafka:kafka_2\.[0-9]+:jar:(\S+)")
 _EVERY = 10
 """How many jars come between two lines of progress."""
+
+_JAXB = "javax.xml.bind:jaxb-api:2.3.1"
+"""Java had it of its own before 11."""
+_BESIDE: Sequence[tuple[tuple[int, ...], Sequence[str]]] = (
+    (
+        (4,),
+        (
+            "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",
+            "org.apache.logging.log4j:log4j-core:2.24.3",
+        ),
+    ),
+    ((3,), ("org.slf4j:slf4j-reload4j:1.7.36",)),
+    (FIRST, ("org.slf4j:slf4j-log4j12:1.7.30",)),
+    # ZooKeeper's client that 2.0 names, 3.4.13, finds no server from Java 14 on: it takes a host
+    # out of an address's text, which reads otherwise since (JDK-8225499).
+    (
+        (2,),
+        (_JAXB, "org.slf4j:slf4j-log4j12:1.7.25", "org.apache.zookeeper:zookeeper:3.4.12"),
+    ),
+    ((1,), (_JAXB, "org.slf4j:slf4j-log4j12:1.7.25")),
+    ((0,), (_JAXB,)),
+)
+"""What releases from a version on need beside what Maven finds that they need, the newest first."""
 
 _DEPENDENCY = """\
 <dependency>
 <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>{classifier}
-<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
-</dependency>"""
+{exclusions}</dependency>"""
+_NOTHING_ELSE = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion>
@@ -46,68 +85,110 @@ _POM = """\
 
 
 def fetch(release: Release, tell: Callable[[str], None]) -> None:
-    """Have a release's jars here; at once where they are. ``tell`` is told of what takes long.
-    Raises InfraError where they cannot be had."""
-    if release.directory is not None or _place(release.version).is_dir():
+    """Have a release's jars on this machine, and what it says of itself. Returns at once if both
+    are there. ``tell`` is called with a line at a time of what takes long. Raises InfraError if
+    the jars cannot be had."""
+    if release.directory is None:
+        _fetch(release.version, tell)
+    keep_description(release, tell)
+
+
+def _fetch(version: str, tell: Callable[[str], None]) -> None:
+    wanted = listed(version)
+    if wanted is not None and cached(name_of(version, wanted)).is_dir():
         return
-    wanted = listed(release.version)
     maven = shutil.which("mvn")
     if maven is None:
         raise InfraError(
-            f"the jars of Apache Kafka {release.version} are fetched by Maven, and there is no mvn "
-            "in PATH (Debian, Ubuntu: apt-get install maven); or unpack Apache Kafka yourself: "
+            f"the jars of Apache Kafka {version} are fetched by Maven, and there is no mvn in PATH "
+            "(Debian, Ubuntu: apt-get install maven); or unpack Apache Kafka yourself: "
             "kafka:/DIRECTORY"
         )
-    place = _place(release.version)
-    partial = place.with_name(f"{place.name}.{os.getpid()}")
+    partial = cached(f"kafka-{version}.{os.getpid()}")
     partial.mkdir(parents=True)
     try:
-        tell(f"fetching Apache Kafka {release.version}, {len(wanted)} jars, once, to {place}")
+        if wanted is None:
+            tell(f"fetching Apache Kafka {version} and what it needs, once, to {partial.parent}")
+            wanted = resolve(version, partial / "repository", maven, tell)
+            _lock(version, wanted)
+        else:
+            tell(f"fetching Apache Kafka {version}, {len(wanted)} jars, once, to {partial.parent}")
+        jars = partial / "jars"
         pom = partial / "pom.xml"
         pom.write_text(as_pom(wanted), encoding="utf-8")
-        _run([maven, "-B", "-f", str(pom), _COPY, f"-DoutputDirectory={partial}"], tell)
-        pom.unlink()
-        check(partial, wanted)
-        put(partial, place)
+        _run([maven, "-B", "-f", str(pom), _COPY, f"-DoutputDirectory={jars}"], version, tell)
+        check(jars, wanted)
+        put(jars, cached(name_of(version, wanted)))
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def resolve(
+    version: str, repository: Path, maven: str, tell: Callable[[str], None]
+) -> Mapping[str, str]:
+    """Fetch a release and all that it needs into a directory with the layout of a Maven
+    repository. Return its jars, SHA-256 by coordinates. Raises InfraError."""
+    repository.mkdir(parents=True)
+    pom = repository / "pom.xml"
+    pom.write_text(_pom(_dependency(one, alone=False) for one in needed(version)), encoding="utf-8")
+    options = ["-DincludeScope=runtime", "-Dmdep.useRepositoryLayout=true"]
+    where = f"-DoutputDirectory={repository}"
+    _run([maven, "-B", "-f", str(pom), _COPY, *options, where], version, tell)
+    return {
+        _coordinates(path.relative_to(repository)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(repository.rglob("*.jar"))
+    }
+
+
+def needed(version: str) -> Iterator[str]:
+    """Yield what a broker of a release needs, by coordinates: the release, and what it logs with,
+    which its archives have and its dependencies do not name."""
+    numbers = tuple(map(int, version.split(".")))
+    yield f"org.apache.kafka:kafka_{'2.13' if numbers >= FIRST else '2.11'}:{version}"
+    yield from next(needed for first, needed in _BESIDE if numbers >= first)
+
+
+def _lock(version: str, jars: Mapping[str, str]) -> None:
+    path = lock_of(version)
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(jars, indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def _coordinates(path: Path) -> str:
+    """Return the coordinates of a jar, given its path in a repository."""
+    *group, artifact, version, name = path.parts
+    classifier = name.removeprefix(f"{artifact}-{version}").removesuffix(".jar")
+    return ":".join([".".join(group), artifact, version, *([classifier[1:]] if classifier else [])])
+
+
 def jars_of(release: Release) -> Artifact:
-    """Those of a release that is here. Raises InfraError where it is not, or is not what was
-    released."""
+    """Return the jars of a release that is on this machine. Raises InfraError if it is not, or if
+    a jar is not what was released."""
     title = f"Apache Kafka {release.version}"
     if release.directory is not None:
-        return _unpacked(release, release.directory, title)
-    directory = _place(release.version)
-    if not directory.is_dir():
-        raise InfraError(f"{title} was never fetched: no {directory}")
-    sums = check(directory, listed(release.version))
-    return Artifact(name=directory.name, title=title, path=directory, sums=sums)
+        sums = sums_of(release.directory, "*.jar")
+        name = name_of(release.version, sums)
+        return Artifact(name=name, title=title, path=release.directory, sums=sums)
+    wanted = listed(release.version)
+    if wanted is None or not (directory := cached(name_of(release.version, wanted))).is_dir():
+        raise InfraError(f"{title} was never fetched: there are no jars in {cached()}")
+    return Artifact(name=directory.name, title=title, path=directory, sums=check(directory, wanted))
 
 
 def check(directory: Path, wanted: Mapping[str, str]) -> Mapping[str, str]:
-    """That a directory holds these jars and no others; ``wanted``: their SHA-256 by coordinates.
-    The same by the names of the files. Raises InfraError naming what is wrong."""
+    """Check that a directory holds these jars and no others, given their SHA-256 by coordinates.
+    Return the same by the names of the files. Raises InfraError naming what is wrong."""
     expected = {file_name(coordinates): sha256 for coordinates, sha256 in wanted.items()}
-    found = _sums(directory)
-    wrong = {name for name, _ in expected.items() ^ found.items()}
+    found = sums_of(directory)
+    wrong = sorted({name for name, _ in expected.items() ^ found.items()})
     if wrong:
+        named = ", ".join(wrong[:_NAMED]) + (", ..." if len(wrong) > _NAMED else "")
         raise InfraError(
-            f"{', '.join(sorted(wrong))} in {directory}: not as released; remove that directory, "
-            "and it is fetched anew"
+            f"{directory} does not hold the jars that were released: {len(wrong)} differ "
+            f"({named}). Remove that directory, and they are fetched again"
         )
     return found
-
-
-def listed(version: str) -> Mapping[str, str]:
-    """The jars of a release, SHA-256 by Maven's coordinates (``group:artifact:version``, and a
-    classifier where there is one). Raises InfraError for a release of which nothing is known."""
-    known = described(version)
-    if known is None:
-        raise InfraError(f"the jars of Apache Kafka {version} are not known")
-    jars: Mapping[str, str] = known["jars"]
-    return jars
 
 
 def file_name(coordinates: str) -> str:
@@ -116,46 +197,27 @@ def file_name(coordinates: str) -> str:
     return f"{'-'.join([artifact, *version])}.jar"
 
 
-def as_pom(wanted: Mapping[str, str]) -> str:
-    """What Maven is told to fetch: these jars, and nothing that it would find that they need."""
-    return _POM.format(dependencies="\n".join(map(_dependency, wanted)))
+def as_pom(wanted: Iterable[str]) -> str:
+    """Return a project of these jars, by coordinates, and of nothing that they need."""
+    return _pom(_dependency(one, alone=True) for one in wanted)
 
 
-def _dependency(coordinates: str) -> str:
+def _pom(dependencies: Iterable[str]) -> str:
+    return _POM.format(dependencies="\n".join(dependencies))
+
+
+def _dependency(coordinates: str, *, alone: bool) -> str:
     group, artifact, version, *classifiers = map(escape, coordinates.split(":"))
-    classifier = "".join(f"<classifier>{one}</classifier>" for one in classifiers)
     return _DEPENDENCY.format(
-        group=group, artifact=artifact, version=version, classifier=classifier
+        group=group,
+        artifact=artifact,
+        version=version,
+        classifier="".join(f"<classifier>{one}</classifier>" for one in classifiers),
+        exclusions=_NOTHING_ELSE if alone else "",
     )
 
 
-def _place(version: str) -> Path:
-    return cached(_named(version, listed(version)))
-
-
-def _unpacked(release: Release, directory: Path, title: str) -> Artifact:
-    sums = _sums(directory, "*.jar")
-    name = _named(release.version, sums)
-    return Artifact(name=name, title=title, path=directory, sums=sums)
-
-
-def _named(version: str, sums: Mapping[str, str]) -> str:
-    content = json.dumps(sums, sort_keys=True).encode()
-    return f"kafka-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
-
-
-def _sums(directory: Path, pattern: str = "*") -> dict[str, str]:
-    """SHA-256 of files, by their names. Raises InfraError for one that cannot be read."""
-    try:
-        return {
-            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in directory.glob(pattern)
-        }
-    except OSError as error:
-        raise InfraError(f"what Apache Kafka needs cannot be read: {error}") from error
-
-
-def _run(command: list[str], tell: Callable[[str], None]) -> None:
+def _run(command: list[str], version: str, tell: Callable[[str], None]) -> None:
     said: list[str] = []
     numbers = count(1)
     with subprocess.Popen(
@@ -169,4 +231,10 @@ def _run(command: list[str], tell: Callable[[str], None]) -> None:
                 tell(f"  {number}: {jar[1]}")
     if maven.returncode:
         words = "".join(said[-_TOLD_LINES:]).strip()
-        raise InfraError(f"Apache Kafka's jars could not be fetched: {words}")
+        missing = _NOT_THERE.search(words)
+        cause = (
+            f"there is no Apache Kafka {version} on Maven Central"
+            if missing and missing[1] == version
+            else f"the jars of Apache Kafka {version} could not be fetched"
+        )
+        raise InfraError(f"{cause}. Maven said: {words}")

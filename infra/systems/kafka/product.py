@@ -78,7 +78,7 @@ class KafkaBuild(Build):
     release: Release
 
     def described(self, quorum: MetadataQuorum | None) -> Known | None:
-        found = releases.described(self.release.version)
+        found = releases.described(self.release)
         if found is None:
             return None
         kraft = quorum is not None and quorum.kraft
@@ -170,17 +170,19 @@ def _with_kraft(broker: Mapping[str, Schema]) -> Mapping[str, Schema]:
     """Without those of brokers on ZooKeeper; but for the session timeout, so that one file is right
     for both: see infra.systems.kafka.kraft.properties."""
     others = {name: one for name, one in broker.items() if not name.startswith(_ZOOKEEPER)}
-    return {OF_ZOOKEEPER: broker[SESSION], **others}
+    return ({OF_ZOOKEEPER: broker[SESSION]} if SESSION in broker else {}) | others
 
 
 def _ways() -> str:
-    known = ", ".join(f"{KAFKA}:{version}" for version in releases.VERSIONS)
-    return f"{known}, or {KAFKA}:/DIRECTORY of an unpacked release, or {KAFKA}:{IMAGE}NAME"
+    return (
+        f"{KAFKA}:VERSION (2.4.0 or newer, for example {KAFKA}:{releases.VERSIONS[-1]}), "
+        f"{KAFKA}:/DIRECTORY of an unpacked release, or {KAFKA}:{IMAGE}NAME"
+    )
 
 
 APACHE_KAFKA = Product(
     name=KAFKA,
-    summary="Apache Kafka on ZooKeeper, or with KRaft from 3.3 on",
+    summary="Apache Kafka 2.4 or newer, on ZooKeeper or with KRaft (from 3.3 on)",
     build=kafka_build,
     forms=(f"{KAFKA}:VERSION", f"{KAFKA}:/DIRECTORY", f"{KAFKA}:{IMAGE}NAME"),
     versions=releases.VERSIONS,

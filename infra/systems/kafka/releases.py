@@ -1,16 +1,22 @@
-"""Which Apache Kafka: a release whose jars are known, or one that is unpacked in a directory (as
-those of images are: :mod:`infra.systems.kafka.images`).
+"""Releases of Apache Kafka: those on Maven Central, and those unpacked in a directory (the jars of
+an image are one, :mod:`infra.systems.kafka.images`).
 
-What is known of a release is in ``<version>.json``, made of the release itself
-(``tests/support/clusters/kafka_release.py``): its jars with their SHA-256, and its properties."""
+What is known of a release comes from the release itself (:mod:`infra.systems.kafka.asking`): its
+jars with their SHA-256, the properties of brokers and topics, and how it encodes the records of its
+metadata log. Of the releases in :data:`VERSIONS` this is shipped, as ``<version>.json``. Of any
+other it is kept beside the cached jars from the first use on."""
 
+import hashlib
 import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from ackproof.infra.api.interface import InfraError
 
 
 def cached(*names: str) -> Path:
@@ -32,9 +38,9 @@ def put(partial: Path, place: Path) -> None:
 
 
 VERSIONS = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.0", "2.0.1", "3.3.2", "3.9.1", "4.1.1")
-"""Of which the jars are known."""
+"""The releases that are shipped with what is known of them."""
 FIRST = (2, 4)
-"""Before, what is unpacked lacks what Java no longer has."""
+"""The first release that runs on today's Java with its own jars alone."""
 
 _CORE = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9.]*)(-ccs)?\.jar")
 _CONFLUENT = 7, 3
@@ -46,7 +52,7 @@ class Release:
     """An Apache Kafka that can be deployed.
 
     Attributes:
-        directory: Of its jars, where somebody else has put them; None: to be fetched.
+        directory: The directory of its jars if somebody else put them there; None: to be fetched.
     """
 
     version: str
@@ -64,12 +70,9 @@ class Release:
 
 
 def released(version: str) -> Release:
-    """Raises ValueError for one that cannot be deployed."""
+    """Return the release with that version. Raises ValueError for one that cannot be deployed."""
     if version not in VERSIONS:
-        raise ValueError(
-            f"of Apache Kafka {version} the jars are not known, but of {', '.join(VERSIONS)}; any "
-            "other is unpacked by you: kafka:/DIRECTORY"
-        )
+        _check(version)
     return Release(version=version)
 
 
@@ -87,16 +90,6 @@ def unpacked(directory: Path) -> Release:
     return Release(version=version, directory=libs)
 
 
-def described(version: str) -> Mapping[str, Any] | None:
-    """What is known of a release: its ``jars``, and properties of ``broker`` and ``topic``; None
-    where nothing is."""
-    if version not in VERSIONS:
-        return None
-    page = Path(__file__).with_name(f"{version}.json")
-    found: Mapping[str, Any] = json.loads(page.read_text(encoding="utf-8"))
-    return found
-
-
 def _apache(confluent: str) -> str:
     """Which Apache Kafka a version of Confluent's Community Software (``-ccs``) is."""
     major, *rest = confluent.split(".")
@@ -109,8 +102,97 @@ def _apache(confluent: str) -> str:
 def _check(version: str) -> None:
     if _numbers(version) < FIRST:
         first = ".".join(map(str, FIRST))
-        raise ValueError(f"Apache Kafka {version} is too old: {first} or newer")
+        older = ", ".join(one for one in VERSIONS if _numbers(one) < FIRST)
+        raise ValueError(
+            f"Apache Kafka {version} is too old: {first} or newer, or one of {older}, which are "
+            "deployed with what they need of Java's former libraries"
+        )
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
+
+
+# --- what is known of a release -------------------------------------------------------------------
+
+
+def shipped(version: str) -> Mapping[str, Any] | None:
+    """Return what is shipped of a release: its ``jars`` (SHA-256 by Maven's coordinates), the
+    properties of ``broker`` and ``topic``, and the ``records`` of its metadata log; None for a
+    release of which nothing is shipped."""
+    if version not in VERSIONS:
+        return None
+    found: Mapping[str, Any] | None = _read(Path(__file__).with_name(f"{version}.json"))
+    return found
+
+
+def lock_of(version: str) -> Path:
+    """Return the file that keeps which jars a release had when it was first fetched: their SHA-256
+    by Maven's coordinates, as JSON. It stands beside the directory of the jars."""
+    return cached(f"kafka-{version}.lock.json")
+
+
+def listed(version: str) -> Mapping[str, str] | None:
+    """Return the jars of a release, SHA-256 by Maven's coordinates (``group:artifact:version``, and
+    a classifier if there is one); None for a release that is neither shipped nor locked."""
+    if (known := shipped(version)) is not None:
+        jars: Mapping[str, str] = known["jars"]
+        return jars
+    locked: Mapping[str, str] | None = _read(lock_of(version))
+    return locked
+
+
+def name_of(version: str, sums: Mapping[str, str]) -> str:
+    """Return the name of a directory for these jars of a release, given their SHA-256. It is never
+    the name of others."""
+    content = json.dumps(sums, sort_keys=True).encode()
+    return f"kafka-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def place_of(release: Release) -> Path | None:
+    """Return where a release's jars are kept, fetched or not; None for a release that is neither
+    shipped nor locked. What is unpacked by somebody else has a place for what is known of it, too.
+    """
+    if release.directory is not None:
+        return cached(name_of(release.version, _sums_of(release.directory)))
+    wanted = listed(release.version)
+    return None if wanted is None else cached(name_of(release.version, wanted))
+
+
+def description_of(release: Release) -> Path | None:
+    """Return the file that keeps what a release said of itself; None as for :func:`place_of`."""
+    place = place_of(release)
+    return None if place is None else place.with_name(f"{place.name}.json")
+
+
+def described(release: Release) -> Mapping[str, Any] | None:
+    """Return what is known of a release: the properties of ``broker`` and ``topic``, and the
+    ``records`` of its metadata log; None if it was not asked yet."""
+    if (known := shipped(release.version)) is not None:
+        return known
+    kept = description_of(release)
+    return None if kept is None else _read(kept)
+
+
+def _read(path: Path) -> Any:
+    """Return the JSON in a file, or None if there is no such file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+@cache
+def _sums_of(directory: Path) -> Mapping[str, str]:
+    return sums_of(directory, "*.jar")
+
+
+def sums_of(directory: Path, pattern: str = "*") -> Mapping[str, str]:
+    """Return the SHA-256 of files by their names. Raises InfraError for one that cannot be read."""
+    try:
+        return {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in directory.glob(pattern)
+        }
+    except OSError as error:
+        raise InfraError(f"a jar of Apache Kafka cannot be read: {error}") from error

@@ -16,11 +16,16 @@ from kio.schema.fetch.v13.request import FetchPartition, FetchRequest, FetchTopi
 from kio.schema.fetch.v13.response import FetchResponse, PartitionData
 from kio.static.primitive import i32, i32Timedelta, i64
 
-from ackproof.infra.api.interface import ViewUnavailable
+from ackproof.infra.api.interface import ViewUnavailable, ViewUnsupported
 from ackproof.infra.api.metadata import ClusterChange
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.kafka.kraft.image import Image
-from ackproof.infra.systems.kafka.kraft.records import UnknownRecord, Written, batches
+from ackproof.infra.systems.kafka.kraft.records import (
+    RecordSchemas,
+    UnknownRecord,
+    Written,
+    batches,
+)
 from ackproof.infra.systems.observer import PollingObserver, Report
 from ackproof.infra.systems.wire import ask
 
@@ -49,10 +54,12 @@ class MetadataLog:
 
     Args:
         controllers: Where each one listens, by ``node.id``.
+        schemas: How the release encodes the log's records.
     """
 
-    def __init__(self, controllers: Mapping[int, Address]) -> None:
+    def __init__(self, controllers: Mapping[int, Address], schemas: RecordSchemas) -> None:
         self._controllers = controllers
+        self._schemas = schemas
         self._lock = threading.Lock()
         self._image = Image()
         self._end = 0
@@ -65,7 +72,8 @@ class MetadataLog:
         self, timeout_s: float, on_batch: Callable[[Image, Moment], None] = lambda *_: None
     ) -> tuple[Image, Moment]:
         """Read up to the high watermark of this moment; what it comes to, until the next reading.
-        ``on_batch`` is called after each batch. Raises ViewUnavailable."""
+        ``on_batch`` is called after each batch. Raises ViewUnavailable, and ViewUnsupported for a
+        record that can never be read."""
         deadline = monotonic() + timeout_s
         with self._lock:
             while True:
@@ -95,11 +103,11 @@ class MetadataLog:
     def _committed(self, found: PartitionData) -> Iterator[Written]:
         """What was fetched and is below the high watermark: no other leader takes it back."""
         try:
-            for written in batches(bytes(found.records or b"")):
+            for written in batches(bytes(found.records or b""), self._schemas):
                 if self._end < written.end <= found.high_watermark:
                     yield written
         except UnknownRecord as unknown:
-            raise ViewUnavailable(str(unknown)) from unknown
+            raise ViewUnsupported(str(unknown)) from unknown
 
     def _fetched(self, deadline: float) -> tuple[Moment, PartitionData]:
         """From the active controller, whichever it is."""

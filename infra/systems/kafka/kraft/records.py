@@ -1,183 +1,110 @@
-"""The records of KRaft's metadata log of which a view is made.
+"""The records of KRaft's metadata log that describe brokers, topics, partitions and settings.
 
-Written as kio writes entities, which has none of them; fields and tags are those of
-``metadata/src/main/resources/common/metadata/*.json`` in Apache Kafka 4.1.1, in the versions that
-releases from 3.3 on write when they format a log of their own. Pure.
+Each release of Apache Kafka says itself how it encodes its records: the schemas of its generated
+classes are listed once, when the release is fetched (``infra/systems/kafka/ListRecords.java``). A
+record of a release that this module has never heard of is therefore read as that release writes it.
+This module knows the names of the fields that it needs. Fields that a release adds are skipped.
+
+The names and meanings of the fields are those of
+``metadata/src/main/resources/common/metadata/*.json`` in Apache Kafka 4.1.1. Pure.
 """
 
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, make_dataclass
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, TypeAlias
 
 from kio.records.readers import read_batch
-from kio.serial import entity_reader
+from kio.serial import readers
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_unsigned_varint
-from kio.static.constants import EntityType
-from kio.static.primitive import i8, i16, i32, i64, u16
 
 _CONTROL = 0x20
-"""Of a batch's attributes: what the quorum writes for itself, a new leader or a snapshot's ends."""
+"""The bit of a batch's attributes that marks records which the quorum writes for itself: a new
+leader, the ends of a snapshot."""
 _BATCH_OVERHEAD = 12
 _FRAME_VERSION = 1
-_INT8, _INT16, _INT32, _INT64 = ({"kafka_type": f"int{bits}"} for bits in (8, 16, 32, 64))
-_UINT16 = {"kafka_type": "uint16"}
-_STRING, _UUID, _BOOL = ({"kafka_type": name} for name in ("string", "uuid", "bool"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Endpoint:
-    __type__: ClassVar = EntityType.nested
-    __version__: ClassVar[i16] = i16(3)
-    __flexible__: ClassVar[bool] = True
-    name: str = field(metadata=_STRING)
-    host: str = field(metadata=_STRING)
-    port: u16 = field(metadata=_UINT16)
-    security_protocol: i16 = field(metadata=_INT16)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Feature:
-    __type__: ClassVar = EntityType.nested
-    __version__: ClassVar[i16] = i16(3)
-    __flexible__: ClassVar[bool] = True
-    name: str = field(metadata=_STRING)
-    min_supported_version: i16 = field(metadata=_INT16)
-    max_supported_version: i16 = field(metadata=_INT16)
+NO_LEADER_CHANGE = -2
+"""``PartitionChangeRecord.leader`` when the leader stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBroker:
-    """A process of a broker has registered. ``broker_epoch``: the offset of this record, so that no
+    """A broker process has registered. ``broker_epoch`` is the offset of this record, so that no
     two registrations have the same."""
 
-    __type__: ClassVar = EntityType.data
-    __version__: ClassVar[i16] = i16(3)
-    __flexible__: ClassVar[bool] = True
-    broker_id: i32 = field(metadata=_INT32)
-    is_migrating_zk_broker: bool = field(metadata=_BOOL, default=False)
-    incarnation_id: uuid.UUID | None = field(metadata=_UUID)
-    broker_epoch: i64 = field(metadata=_INT64)
-    end_points: tuple[_Endpoint, ...]
-    features: tuple[_Feature, ...]
-    rack: str | None = field(metadata=_STRING, default=None)
-    fenced: bool = field(metadata=_BOOL, default=True)
-    in_controlled_shutdown: bool = field(metadata=_BOOL, default=False)
-    log_dirs: tuple[uuid.UUID | None, ...] = field(metadata={**_UUID, "tag": 0}, default=())
+    broker_id: int
+    broker_epoch: int
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterBroker:
-    """A broker was taken out of the cluster for good."""
+    """A broker was removed from the cluster for good."""
 
-    __type__: ClassVar = EntityType.data
-    __version__: ClassVar[i16] = i16(0)
-    __flexible__: ClassVar[bool] = True
-    broker_id: i32 = field(metadata=_INT32)
-    broker_epoch: i64 = field(metadata=_INT64)
+    broker_id: int
+    broker_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationChange:
-    """``fenced``: 1 from now on, -1 no more, 0 as before. ``in_controlled_shutdown``: 1 from now
-    on."""
+    """A registration has changed. ``fenced`` is 1 if the broker is fenced from now on, -1 if it no
+    longer is, and 0 if that stays. ``in_controlled_shutdown`` is 1 from the beginning of one."""
 
-    __type__: ClassVar = EntityType.data
-    __version__: ClassVar[i16] = i16(2)
-    __flexible__: ClassVar[bool] = True
-    broker_id: i32 = field(metadata=_INT32)
-    broker_epoch: i64 = field(metadata=_INT64)
-    fenced: i8 = field(metadata={**_INT8, "tag": 0}, default=i8(0))
-    in_controlled_shutdown: i8 = field(metadata={**_INT8, "tag": 1}, default=i8(0))
-    log_dirs: tuple[uuid.UUID | None, ...] = field(metadata={**_UUID, "tag": 2}, default=())
+    broker_id: int
+    broker_epoch: int
+    fenced: int = 0
+    in_controlled_shutdown: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic is made."""
+    """A topic was created."""
 
-    __type__: ClassVar = EntityType.data
-    __version__: ClassVar[i16] = i16(0)
-    __flexible__: ClassVar[bool] = True
-    name: str = field(metadata=_STRING)
-    topic_id: uuid.UUID | None = field(metadata=_UUID)
+    name: str
+    topic_id: uuid.UUID | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveTopic:
-    """A topic is deleted, with all its partitions."""
+    """A topic was deleted, with all its partitions."""
 
-    __type__: ClassVar = EntityType.data
-    __version__: ClassVar[i16] = i16(0)
-    __flexible__: ClassVar[bool] = True
-    topic_id: uuid.UUID | None = field(metadata=_UUID)
+    topic_id: uuid.UUID | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """All of a partition."""
+    """A partition, as a whole."""
 
-    __type__: ClassVar = EntityType.data
-    __version__: ClassVar[i16] = i16(2)
-    __flexible__: ClassVar[bool] = True
-    partition_id: i32 = field(metadata=_INT32)
-    topic_id: uuid.UUID | None = field(metadata=_UUID)
-    replicas: tuple[i32, ...] = field(metadata=_INT32)
-    isr: tuple[i32, ...] = field(metadata=_INT32)
-    removing_replicas: tuple[i32, ...] = field(metadata=_INT32)
-    adding_replicas: tuple[i32, ...] = field(metadata=_INT32)
-    leader: i32 = field(metadata=_INT32)
-    leader_recovery_state: i8 = field(metadata={**_INT8, "tag": 0}, default=i8(0))
-    leader_epoch: i32 = field(metadata=_INT32)
-    partition_epoch: i32 = field(metadata=_INT32)
-    directories: tuple[uuid.UUID | None, ...] = field(metadata=_UUID, default=())
-    eligible_leader_replicas: tuple[i32, ...] | None = field(
-        metadata={**_INT32, "tag": 1}, default=None
-    )
-    last_known_elr: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 2}, default=None)
-
-
-NO_LEADER_CHANGE = -2
+    partition_id: int
+    topic_id: uuid.UUID | None
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChange:
-    """What of a partition is another from now on: None, and :data:`NO_LEADER_CHANGE`, for what is
-    not. A leader that is given raises the leader epoch by one, be it the same; every change raises
-    the partition epoch (``PartitionRegistration.merge``)."""
+    """What has changed in a partition. None stands for what stays as it was."""
 
-    __type__: ClassVar = EntityType.data
-    __version__: ClassVar[i16] = i16(2)
-    __flexible__: ClassVar[bool] = True
-    partition_id: i32 = field(metadata=_INT32)
-    topic_id: uuid.UUID | None = field(metadata=_UUID)
-    isr: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 0}, default=None)
-    leader: i32 = field(metadata={**_INT32, "tag": 1}, default=i32(NO_LEADER_CHANGE))
-    replicas: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 2}, default=None)
-    removing_replicas: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 3}, default=None)
-    adding_replicas: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 4}, default=None)
-    leader_recovery_state: i8 = field(metadata={**_INT8, "tag": 5}, default=i8(-1))
-    eligible_leader_replicas: tuple[i32, ...] | None = field(
-        metadata={**_INT32, "tag": 6}, default=None
-    )
-    last_known_elr: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 7}, default=None)
-    directories: tuple[uuid.UUID | None, ...] | None = field(
-        metadata={**_UUID, "tag": 8}, default=None
-    )
+    partition_id: int
+    topic_id: uuid.UUID | None
+    isr: Sequence[int] | None = None
+    leader: int = NO_LEADER_CHANGE
+    replicas: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """A setting of a resource; ``value`` None: it has none of its own any more."""
+    """A setting of a resource. ``value`` is None when the resource's own setting was removed."""
 
-    __type__: ClassVar = EntityType.data
-    __version__: ClassVar[i16] = i16(0)
-    __flexible__: ClassVar[bool] = True
-    resource_type: i8 = field(metadata=_INT8)
-    resource_name: str = field(metadata=_STRING)
-    name: str = field(metadata=_STRING)
-    value: str | None = field(metadata=_STRING)
+    resource_type: int
+    resource_name: str
+    name: str
+    value: str | None
 
 
 Record: TypeAlias = (
@@ -191,37 +118,177 @@ Record: TypeAlias = (
     | Config
 )
 
-
-def _without(kind: type[Any], name: str) -> type[Any]:
-    """``kind`` as it was before it had the field of that name, which is no tagged one: it has a
-    default, and stands in the middle."""
-    older = [
-        (one.name, one.type, field(default=one.default, metadata=one.metadata))
-        for one in fields(kind)
-        if one.name != name
-    ]
-    of_a_record = {"__type__": kind.__type__, "__version__": i16(0), "__flexible__": True}
-    return make_dataclass(f"{kind.__name__}Without", older, kw_only=True, namespace=of_a_record)
-
-
-_REGISTER_BROKER_1 = _without(RegisterBroker, "is_migrating_zk_broker")
-_PARTITION_0 = _without(Partition, "directories")
-_KINDS: Mapping[int, tuple[type[Any], Mapping[int, type[Any]]]] = {
-    0: (RegisterBroker, {1: _REGISTER_BROKER_1, 2: RegisterBroker, 3: RegisterBroker}),
-    1: (UnregisterBroker, {0: UnregisterBroker}),
-    2: (Topic, {0: Topic}),
-    3: (Partition, {0: _PARTITION_0, 1: Partition, 2: Partition}),
-    4: (Config, {0: Config}),
-    5: (PartitionChange, dict.fromkeys(range(3), PartitionChange)),
-    9: (RemoveTopic, {0: RemoveTopic}),
-    17: (BrokerRegistrationChange, dict.fromkeys(range(3), BrokerRegistrationChange)),
+_KINDS: Mapping[str, type[Any]] = {
+    "RegisterBrokerRecord": RegisterBroker,
+    "UnregisterBrokerRecord": UnregisterBroker,
+    "TopicRecord": Topic,
+    "PartitionRecord": Partition,
+    "ConfigRecord": Config,
+    "PartitionChangeRecord": PartitionChange,
+    "RemoveTopicRecord": RemoveTopic,
+    "BrokerRegistrationChangeRecord": BrokerRegistrationChange,
 }
-"""By API key: the record, and by version what its bytes are. (FenceBroker and UnfenceBroker are not
-written any more since 3.3.)"""
+"""By the name of Kafka's class. (FenceBrokerRecord and UnfenceBrokerRecord are no longer written
+since 3.3.)"""
 
 
 class UnknownRecord(ValueError):
-    """A record that is of a view, and cannot be read."""
+    """The metadata log has a record that cannot be read, and that this module needs."""
+
+
+# --- decoding by a release's own schemas ----------------------------------------------------------
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    value, size = read_unsigned_varint(content, at)
+    return value, at + size
+
+
+_Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+"""Reads a value at an offset; returns it, and the offset behind it."""
+
+
+def _fixed(read: _Read) -> _Read:
+    """Return the reader made of one of kio's, which returns a size in place of the offset."""
+
+    def at(content: bytes, start: int) -> tuple[Any, int]:
+        value, size = read(content, start)
+        return value, start + size
+
+    return at
+
+
+def _sized(content: bytes, at: int) -> tuple[bytes | None, int]:
+    """Read a compact length and as many bytes; None for null."""
+    length, at = _varint(content, at)
+    if length == 0:
+        return None, at
+    end = at + length - 1
+    if end > len(content):
+        raise UnknownRecord(f"a field of {length - 1} bytes ends behind the record")
+    return content[at:end], end
+
+
+def _text(content: bytes, at: int) -> tuple[str | None, int]:
+    value, at = _sized(content, at)
+    return None if value is None else value.decode(), at
+
+
+_PRIMITIVES: Mapping[str, _Read] = {
+    "BOOLEAN": _fixed(readers.read_boolean),
+    "INT8": _fixed(readers.read_int8),
+    "INT16": _fixed(readers.read_int16),
+    "INT32": _fixed(readers.read_int32),
+    "INT64": _fixed(readers.read_int64),
+    "UINT16": _fixed(readers.read_uint16),
+    "UINT32": _fixed(readers.read_uint32),
+    "FLOAT64": _fixed(readers.read_float64),
+    "UUID": _fixed(readers.read_uuid),
+    "COMPACT_STRING": _text,
+    "COMPACT_NULLABLE_STRING": _text,
+    "COMPACT_BYTES": _sized,
+    "COMPACT_NULLABLE_BYTES": _sized,
+}
+"""By the names of ``org.apache.kafka.common.protocol.types.Type``. Records are flexible in all
+versions, so that there are compact strings and arrays only."""
+
+
+def _value(kind: Any, content: bytes, at: int) -> tuple[Any, int]:
+    """Read a value of a type, as ``ListRecords.java`` writes types: a primitive type's name, or a
+    JSON object with ``fields`` (a structure) or ``array`` (of what)."""
+    if isinstance(kind, str):
+        if kind not in _PRIMITIVES:
+            raise UnknownRecord(f"type {kind} is not supported")
+        return _PRIMITIVES[kind](content, at)
+    if "fields" in kind:
+        return _structure(kind["fields"], content, at)
+    if not kind["compact"]:
+        raise UnknownRecord("arrays that are not compact are not supported")
+    length, at = _varint(content, at)
+    if length == 0:
+        return None, at
+    values = []
+    for _ in range(length - 1):
+        value, at = _value(kind["array"], content, at)
+        values.append(value)
+    return tuple(values), at
+
+
+def _structure(members: Sequence[Any], content: bytes, at: int) -> tuple[dict[str, Any], int]:
+    found: dict[str, Any] = {}
+    for name, kind in members:
+        if isinstance(kind, dict) and "tags" in kind:
+            tagged, at = _tagged(kind["tags"], content, at)
+            found |= tagged
+        else:
+            found[name], at = _value(kind, content, at)
+    return found, at
+
+
+def _tagged(tags: Mapping[str, Any], content: bytes, at: int) -> tuple[dict[str, Any], int]:
+    """Read tagged fields (KIP-482). Those with an unknown tag are skipped by their size."""
+    found: dict[str, Any] = {}
+    count, at = _varint(content, at)
+    for _ in range(count):
+        tag, at = _varint(content, at)
+        size, at = _varint(content, at)
+        if (known := tags.get(str(tag))) is not None:
+            name, kind = known
+            found[name], _ = _value(kind, content, at)
+        at += size
+    if at > len(content):
+        raise UnknownRecord("its tagged fields end behind the record")
+    return found, at
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSchemas:
+    """How one release encodes the records of its metadata log.
+
+    Attributes:
+        release: The release, as messages name it.
+        records: By record id as text: ``name`` and, by version as text, ``versions``.
+    """
+
+    release: str
+    records: Mapping[str, Any]
+
+    def decoded(self, value: bytes) -> Record | None:
+        """Return a record of the log, or None for one of a kind that is not needed. Raises
+        UnknownRecord."""
+        try:
+            return self._decoded(value)
+        except (SerialError, KeyError, ValueError, TypeError, OverflowError) as error:
+            if isinstance(error, UnknownRecord):
+                raise
+            raise UnknownRecord(f"a record of the metadata log is damaged: {error!r}") from error
+
+    def _decoded(self, value: bytes) -> Record | None:
+        frame, at = _varint(value, 0)
+        key, at = _varint(value, at)
+        version, at = _varint(value, at)
+        if frame != _FRAME_VERSION:
+            raise self._unsupported(f"frame version {frame}")
+        known = self.records.get(str(key))
+        if known is None:
+            raise self._unsupported(f"record type {key}")
+        kind = _KINDS.get(known["name"])
+        if kind is None:
+            return None
+        title = f"{known['name']} version {version}"
+        schema = known["versions"].get(str(version))
+        if schema is None:
+            raise self._unsupported(title)
+        found, _ = _value(schema, value, at)
+        needed = {one.name for one in fields(kind) if one.default is MISSING}
+        if lacking := sorted(needed - found.keys()):
+            raise self._unsupported(f"{title}, which has no {', '.join(lacking)},")
+        names = {one.name for one in fields(kind)} & found.keys()
+        record: Record = kind(**{name: found[name] for name in names})
+        return record
+
+    def _unsupported(self, what: str) -> UnknownRecord:
+        return UnknownRecord(f"{what} in the metadata log is not supported ({self.release})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +297,8 @@ class Written:
 
     Attributes:
         end: The offset behind it.
-        epoch: Of the active controller that wrote it.
-        records: Those of a view, in their order.
+        epoch: That of the active controller that wrote it.
+        records: Those that are needed, in their order.
     """
 
     end: int
@@ -239,8 +306,8 @@ class Written:
     records: tuple[Record, ...]
 
 
-def batches(content: bytes) -> Iterator[Written]:
-    """The whole batches of what was fetched. Raises UnknownRecord."""
+def batches(content: bytes, schemas: RecordSchemas) -> Iterator[Written]:
+    """Yield the whole batches of what was fetched. Raises UnknownRecord."""
     start = 0
     while (size := _whole(content, start)) is not None:
         piece = content[start : start + size]
@@ -248,39 +315,18 @@ def batches(content: bytes) -> Iterator[Written]:
         try:
             batch, _ = read_batch(piece, 0)
         except (SerialError, ValueError) as error:
-            raise UnknownRecord(f"a batch of the metadata log: {error}") from error
+            raise UnknownRecord(f"a batch of the metadata log is damaged: {error}") from error
         values = () if batch.attributes & _CONTROL else batch.records
+        decoded = (schemas.decoded(one.value or b"") for one in values)
         yield Written(
             end=batch.base_offset + batch.last_offset_delta + 1,
             epoch=batch.partition_leader_epoch,
-            records=tuple(
-                found for one in values if (found := decoded(one.value or b"")) is not None
-            ),
+            records=tuple(record for record in decoded if record is not None),
         )
 
 
-def decoded(value: bytes) -> Record | None:
-    """A record of a view; None for any other. Raises UnknownRecord."""
-    try:
-        frame, at = read_unsigned_varint(value, 0)
-        key, size = read_unsigned_varint(value, at)
-        version, further = read_unsigned_varint(value, at + size)
-        if frame != _FRAME_VERSION:
-            raise UnknownRecord(f"frame version {frame}")
-        if key not in _KINDS:
-            return None
-        kind, versions = _KINDS[key]
-        if version not in versions:
-            raise UnknownRecord(f"{kind.__name__} in version {version}")
-        found = entity_reader(versions[version])(value, at + size + further)[0]
-        record: Record = kind(**{one.name: getattr(found, one.name) for one in fields(found)})
-        return record
-    except (SerialError, KeyError, ValueError, TypeError, OverflowError) as error:
-        raise UnknownRecord(f"a record of the metadata log: {error!r}") from error
-
-
 def _whole(content: bytes, start: int) -> int | None:
-    """How long the batch is that begins there; None where it is not there to its end."""
+    """Return the size of the batch that begins there, or None if it is not there to its end."""
     if len(content) - start < _BATCH_OVERHEAD:
         return None
     size = _BATCH_OVERHEAD + int.from_bytes(content[start + 8 : start + 12], "big")

@@ -41,8 +41,9 @@ from ackproof.infra.systems.deployment import (
 from ackproof.infra.systems.kafka.jars import jars_of
 from ackproof.infra.systems.kafka.kraft.log import LEADER, MetadataLog, Quorum, log_observer
 from ackproof.infra.systems.kafka.kraft.properties import SESSION, in_force
+from ackproof.infra.systems.kafka.kraft.records import RecordSchemas
 from ackproof.infra.systems.kafka.programs import MAIN, java, knock, logging
-from ackproof.infra.systems.kafka.releases import Release
+from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
 from ackproof.infra.systems.properties import RESERVED, own_rack
 from ackproof.infra.systems.server import NodeServer, stop_all
 
@@ -85,6 +86,19 @@ def _fenced(broker: bytes, lines: list[bytes]) -> Iterator[int]:
         for who, epoch, fenced in (one.groups() for one in changes)
         if who == broker and fenced == b"1"
     )
+
+
+# --- the metadata log's records -------------------------------------------------------------------
+
+
+def schemas_of(release: Release) -> RecordSchemas:
+    """Return how a release encodes the records of its metadata log. A release that could not be
+    asked (:mod:`infra.systems.kafka.asking`) is taken to encode them as the newest shipped release
+    does; a record that this one does not know is then refused by name."""
+    own, newest = described(release), shipped(VERSIONS[-1])
+    assert newest is not None
+    known = newest if own is None or "records" not in own else own
+    return RecordSchemas(f"Apache Kafka {release.version}", known["records"])
 
 
 # --- servers ----------------------------------------------------------------------------------
@@ -216,7 +230,8 @@ class SystemOnKRaft(DeployedSystem):
             if combined
             else tuple(on_all(lambda n: self._controller(places[n], n), list(places)))
         )
-        self._log = MetadataLog(self._voters)
+        self._schemas = schemas_of(release)
+        self._log = MetadataLog(self._voters, self._schemas)
         self._reading = threading.Lock()
         self._ensemble = Quorum({s.name: (s.id, self._voters[s.id]) for s in self._controllers})
 
@@ -262,7 +277,7 @@ class SystemOnKRaft(DeployedSystem):
     def observer(
         self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
     ) -> Observer:
-        return log_observer(MetadataLog(self._voters), on_change, clock)
+        return log_observer(MetadataLog(self._voters, self._schemas), on_change, clock)
 
     def zookeeper_leader(self) -> Server | None:
         modes = self._ensemble.modes()
