@@ -1,8 +1,10 @@
-"""Which records of another slice the rules must see to say of one's own what is so.
+"""Boundary records: the records of another slice that the rules need in order to judge one's own.
 
-Each kind stands for a rule, or a part of one, and takes from it who the witness is and, where there
-are several, which one is named. What cannot be, by the bounds of the two slices, is not looked for:
-mostly there is nothing, since producers count on, logs grow and time goes on."""
+Each function serves one rule or a part of one. Like the rule, it decides which record is the
+boundary record, and which one is named if there are several. Pairs of slices whose bounds rule out
+a boundary record are skipped. That is the usual case, because sequence numbers, offsets and times
+all grow together.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -16,8 +18,9 @@ _NOTHING = np.empty(0, dtype=np.int64)
 
 
 def witnesses(own: Slice, other: Slice, later: bool, timeline: Timeline) -> tuple[Array, Array]:
-    """The records, and the rows in the log, that another slice has to give. ``later``: whether its
-    sequence numbers are the higher ones; ``timeline``: of the partition."""
+    """Return the boundary records of another slice, and the log rows that the other slice must
+    provide. ``later`` says whether its sequence numbers are the higher ones. ``timeline`` is that
+    of the partition."""
     kinds: list[Callable[[], Array]] = [lambda: acked_there_too(own, other)]
     if later:
         kinds.append(lambda: standing_before(own, other))
@@ -32,7 +35,8 @@ def witnesses(own: Slice, other: Slice, later: bool, timeline: Timeline) -> tupl
 
 
 def acked_there_too(own: Slice, other: Slice) -> Array:
-    """Those acked at an offset at which one's own was acked, for ``offset-mismatch``."""
+    """Return the records that were acked at the offset of one of the slice's own acks, for
+    ``offset-mismatch``."""
     if not _overlap(own.bounds["acked"], other.bounds["acked"]):
         return _NOTHING
     mine = np.unique(own.records["acked_offset"][own.named])
@@ -42,7 +46,8 @@ def acked_there_too(own: Slice, other: Slice) -> Array:
 
 
 def standing_before(own: Slice, other: Slice) -> Array:
-    """Of later sent ones the latest that stands before each, for ``reordered``."""
+    """Return, for each of the slice's own records, the latest-sent record that precedes it in the
+    log although it was sent later, for ``reordered``."""
     if not _below(other.bounds["first"], own.bounds["first"]):
         return _NOTHING
     found = [_NOTHING]
@@ -56,7 +61,8 @@ def standing_before(own: Slice, other: Slice) -> Array:
 
 
 def acked_beyond(own: Slice, other: Slice) -> Array:
-    """Of earlier sent ones the one acked at the highest offset, for ``nonmonotonic-send``."""
+    """Return, for each of the slice's own records, the earlier-sent record that was acked at the
+    highest offset, for ``nonmonotonic-send``."""
     if not _below(own.bounds["acked"], other.bounds["acked"]):
         return _NOTHING
     found = [_NOTHING]
@@ -70,8 +76,8 @@ def acked_beyond(own: Slice, other: Slice) -> Array:
 
 
 def acked_below_since(own: Slice, other: Slice, bound: int) -> Array:
-    """Of those sent after each was acked the one acked at the lowest offset, for
-    ``watermark-regressed``. ``bound``: how much later, at least."""
+    """Return, for each ack of the slice, the record acked at the lowest offset among those sent at
+    least ``bound`` nanoseconds after that ack, for ``watermark-regressed``."""
     since, asked = own.bounds["answered"], other.bounds["asked"]
     told, theirs = own.bounds["told"], other.bounds["told"]
     if since is None or asked is None or told is None or theirs is None:
@@ -80,7 +86,8 @@ def acked_below_since(own: Slice, other: Slice, bound: int) -> Array:
         return _NOTHING
     acked = own.records["acked_offset"][own.telling]
     when = own.records["answered"][own.telling] + bound
-    # The first of several is named: so they go from the last to the first, and the last counts.
+    # The rule names the first of several records. The order is therefore reversed, because the last
+    # one counts.
     others = other.telling[::-1]
     offsets, sent = (other.records[name][others] for name in ("acked_offset", "asked"))
     found: Array = others[_greatest_below(-when, -acked, -sent, -offsets, strictly=False)]
@@ -88,8 +95,9 @@ def acked_below_since(own: Slice, other: Slice, bound: int) -> Array:
 
 
 def acked_above_before(own: Slice, other: Slice, bound: int) -> Array:
-    """Of those that stand where they were acked, in each epoch, the highest that was acked before
-    one's own was sent that does not, for ``stale-leader-ack``. ``bound``: how much before."""
+    """Return, for each record of the slice that is not at its acked offset, the record of each
+    epoch that is at its own acked offset, was acked at the highest offset, and was acked at least
+    ``bound`` nanoseconds before the slice's own was sent. It serves ``stale-leader-ack``."""
     gone = own.telling[own.records["stands"][own.telling] == 0]
     if not len(gone) or other.bounds["told"] is None:
         return _NOTHING
@@ -104,7 +112,8 @@ def acked_above_before(own: Slice, other: Slice, bound: int) -> Array:
 
 
 def _moved(own: Slice) -> Array:
-    """Those of which ``offset-mismatch`` tells what stands where they were acked."""
+    """Return the records for which ``offset-mismatch`` names the record that is at their acked
+    offset."""
     of = own.records
     named = own.standing[of["acked_offset"][own.standing] != NONE]
     return np.extract(of["stands"][named] == 0, named)
@@ -113,9 +122,13 @@ def _moved(own: Slice) -> Array:
 def _greatest_below(
     own_key: Array, own_value: Array, key: Array, value: Array, *, strictly: bool
 ) -> Array:
-    """Of others the place of the one with the greatest value, the last of several, among those of
-    lower keys than one's own; for each own that has a lower value than that (or, not ``strictly``,
-    the same)."""
+    """Return the places of the greatest values below the keys of the slice's own records.
+
+    For each own key, the candidates are the other records with lower keys. The place of the
+    candidate with the greatest value is returned if that value is greater than the own value, or,
+    unless ``strictly``, equal to it. If several candidates have the greatest value, the last one is
+    taken.
+    """
     if not len(own_key) or not len(key):
         return _NOTHING
     least = own_value.min()
@@ -135,7 +148,7 @@ def _greatest_below(
 def _by_stream(
     own: Slice, other: Slice, mine: Array, theirs: Array
 ) -> Iterator[tuple[Array, Array]]:
-    """Those of the producers that both have, producer by producer."""
+    """Yield the records of each producer that both slices have."""
     both = own.streams.keys() & other.streams.keys()
     own_codes, other_codes = own.stream(mine), other.stream(theirs)
     for stream in sorted(both):
@@ -150,5 +163,5 @@ def _overlap(one: Bounds, other: Bounds) -> bool:
 
 
 def _below(one: Bounds, other: Bounds) -> bool:
-    """Whether anything of the one is below anything of the other."""
+    """Return whether any value of ``one`` is below any value of ``other``."""
     return one is not None and other is not None and one[0] < other[1]

@@ -1,4 +1,4 @@
-"""The histories of partitions, read of their files and indexed; and what that leaves open."""
+"""Histories of partitions, read from their files and indexed, and the check errors of doing so."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from ackproof.history.storage import located
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A partition; ``history``: None where it could not be indexed."""
+    """One partition that was read. ``history`` is None if the partition could not be indexed."""
 
     item: WorkItem
     history: PartitionHistory | None
@@ -28,8 +28,8 @@ class Loaded:
 
 
 def load(items: Sequence[WorkItem]) -> list[Loaded]:
-    """Load at least one partition, all in memory at once. What is wrong with one of them is a doubt
-    about that one alone."""
+    """Load at least one partition; all are in memory at once. An error in one of them becomes a
+    check error of that partition alone."""
     try:
         reads = [_read(item) for item in items]
         doubts = [of_files for _, of_files in reads]
@@ -48,7 +48,7 @@ def load(items: Sequence[WorkItem]) -> list[Loaded]:
 
 
 def _let_go(tables: deque[Unindexed]) -> Iterator[Unindexed]:
-    """Yield each without keeping it: indexing frees tables that it alone holds."""
+    """Yield each table without keeping it, so that indexing can free it."""
     while tables:
         yield tables.popleft()
 
@@ -57,8 +57,8 @@ def _read(item: WorkItem) -> tuple[Unindexed, tuple[Doubt, ...]]:
     sends, of_sends = columns.read("sends", item.sends, SEND_COLUMNS, item.expected)
     log, of_log = columns.read("log", item.log, LOG_COLUMNS)
     short = incomplete(item, len(log))
-    # A record is lost only if the log is there from end to end: with a file of it gone, every
-    # record of that file would be called lost.
+    # A record is lost only if the log is complete. If one of its files were missing, every record
+    # of that file would be called lost.
     complete = item.read.complete and item.log_whole and not of_log and not short
     unindexed = Unindexed(
         cell=item.cell,
@@ -102,7 +102,8 @@ def _loaded(item: WorkItem, history: PartitionHistory, of_files: tuple[Doubt, ..
 def _visible(
     item: WorkItem, history: PartitionHistory
 ) -> tuple[np.ndarray | None, tuple[Doubt, ...]]:
-    """Return whether each row of the log is committed; None where that is not asked."""
+    """Return whether each row of the log is committed, or None if its consumers do not read
+    committed records only."""
     if item.committed is None:
         return None, ()
     rows, problems = columns.read("committed", item.committed, ("offset",))
@@ -110,19 +111,21 @@ def _visible(
 
 
 def contradictions(records: int) -> tuple[Doubt, ...]:
-    """Return what so many records with contradictory events leave open."""
+    """Return the check error for records with contradictory events."""
     message = f"{records} records with contradictory events"
     return _of_history(message) if records else ()
 
 
 def unread(records: int) -> tuple[Doubt, ...]:
-    """Return what so many records leave open that were acked after the final read had begun."""
+    """Return the check error for records that were acked after the final read had begun and are not
+    in it."""
     message = f"{records} records were acked after the final read had begun, and are not in it"
     return _of_history(message) if records else ()
 
 
 def contested(records: int) -> tuple[Doubt, ...]:
-    """Return what so many records leave open that the final log has at the offset of another."""
+    """Return the check error for records that share an offset of the final log with another record.
+    """
     message = f"{records} records are in the final log at an offset at which another one is"
     return _of_history(message) if records else ()
 
@@ -130,12 +133,12 @@ def contested(records: int) -> tuple[Doubt, ...]:
 def without_a_short_read(
     item: WorkItem, history: PartitionHistory
 ) -> tuple[PartitionHistory, tuple[Doubt, ...]]:
-    """Return the history with an incomplete final read, and a doubt, if the raw logs contradict its
-    end.
+    """Return the history, with an incomplete final read and a check error if the raw logs
+    contradict its end.
 
-    A record that was acked behind that end, and that the logs of all replicas in the ISR hold, is
-    not lost: the final read did not get to it. Two witnesses contradict each other, and nothing is
-    concluded from what the final read lacks.
+    A record that was acked beyond that end and that the logs of all in-sync replicas hold is not
+    lost: the final read did not reach it. The final read and the raw logs then contradict each
+    other, and nothing is concluded from what the final read lacks.
     """
     end = history.read.end
     acked = history.acked_offset[history.lost]
@@ -158,18 +161,19 @@ def without_a_short_read(
 
 
 def incomplete(item: WorkItem, rows: int) -> tuple[Doubt, ...]:
-    """Return what is left open if the files of the final log do not hold what the read got."""
+    """Return the check error for files of the final log that do not hold as many records as the
+    read got."""
     message = f"the final read got {item.records} records, its files hold {rows}"
     return _of_history(message) if item.read.complete and item.records != rows else ()
 
 
 def last_recorded(files: Sequence[str]) -> dict[tuple[str, int], int]:
-    """The highest sequence number of each producer, by cell and number, in files of ``sends`` that
-    can be read."""
+    """Return the highest sequence number of each producer, by cell and number, in those of the
+    ``sends`` files that can be read."""
     if not files:
         return {}
     rows, _ = columns.read("sends", files, ("cell", "producer", "sequence"))
-    # Each file has a dictionary of its own, which cannot be grouped by.
+    # Each file has a dictionary of its own, by which rows cannot be grouped.
     plain = rows.set_column(0, "cell", rows["cell"].cast(pa.string()))
     last = plain.group_by(["cell", "producer"]).aggregate([("sequence", "max")]).to_pylist()
     return {(row["cell"], row["producer"]): row["sequence_max"] for row in last}

@@ -1,25 +1,28 @@
-"""Partitions that are too large for one task: split into slices, without a row found otherwise.
+"""Partitions that are too large for one task. They are split into slices, and every anomaly that a
+single task would find is still found.
 
-A *slice* is a range of sequence numbers, of all producers. What became of a record, how often it
-stands in the log, and whether its ack names the right offset, is told by its own rows; so a slice
-is indexed alone (:mod:`checkers.engine.slices`), and put aside where the others find it.
+A *slice* is a range of sequence numbers of all producers. The rows of a record alone show its
+outcome, how often it is in the log, and whether its ack names the right offset. Each slice is
+therefore indexed alone (:mod:`checkers.engine.slices`) and written to a file that the tasks of
+other slices can read.
 
-What a rule says of a record may hang on one *witness* in another slice: the one that was acked at
-its offset, the latest-sent one that stands before it, the lowest offset acked since. Each slice
-fetches the witnesses of its own records, and theirs alone
-(:mod:`checkers.engine.boundary_records`). Then the rules run on it as they are. They are monotone:
-of a part of a partition that has a record and its witness they say of this record what they say of
-the whole. Rows on others are dropped.
+A rule's result for a record may depend on one record of another slice: the one that was acked at
+its offset, the latest-sent one before it in the log, or the lowest offset acked since. Such a
+record is called a *boundary record*. Each slice fetches the boundary records of its own records
+only (:mod:`checkers.engine.boundary_records`). Then the rules run on the slice unchanged. They are
+monotone: given any part of a partition that includes a record and its boundary record, they report
+the same for this record as they report for the whole partition. Rows about other records are
+dropped.
 
-What is *rare*, lost or there twice, is taken out of all slices and judged together, because an
-autopsy tells one story of all of it (:mod:`checkers.engine.oversized_partitions`). Beyond so many
-records it is judged part by part, with stories of their own. Gaps and epochs that go back are found
-where the log is read once more, from edge to edge (``scan``).
+*Anomalous* records are lost ones and those that are in the log twice. They are taken out of all
+slices and judged together, because one root cause may cover all of them. Above a limit they are
+judged in several groups, each with its own root causes. A separate scan reads the log once more,
+from start to end, and finds gaps and leader epochs that go back (``scan``).
 
-Not split: a partition that somebody reads while it is written, whose reads are held against the
-whole log; and one with a file that cannot be read, so that it is told as ever. Where two records
-are told at one offset of the final log, or two acks came in the same nanosecond, the details may
-name the other one.
+Two kinds of partitions are not split: one whose judgement needs the whole log (``is_whole``), and
+one with an unreadable file, which is then reported as for any other partition. If two records are
+at one offset of the final log, or two acks came in the same nanosecond, the details may name the
+other one.
 """
 
 from collections import Counter
@@ -88,13 +91,19 @@ from ackproof.history.errors import DamagedFiles
 from ackproof.history.storage import AnyPath, located, remove_tree
 
 OF_THE_WHOLE = frozenset({"lost", "duplicated", "offset-gap", "epoch-regressed", "two-leaders"})
-"""The rules that do not run on slices: :mod:`checkers.engine.oversized_partitions`."""
+"""The rules that do not run on slices but on the partition as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Few:
-    """Rare records of a slice that are judged together: so many (``count``), with sequence numbers
-    from ``first`` to ``last``."""
+    """One range of anomalous records of a slice, which are judged together.
+
+    Attributes:
+        slice_number: The number of the slice.
+        first: The lowest sequence number of the range.
+        last: The highest sequence number of the range.
+        count: The number of anomalous records in the range.
+    """
 
     slice_number: int
     first: int
@@ -104,9 +113,19 @@ class Few:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceSummary:
-    """What a slice adds to the whole partition once it is indexed. ``begun``: its first send;
-    ``sequences``: of its sends; ``rare``: its rare records, in order, as many at a time as can be
-    judged together."""
+    """The contribution of one indexed slice to the whole partition.
+
+    Attributes:
+        counts: The counts of its records, as of :func:`checkers.engine.reconcile.of_records`.
+        latencies: The latencies of its acks.
+        begun: The time of its first send.
+        contradictory: The number of records with contradictory events.
+        unread: The number of records that were acked after the final read had begun and are not in
+            it.
+        asked: Its sends and acks, as the search for outages needs them.
+        sequences: The sequence numbers of its sends.
+        rare: Its anomalous records in order, in ranges that can each be judged together.
+    """
 
     counts: Counter[str]
     latencies: Counter[str]
@@ -120,8 +139,15 @@ class SliceSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceTask:
-    """``own``: the slice; ``aside``: the directory in which each is put aside under its number;
-    ``begun``: the first send of all; ``rows``: the file for its anomalies."""
+    """The work on one slice.
+
+    Attributes:
+        split: The split that the slice belongs to.
+        own: The range of the slice.
+        aside: The directory to which each slice is written, under its number.
+        begun: The time of the first send to the partition.
+        rows: The file for the anomalies of the slice.
+    """
 
     split: Split
     own: Range
@@ -131,7 +157,7 @@ class SliceTask:
 
 
 def split_of(item: WorkItem, slice_rows: int) -> Split | None:
-    """How a partition is split; None where it is small, or a file cannot be read."""
+    """Return how a partition is split, or None if it is small or a file cannot be read."""
     try:
         sends = pieces("sends", item.sends, "sequence")
         log = pieces("log", item.log, "sequence")
@@ -145,7 +171,8 @@ def split_of(item: WorkItem, slice_rows: int) -> Split | None:
 
 
 def index_slice(task: SliceTask) -> SliceSummary | None:
-    """Index one and put it aside; None where a file cannot be read. Raises OSError."""
+    """Index one slice and write it to its file. Return None if a history file cannot be read.
+    Raises OSError."""
     try:
         history = indexed(task.split, task.own)
     except DamagedFiles:
@@ -177,7 +204,8 @@ def _few(history: PartitionHistory, own: Range, most: int) -> Iterator[Few]:
 
 
 def judge_slice(task: SliceTask) -> PartitionTotals:
-    """Run the rules on a slice; its rows go into its file. Its totals. Raises OSError."""
+    """Run the rules on a slice, write the rows of its anomalies, and return its totals. Raises
+    OSError."""
     history, records = with_witnesses(task)
     names = [name for name in CHECKERS if name not in OF_THE_WHOLE]
     results = (_ruled(name, task, history, records) for name in names)
@@ -196,8 +224,8 @@ def _ruled(name: str, task: SliceTask, history: PartitionHistory, records: int) 
 
 
 def with_witnesses(task: SliceTask) -> tuple[PartitionHistory, int]:
-    """A slice with all that its rules must see of others, and how many of its records, the first
-    ones, are its own."""
+    """Return a slice with its boundary records, and the number of its own records, which come
+    first."""
     split, number = task.split, task.own.number
     own = taken(located(task.aside) / str(number))
     parts: list[Part] = [own]
@@ -220,8 +248,8 @@ def _own_rows(rows: pa.Table, own: Range) -> pa.Table:
 
 # --- scan -----------------------------------------------------------------------------------------
 #
-# The final log read once more in the order of offsets, stretch by stretch: its holes, and where
-# epochs go back. A stretch begins at the edge at which the one before it ended.
+# The final log is read once more in the order of offsets, one stretch at a time, to find gaps and
+# leader epochs that go back. A stretch begins at the offset at which the one before it ended.
 
 
 _COLUMNS = ("offset", "leader_epoch")
@@ -229,8 +257,13 @@ _COLUMNS = ("offset", "leader_epoch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
-    """``gaps``: rows of the rule ``offset-gap``; ``turns``: the offsets on both sides of each place
-    where a leader epoch went back, ascending; ``repeats``: those that more than one row has."""
+    """The result of scanning the final log.
+
+    Attributes:
+        gaps: Rows of the rule ``offset-gap``.
+        turns: The offsets on both sides of each place where a leader epoch went back, ascending.
+        repeats: The offsets that more than one row has.
+    """
 
     gaps: pa.Table
     turns: Array
@@ -238,7 +271,8 @@ class Scanned:
 
 
 def scan(split: Split) -> Scanned:
-    """Read it. ``split.log``: pieces by offset. Raises DamagedFiles."""
+    """Scan the final log. The pieces of ``split.log`` must be those by offset. Raises DamagedFiles.
+    """
     read = split.read
     blank = nothing(split)
     edge = read.start
@@ -270,7 +304,7 @@ def scan(split: Split) -> Scanned:
 
 
 def at(history: PartitionHistory, offsets: Array) -> PartitionHistory:
-    """A history with those rows of the log alone that stand at these offsets."""
+    """Return a history that has only the log rows at these offsets."""
     rows = np.isin(history.log_offset, offsets)
     return replace(
         history,
@@ -281,8 +315,8 @@ def at(history: PartitionHistory, offsets: Array) -> PartitionHistory:
 
 
 def _stretches(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Pieces in the order of their offsets; those that overlap, as where a final read was taken up
-    again, are one stretch."""
+    """Yield groups of pieces in the order of their offsets. Pieces that overlap are one group. They
+    overlap if a final read was resumed."""
     some: list[Piece] = []
     reached = LEAST
     for piece in sorted((p for p in pieces if p.rows), key=lambda piece: piece.least):
@@ -307,8 +341,8 @@ def _read(stretch: Sequence[Piece]) -> tuple[Array, Array]:
 
 # --- rare -----------------------------------------------------------------------------------------
 #
-# What is told of a partition in slices as a whole: what is lost or stands in the log more than
-# once, with autopsies; what the log shows from edge to edge; and what is no matter of records.
+# The judgement of a split partition as a whole: lost and repeated records with their root causes,
+# what a scan of the log shows, and everything that does not concern records.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,7 +356,7 @@ class Whole:
 
     @classmethod
     def of(cls, slices: Sequence[SliceSummary]) -> "Whole":
-        """Add up at least one."""
+        """Add up the summaries of at least one slice."""
         begun = [one.begun for one in slices if one.begun != NONE]
         return cls(
             begun=min(begun, default=NONE),
@@ -334,10 +368,18 @@ class Whole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RareTask:
-    """``few``: the rare records to judge together; ``whole``: for the one task, of a partition's,
-    that tells the rest, too; ``begun``: the partition's first send; ``aside``, ``rows``: as in
-    :class:`checkers.engine.oversized_partitions.SliceTask`; ``causes_before``: so many numbers of
-    causes are left to others."""
+    """The work on a group of anomalous records.
+
+    Attributes:
+        split: The split of the partition.
+        few: The anomalous records to judge together.
+        begun: The time of the first send to the partition.
+        aside: The directory to which each slice was written.
+        rows: The file for the anomalies.
+        whole: The sum of all slices, for the one task of a partition that also judges it as a
+            whole.
+        causes_before: The number of cause numbers that are left to other tasks.
+    """
 
     split: Split
     few: Sequence[Few]
@@ -349,8 +391,9 @@ class RareTask:
 
 
 def together_judged(slices: Sequence[SliceSummary], most: int) -> list[list[Few]]:
-    """Return which rare records are judged together: neighbours with at most so many rare records;
-    at least one group."""
+    """Return the groups of anomalous records that are judged together. A group consists of
+    neighbours and has at most ``most`` records, unless a single range has more. There is at least
+    one group."""
     found: list[list[Few]] = [[]]
     filled = 0
     for few in (few for one in slices for few in one.rare):
@@ -363,8 +406,8 @@ def together_judged(slices: Sequence[SliceSummary], most: int) -> list[list[Few]
 
 
 def judge_rare(task: RareTask) -> PartitionTotals:
-    """Judge what is rare, and the rest where this is the task for it, and return the totals. Raises
-    DamagedFiles, OSError."""
+    """Judge a group of anomalous records, and the partition as a whole if this task does that.
+    Return the totals. Raises DamagedFiles, OSError."""
     with written(located(task.rows)) as file:
         return totals_of(task.split.item, rows_written(_results(task), file.write))
 
@@ -416,13 +459,14 @@ def _of_log(task: RareTask) -> Iterator[StepResult]:
 
 
 def _standing_at(task: RareTask, offsets: Array) -> PartitionHistory:
-    """Return the history with those rows of the log alone that stand at these offsets."""
+    """Return a history that has only the log rows at these offsets."""
     parts = [one.some(_NONE, one.rows_at(offsets)) for one in _slices(task)]
     return at(together(task.split, parts, task.begun), offsets)
 
 
 def _rare(task: RareTask) -> PartitionHistory:
-    """The records that are rare, what stands where they were acked, and where epochs begin."""
+    """Return the anomalous records, the log rows at the offsets where they were acked, and the rows
+    where leader epochs begin."""
     few: dict[int, list[Few]] = {}
     for one in task.few:
         few.setdefault(one.slice_number, []).append(one)
@@ -440,8 +484,8 @@ def _rare(task: RareTask) -> PartitionHistory:
         rows = np.concatenate([part.rows_at(acked), part.epochs_begin])
         parts.append(part.some(rare.get(number, _NONE), np.unique(rows)))
     history = together(task.split, parts, task.begun)
-    # A record of another task comes along with each of its copies that stands at an offset of
-    # ``acked``. With two of them it looks like a duplicate here, too, and would be counted twice.
+    # A record of another task is included with each of its copies at an offset of ``acked``. With
+    # two such copies it looks like a duplicate here, too, and would be counted twice.
     return replace(history, rare=_within(task.few, history.sequence))
 
 
@@ -451,7 +495,7 @@ def _among(one: Slice, few: Sequence[Few], complete: bool) -> Array:
 
 
 def _within(few: Sequence[Few], sequences: Array) -> Array:
-    """Return which sequence numbers lie in one of the ranges."""
+    """Return whether each sequence number lies in one of the ranges."""
     within = np.zeros(len(sequences), dtype=bool)
     for some in few:
         within |= (sequences >= some.first) & (sequences <= some.last)
@@ -468,8 +512,8 @@ _NONE = np.empty(0, dtype=np.int64)
 
 # --- giants ---------------------------------------------------------------------------------------
 #
-# Reconciling partitions that are too large for one task, each in jobs of its own: who dies takes
-# down his own partition alone.
+# Reconciliation of oversized partitions. Each has jobs of its own, so that a task that runs out of
+# memory affects its own partition only.
 
 
 _Task = TypeVar("_Task")
@@ -477,8 +521,8 @@ _Result = TypeVar("_Result")
 
 
 class Run(Protocol):
-    """Carries out a function on each of some tasks, wherever that is; the results in their
-    order."""
+    """An executor that applies a function to each of some tasks, in this process or on Spark, and
+    returns the results in the order of the tasks."""
 
     def __call__(
         self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]
@@ -486,10 +530,10 @@ class Run(Protocol):
 
 
 def giants(run: Run, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS) -> dict[int, Split]:
-    """How those are split that are to be, by their places among the items. Raises what ``run``
-    raises."""
-    # No row of sends or log takes less than a byte: who has fewer bytes than rows are too many is
-    # not asked for his rows.
+    """Return how each oversized partition is split, by its place among the items. Raises what
+    ``run`` raises."""
+    # No row of sends or log takes less than a byte. The rows of a partition with fewer bytes than
+    # the limit has rows need not be counted.
     large = [
         place
         for place, (item, held) in enumerate(zip(items, bytes_of(items), strict=True))
@@ -502,8 +546,8 @@ def giants(run: Run, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS) ->
 
 
 def is_whole(item: WorkItem) -> bool:
-    """Return whether it takes the whole log to judge it: what consumers were shown, what was
-    written in transactions, what was deleted by order, what a plug-in's checker looks at."""
+    """Return whether judging the item takes the whole log: because of consumers, transactions,
+    deleted records or a checker of a plug-in."""
     needs_all = bool(item.consumers) or bool(item.plugin_work)
     return needs_all or item.transactional or item.deleted_before > 0
 
@@ -511,9 +555,15 @@ def is_whole(item: WorkItem) -> bool:
 def reconcile_giant(
     run: Run, split: Split, rows: AnyPath, aside: AnyPath
 ) -> list[PartitionTotals] | None:
-    """The totals of one, from each task its own, none of which has the whole. ``rows``: the
-    directory for their anomalies; ``aside``: one for what slices put aside, removed at the end.
-    None where a file cannot be read. Raises what ``run`` raises."""
+    """Reconcile one oversized partition and return the totals of each of its tasks, or None if a
+    file cannot be read.
+
+    Args:
+        run: The executor of the tasks; its errors are raised.
+        split: The split of the partition.
+        rows: The directory for the rows of the anomalies.
+        aside: The directory for the indexed slices, which is removed at the end.
+    """
     rows.mkdir(parents=True)
     aside.mkdir(parents=True)
     try:

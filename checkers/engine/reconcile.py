@@ -1,11 +1,12 @@
-"""Reconciling partition by partition.
+"""Reconciliation of the history, partition by partition.
 
-A record belongs to one partition, and ``sends`` and ``log`` files hold one partition each, so a
-partition is a work item of its own: listed by the driver, reconciled in a task of Spark's
-(``checkers.engine.tasks``), without a shuffle. Several small ones are reconciled at a time.
+A record belongs to one partition, and each ``sends`` and ``log`` file holds one partition. A
+partition is therefore one work item: the driver lists it, and a Spark task reconciles it
+(``checkers.engine.tasks``), without a shuffle. Several small partitions are reconciled together.
 
-Each step of an item yields its :class:`~checkers.engine.results.StepResult`, and changes nothing
-that it was given."""
+Each step of an item yields its :class:`~checkers.engine.results.StepResult` and does not change its
+arguments.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,24 +52,24 @@ from ackproof.checkers.root_cause.missing_records import LOST, Autopsies, perfor
 from ackproof.history.storage import located
 
 BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
-"""Offences of acked records: promised or not by when each was acked."""
+"""Violations of acked records. Whether the guarantee applied depends on the time of each ack."""
 
 BY_PARTITION = ("duplicated", "reordered", "nonmonotonic-send")
-"""Offences promised or not with the partition as a whole."""
+"""Violations whose guarantee applies to the partition as a whole."""
 
 BY_TELLING_ACKS = ("watermark-regressed", "stale-leader-ack", "acked-below-min-isr")
-"""Offences that acks tell of which tell of the cluster."""
+"""Violations that show from acks whose send is recorded."""
 
 BY_LOG = ("duplicated", "reordered", "phantom", "failed-but-present", "offset-gap")
-"""Offences that the records of the final log tell of."""
+"""Violations that show from the records of the final log."""
 
 BY_STATES = ("two-leaders", "epoch-regressed")
-"""Offences that the states of a partition tell of."""
+"""Violations that show from the observed states of a partition."""
 
 
 def of_records(item: WorkItem, history: PartitionHistory) -> Counter[str]:
-    """What was sent and what became of it; acks by standing and by moment. ``history``: of all or
-    of some of the partition's records."""
+    """Count the records by outcome, and the acks by guarantee status and by fault window. The
+    history may have all records of the partition or some."""
     fates = np.bincount(history.fate, minlength=len(Fate))
     acks = history.time[history.fate == Fate.ACKED]
     counts = Counter(
@@ -86,8 +87,8 @@ def of_records(item: WorkItem, history: PartitionHistory) -> Counter[str]:
 
 
 def of_partition(item: WorkItem, begun: int) -> Counter[str]:
-    """How the partition stands to what is promised, and by whom it was watched. ``begun``: when the
-    first record was sent to it, NONE for never."""
+    """Count the partition by guarantee status and by the sources that observed it. ``begun`` is the
+    time at which the first record was sent to it, or NONE."""
     counts = Counter({status.count_name("partitions", status.of_partition(begun, item.terms)): 1})
     counts.update(_watched(item.timeline))
     for checker in BY_STATES:
@@ -96,7 +97,7 @@ def of_partition(item: WorkItem, begun: int) -> Counter[str]:
 
 
 def _examined(history: PartitionHistory) -> Counter[str]:
-    """Return what the rules look at, rule by rule."""
+    """Return the number of items that each rule examines."""
     examined = {
         ("lost",): int(np.count_nonzero(history.fate == Fate.ACKED)),
         ("offset-mismatch", "nonmonotonic-send"): len(history.named_acks),
@@ -115,8 +116,8 @@ def of_rule(
     rows: pa.Table,
     records: int | None = None,
 ) -> Counter[str]:
-    """What a rule found, as counts. ``records``: so many of the first of the history's are what the
-    rows are about; without it, all."""
+    """Count the rows that a rule found. Only the first ``records`` records of the history are the
+    subject of the rows; without this number, all are."""
     counts = Counter({name: len(rows)})
     if not len(rows):
         return counts
@@ -129,8 +130,8 @@ def of_rule(
         counts[status.count_name(name, status.of_partition(history.begun, item.terms))] -= excused
         counts[status.count_name(name, status.Standing.UNPROMISED)] += excused
     if name == "epoch-regressed":
-        # What brokers and ZooKeeper say is promised always; how a log came to be follows from where
-        # replicas cut theirs.
+        # Leader epochs that brokers and ZooKeeper report must never go back. The epochs in a log
+        # also depend on the offsets to which replicas truncated their logs.
         in_log = len(rows) - rows["offset"].null_count
         counts[status.count_name(name, status.Standing.PROMISED)] += len(rows) - in_log
         counts[status.count_name(name, status.Standing(item.agreement))] += in_log
@@ -165,24 +166,25 @@ def _by_moment(item: WorkItem, acks: Array) -> Counter[str]:
 
 # --- parts ----------------------------------------------------------------------------------------
 #
-# What is lost, or stands in the log more than once, a part at a time where there is too much of it
-# to have its autopsies together: each part with causes of its own, neighbours by sequence number.
+# Lost and repeated records are judged in parts if there are too many for all root causes to be
+# found together. Each part has neighbours by sequence number, and root causes of its own.
 
 
 RARE_MAX = 300_000
-"""Records that are judged together: each takes a thousand bytes, with its autopsy."""
+"""The number of lost records that are judged together. Each takes a thousand bytes, with its root
+cause."""
 
 REPEATED_MAX = 100_000
-"""Of those that stand in the log more than once: each takes three thousand, with that of its
-copies."""
+"""The number of repeated records that are judged together. Each takes three thousand bytes, with
+the root cause of its copies."""
 
 CAUSES_EACH = 10_000
-"""More than there are stories of what is judged together."""
+"""The range of cause numbers for one part, which is larger than its number of root causes."""
 
 
 def parts(history: PartitionHistory, records: Array, most: int) -> Iterator[PartitionHistory]:
-    """The history with so many of these records at a time as those that are rare, and with all of
-    them where they are no more."""
+    """Yield the history with at most ``most`` of these records marked as ``rare`` at a time. Yield
+    it unchanged if there are no more than that."""
     if len(records) <= most:
         yield history
         return
@@ -200,15 +202,15 @@ def reconcile(
     items: Sequence[WorkItem], write: Callable[[pa.Table], None]
 ) -> list[PartitionTotals]:
     """Reconcile some partitions, write the rows of their anomalies (FOUND), and return the totals
-    of each. Rows are written one partition's after the other's, each rule by rule.
+    of each. Rows are written partition by partition, and rule by rule.
 
-    All partitions are taken one step further in turn: what a step needs of the processor's caches
-    is there for each but the first, which is a quarter of what a small partition takes. The rows of
-    the first are written as they come, those of the others are held back: a large partition is
-    better alone.
+    All partitions take each step in turn. The data that a step needs is then in the processor's
+    caches for each partition but the first, which saves a quarter of the time for a small
+    partition. The rows of the first partition are written at once, and those of the others are held
+    back. A large partition should therefore be alone.
 
-    A rule that throws, and a history that cannot be read, become doubts about the partition and
-    leave the others alone. Raises what ``write`` raises.
+    A rule that raises an exception, or a history that cannot be read, becomes a check error of that
+    partition and does not affect the others. Raises what ``write`` raises.
     """
     steps = map(_steps, load(items))
     results: list[list[StepResult]] = [[] for _ in items]
@@ -223,7 +225,7 @@ def reconcile(
 
 
 def _steps(loaded: Loaded) -> Iterator[Iterable[StepResult]]:
-    """Yield the steps of reconciling one partition; the results of each must be taken before the
+    """Yield the steps of reconciling one partition. The results of each must be consumed before the
     next step."""
     item, history = loaded.item, loaded.history
     counts, doubts = (None, ()) if history is None else _counts(item, history)
@@ -247,7 +249,8 @@ def _steps(loaded: Loaded) -> Iterator[Iterable[StepResult]]:
 def _counts(
     item: WorkItem, history: PartitionHistory
 ) -> tuple[Counter[str] | None, tuple[Doubt, ...]]:
-    """Return what is counted whatever rules find; None, and a doubt, where that cannot be."""
+    """Return the counts that do not depend on rules, or None and a check error if the history
+    cannot be counted."""
     try:
         counts = of_records(item, history)
         counts.update(of_partition(item, history.begun))
@@ -259,8 +262,8 @@ def _counts(
 
 
 def ruled(name: str, item: WorkItem, history: PartitionHistory) -> Iterator[StepResult]:
-    """Yield what one rule finds and counts, with autopsies where it has them. A rule that throws
-    ends with a doubt."""
+    """Yield the rows and counts of one rule, with root causes if the rule has them. A rule that
+    raises an exception ends with a check error."""
     try:
         for number, part in enumerate(_parts(name, history)):
             rows = CHECKERS[name].rule(part)
@@ -285,12 +288,12 @@ def _parts(name: str, history: PartitionHistory) -> Iterator[PartitionHistory]:
 
 
 def failed(name: str, error: Exception) -> Doubt:
-    """Return the doubt about a checker that threw."""
+    """Return the check error for a checker that raised an exception."""
     return Doubt(checker=name, message=f"the checker {name} failed: {error!r}")
 
 
 _PERFORMED = {LOST: perform, DUPLICATED: perform_repeated}
-"""The rules whose rows have autopsies, and the functions that perform them."""
+"""The rules whose rows have root causes, and the functions that find these."""
 
 
 def _shown(
@@ -305,10 +308,13 @@ def _shown(
 def _explained(
     item: WorkItem, rows: pa.Table, perform: Callable[[], Autopsies] | None
 ) -> StepResult:
-    """Return the rows of an anomaly, with the autopsy of each if it is ``perform``\\ ed, and the
-    causes that they have in common. A row is laid to the faults of its cause, so that a record is
-    laid to the same faults wherever it is counted; to those within whose reach it is where its
-    cause has none."""
+    """Return the rows of an anomaly, with the root cause of each and the causes that they share, if
+    ``perform`` finds them.
+
+    A row is attributed to the faults of its cause, so that a record is attributed to the same
+    faults wherever it is counted. If its cause has no faults, the row is attributed to the faults
+    that were active at its time.
+    """
     if perform is None or not len(rows):
         return StepResult(rows=padded(item, rows))
     try:
@@ -326,7 +332,7 @@ def _explained(
 
 
 def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]:
-    """Return who wrote what stands in the log more than once, by offset."""
+    """Return the sessions that wrote the records that are in the log more than once, by offset."""
     if not item.copies:
         return UNTOLD
     offsets = sorted(offset for found in history.copies.values() for offset in found)
@@ -335,7 +341,8 @@ def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]
 
 
 def consumption(item: WorkItem, history: PartitionHistory) -> tuple[Consumed | None, StepResult]:
-    """Look at the consumers; None where they could not be looked at."""
+    """Check the reads of the consumers. Return None instead of the result if they could not be
+    checked."""
     counts = Counter(item.promises.counts(history))
     try:
         looked = consumed(item.consumers, history, item.promises)
@@ -354,7 +361,7 @@ def consumption(item: WorkItem, history: PartitionHistory) -> tuple[Consumed | N
 
 
 def divergent(item: WorkItem) -> Iterator[StepResult]:
-    """Yield what the checker divergent-replicas finds."""
+    """Yield the result of the checker divergent-replicas."""
     promised = status.Standing(item.agreement)
     copies = Divergence(
         cell=item.cell,
@@ -399,7 +406,7 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
 
 
 def by_plugins(item: WorkItem) -> Iterator[StepResult]:
-    """Yield what each checker of a plug-in finds."""
+    """Yield the result of each checker of a plug-in."""
     for work in item.plugin_work:
         examination = examined(work)
         yield StepResult(

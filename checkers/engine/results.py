@@ -1,7 +1,8 @@
-"""The results of reconciling: of one step, of a partition, of all partitions of a check.
+"""Results of reconciling: of one step, of one partition, and of all partitions of a check.
 
-A task hands the totals of its partitions back pickled: all values are Python's own. The rows of
-anomalies (FOUND) go into its file."""
+A task returns the totals of its partitions pickled, so all values are plain Python objects. The
+rows of anomalies (FOUND) go into a file of the task.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,27 +21,28 @@ from ackproof.checkers.verdict import ANOMALIES, Cause
 from ackproof.history.storage import AnyPath
 
 FOUND = pa.schema([*ANOMALIES, pa.field("autopsy", AUTOPSY)])
-"""The rows of anomalies, each with its autopsy if it has one."""
+"""The schema of the rows of anomalies, each with its root cause if it has one."""
 
 HISTORY = "history"
-"""Stands for the checker where what went wrong is the history itself."""
+"""Stands in place of a checker if the history itself cannot be read or is contradictory."""
 
 CONSUMPTION = "consumption"
-"""Stands for the checker where that is what consumers recorded: the doubt is reported and leaves
-open what was promised to them; no other promise rests on it."""
+"""Stands in place of a checker if the records of consumers are unusable. The check error is
+reported, and only guarantees to consumers become unknown."""
 
 REPLICAS = "replicas"
-"""Stands for the checker where copies of replicas could not be compared: the doubt is reported and
-leaves open whether they agree; no other promise rests on it."""
+"""Stands in place of a checker if the logs of replicas could not be compared. The check error is
+reported, and only the guarantee that replicas agree becomes unknown."""
 
 AUTOPSY_DOUBT = "autopsy"
-"""Stands for the checker where autopsies could not be performed: the doubt is reported, and no
-promise rests on them."""
+"""Stands in place of a checker if root causes could not be found. The check error is reported, and
+no guarantee depends on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """A checker (or HISTORY, or CONSUMPTION) that could not judge a partition, and why."""
+    """A check error: a checker (or HISTORY, CONSUMPTION, REPLICAS, AUTOPSY_DOUBT) that could not
+    judge a partition, and the reason."""
 
     checker: str
     message: str
@@ -51,9 +53,9 @@ class StepResult:
     """The result of one step of reconciling a partition.
 
     Attributes:
-        rows: Anomalies (FOUND); None for none.
-        counts, doubts, causes, consumption, sequences, plugin_checks: What the step adds to the
-            :class:`PartitionTotals`. A doubt does not name the partition yet.
+        rows: Anomalies (FOUND), or None if there are none.
+        counts, doubts, causes, consumption, sequences, plugin_checks: The contribution of the step
+            to the :class:`PartitionTotals`. A check error does not name the partition yet.
     """
 
     rows: pa.Table | None = None
@@ -65,7 +67,8 @@ class StepResult:
     plugin_checks: Mapping[str, PluginTotals] = field(default_factory=dict)
 
     def after_causes(self, count: int) -> "StepResult":
-        """Return the result with its causes numbered behind so many others, in its rows too."""
+        """Return the result with its causes, and the references to them in its rows, numbered after
+        ``count`` others."""
         if not count:
             return self
         return replace(
@@ -99,18 +102,18 @@ def padded(item: WorkItem, rows: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTotals:
-    """What reconciling found in a partition, except for the rows of its anomalies.
+    """The result of reconciling a partition, except for the rows of its anomalies.
 
     Attributes:
-        counts: Sent, acked, failed, indeterminate; of each checker that looked, what it found; by
-            standing (``checkers.context.status``) acks, and the offences against what may not be
-            promised; acks by moment (``checkers.context.coverage``); nanoseconds without an ack
+        counts: The numbers of sent, acked, failed and indeterminate records; the anomalies of each
+            checker that ran; acks and violations by guarantee status (``checkers.context.status``);
+            acks by fault window (``checkers.context.coverage``); nanoseconds without an ack
             (``checkers.checks.outages``); latencies (``checkers.checks.latency``).
-        doubts: Which checker could not judge the partition, and why.
-        consumption: What was counted of its consumers; None where that was not done.
-        causes: Why anomalies came about, as far as they have autopsies.
+        doubts: The check errors: which checker could not judge the partition, and why.
+        consumption: The counts of its consumers, or None if they were not counted.
+        causes: The root causes of its anomalies.
         sequences: The sequence numbers of its sends, by producer.
-        plugin_checks: What the checkers of plug-ins found, by their names.
+        plugin_checks: The results of the checkers of plug-ins, by their names.
     """
 
     counts: Counter[str]
@@ -121,7 +124,7 @@ class PartitionTotals:
     plugin_checks: Mapping[str, PluginTotals] = field(default_factory=dict)
 
     def and_(self, other: "PartitionTotals") -> "PartitionTotals":
-        """Return the totals of one partition together with what another task found in it."""
+        """Return the totals of one partition added to those that another task found in it."""
         counts = Counter(self.counts)
         counts.update(other.counts)
         return PartitionTotals(
@@ -136,7 +139,7 @@ class PartitionTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What reconciling found, by run and partition, and where the rows are, in their order."""
+    """The result of reconciling by run and partition, and the files of the rows in their order."""
 
     partitions: Mapping[Key, PartitionTotals] = field(default_factory=dict)
     rows: tuple[AnyPath, ...] = ()
@@ -145,8 +148,8 @@ class Totals:
 def rows_written(
     results: Iterable[StepResult], write: Callable[[pa.Table], None]
 ) -> Iterator[StepResult]:
-    """Write the rows of each result, and yield the result without them: memory does not grow with
-    the anomalies. Raises what ``write`` raises."""
+    """Write the rows of each result, and yield the result without them, so that memory does not
+    grow with the anomalies. Raises what ``write`` raises."""
     for result in results:
         if result.rows is not None:
             write(result.rows)
@@ -154,8 +157,8 @@ def rows_written(
 
 
 def totals_of(item: WorkItem, results: Iterable[StepResult]) -> PartitionTotals:
-    """Return the totals of a partition from the results of its steps. Numbers become Python's own,
-    and each doubt names the partition."""
+    """Return the totals of a partition from the results of its steps. Numbers become plain Python
+    objects, and each check error names the partition."""
     where = f"{item.topic}-{item.partition}"
     counts: Counter[str] = Counter()
     steps = list(results)
@@ -178,8 +181,8 @@ def totals_of(item: WorkItem, results: Iterable[StepResult]) -> PartitionTotals:
 
 
 def _few(causes: Sequence[Cause]) -> Iterator[Cause]:
-    """Yield no more causes of each anomaly of a partition than are reported of anomalies that are
-    judged together."""
+    """Yield at most as many causes of each anomaly of a partition as are reported for anomalies
+    that are judged together."""
     for anomaly in dict.fromkeys(one.anomaly for one in causes):
         mine = [one for one in causes if one.anomaly == anomaly]
         yield from mine if len(mine) <= TOLD_MAX + 1 else told(mine)

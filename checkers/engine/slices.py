@@ -1,5 +1,8 @@
-"""Files of a partition in pieces that can be read one by one: the row groups of a closed file, the
-parts of one that was not closed."""
+"""Slices of a partition, and the pieces of files from which they are read.
+
+A piece can be read on its own. It is a row group of a closed file, or a whole part file of a table
+whose writer did not close it.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,8 +43,17 @@ LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """``row_group``: None of a part; ``least``, ``greatest``: of one of its columns, as far apart
-    as can be where nobody knows; ``nulls``: whether that column may have any."""
+    """A piece of a file.
+
+    Attributes:
+        table: The table that the file belongs to.
+        file: The path of the file.
+        row_group: The number of the row group, or None for a part file.
+        rows: The number of rows.
+        least: The lowest value of one column, or the lowest possible one if it is unknown.
+        greatest: The highest value of that column, or the highest possible one if it is unknown.
+        nulls: Whether that column may have null values.
+    """
 
     table: str
     file: str
@@ -52,20 +64,20 @@ class Piece:
     nulls: bool
 
     def holds(self, first: int, last: int) -> bool:
-        """Whether it may have a row with a value from ``first`` to ``last``."""
+        """Return whether the piece may have a row with a value from ``first`` to ``last``."""
         return self.least <= last and self.greatest >= first
 
     def within(self, first: int, last: int) -> bool:
-        """Whether each of its rows has a value from ``first`` to ``last``."""
+        """Return whether each row of the piece has a value from ``first`` to ``last``."""
         return not self.nulls and first <= self.least and self.greatest <= last
 
     def read(self, names: Sequence[str]) -> pa.Table:
-        """Some of its columns. Raises DamagedFiles."""
+        """Read some columns of the piece. Raises DamagedFiles."""
         return columns.read_file(self.table, located(self.file), names, self.row_group)
 
 
 def pieces(table: str, files: Iterable[str], column: str) -> list[Piece]:
-    """The pieces of files of a table, with what is known of a column of integers. Raises
+    """Return the pieces of the files of a table, with the bounds of one integer column. Raises
     DamagedFiles."""
     return [piece for file in files for piece in _pieces(table, file, column)]
 
@@ -79,7 +91,8 @@ def _pieces(table: str, file: str, column: str) -> Iterator[Piece]:
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DamagedFiles({located(file): str(error)}) from None
     if not set(TABLES[table].names) <= set(footer.schema.to_arrow_schema().names):
-        # Of a former day, without a column: who knows how to read that reads all of it.
+        # The file was written by a former version that lacked a column. It is read as a whole, by
+        # the function that fills such a column in.
         yield _part(table, file, column)
         return
     for number in range(footer.num_row_groups):
@@ -120,25 +133,33 @@ def _row_group(table: str, file: str, column: str, footer: pq.FileMetaData, numb
 
 # --- ranges ---------------------------------------------------------------------------------------
 #
-# Into which ranges of sequence numbers a partition is cut.
+# The ranges of sequence numbers into which a partition is split.
 
 
 SLICE_ROWS = 1_700_000
-"""Of ``sends`` and ``log`` together, about 570,000 records: a task that indexes and judges them
-stays well below 1 GB, be it that a rule finds each of them."""
+"""The rows of ``sends`` and ``log`` in one slice, about 570,000 records. A task that indexes and
+judges them stays well below 1 GB, even if each of them is an anomaly."""
 
 WHOLE_SLICES = 3
-"""A partition that fills no more than so many is not split: a task that has all of its rows stays
-below 1 GB, too, and splitting costs as much again."""
+"""A partition with rows for at most this many slices is not split. A task with all of its rows also
+stays below 1 GB, and splitting would double the cost."""
 
 _SAMPLES = 200_000
-"""So many sequence numbers tell where to cut, to a half of a thousandth of the rows."""
+"""The number of sequence numbers that are sampled to place the edges of the ranges. Their error is
+then at most 0.05 % of the rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Sequence numbers from ``first`` to ``last``, both included. Rows without one are the range's
-    in turn, by offset: it is ``number`` of ``count``."""
+    """A range of sequence numbers.
+
+    Attributes:
+        number: The number of the range, from 0.
+        count: The number of ranges. Rows without a sequence number are assigned to them in turn, by
+            offset.
+        first: The lowest sequence number.
+        last: The highest sequence number.
+    """
 
     number: int
     count: int
@@ -146,14 +167,15 @@ class Range:
     last: int
 
     def holds(self, sequences: Array, offsets: Array, named: Array) -> Array:
-        """Which rows are its own; ``named``: which have a sequence number."""
+        """Return whether each row belongs to this range. ``named`` says which rows have a sequence
+        number."""
         within = (sequences >= self.first) & (sequences <= self.last)
         return np.where(named, within, offsets % self.count == self.number)
 
 
 def ranges(pieces: Sequence[Piece], slice_rows: int) -> list[Range]:
-    """Ranges with about so many rows each at the most, which cover every number there can be; one
-    where rows do not fill more than WHOLE_SLICES. Raises DamagedFiles."""
+    """Return ranges that cover every possible number and have about ``slice_rows`` rows each.
+    Return one range if the rows fill at most WHOLE_SLICES slices. Raises DamagedFiles."""
     rows = sum(piece.rows for piece in pieces)
     wanted = -(-rows // slice_rows)
     if wanted <= WHOLE_SLICES:
@@ -164,14 +186,14 @@ def ranges(pieces: Sequence[Piece], slice_rows: int) -> list[Range]:
 
 
 def _samples(pieces: Sequence[Piece], each: int) -> Iterator[Array]:
-    """One of so many sequence numbers; a piece in memory at a time."""
+    """Yield every ``each``-th sequence number. Only one piece is in memory at a time."""
     for piece in pieces:
         column = piece.read(["sequence"])["sequence"]
         yield numbers_of(column.filter(column.is_valid()))[::each]
 
 
 def _between(lasts: Sequence[int]) -> list[Range]:
-    """Ranges of which all but the last one end with these."""
+    """Return ranges that end with these numbers, and a last one without a limit."""
     edges = [LEAST + NONE, *(last for last in lasts if last < GREATEST), GREATEST]
     return [
         Range(number=number, count=len(edges) - 1, first=before + 1, last=last)
@@ -181,12 +203,12 @@ def _between(lasts: Sequence[int]) -> list[Range]:
 
 # --- slices ---------------------------------------------------------------------------------------
 #
-# A slice of a partition: indexed alone, put aside as a file, and taken from there by whoever needs
-# some of its records.
+# A slice of a partition is indexed alone and written to a directory. Other tasks read those of its
+# records that they need from there.
 #
-# Its files are Arrow's, not compressed, so that they are mapped, and only what is looked at is
-# read: one of integers by record, one by row of the log. With them goes what others may look for in
-# it.
+# Its files are in Arrow's format and not compressed, so that they can be mapped and only the values
+# in use are read. One file has integers by record, the other integers by row of the log. The bounds
+# by which other tasks decide whether to search it are stored with them.
 
 
 _OF_HISTORY = (
@@ -194,7 +216,8 @@ _OF_HISTORY = (
     *("due", "untold", "contradicted"),
 )
 _BY_RECORD = (*_OF_HISTORY, "first_offset", "stands", "epoch")
-"""And where the first copy stands, whether one stands at the offset of the ack, in which epoch."""
+"""The columns by record: those of the history, the offset of the first copy, whether a copy is at
+the acked offset, and the leader epoch of that copy."""
 
 _BY_ROW = ("log_offset", "log_epoch", "log_record")
 _NARROW = {"fate": np.int8, "untold": np.int8, "contradicted": np.int8, "stands": np.int8}
@@ -203,13 +226,19 @@ _PRODUCER_BITS = 32
 _RECORDS, _LOG = "records.arrow", "log.arrow"
 
 Bounds = tuple[int, int] | None
-"""The least and the greatest; None of nothing."""
+"""The lowest and the highest value, or None if there are no values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Some of a slice. ``records``: by the names of :data:`_BY_RECORD`; ``log``: likewise its rows
-    in the final log, in offset order, NONE as ``log_record`` of who has no name."""
+    """Some of the records of a slice.
+
+    Attributes:
+        cell_names: The names of the cells, by their codes.
+        records: The columns by record, by the names of :data:`_BY_RECORD`.
+        log: The columns by row of the final log in offset order, by the names of :data:`_BY_ROW`.
+            ``log_record`` is NONE for a row whose record is not among them.
+    """
 
     cell_names: Sequence[str]
     records: Mapping[str, Array]
@@ -218,53 +247,58 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice(Part):
-    """All of it. ``bounds``: of the offsets of named acks (``acked``), of the first copies of what
-    was sent (``first``), of the sends and acks of those whose acks tell when (``asked``,
-    ``answered``, and of their offsets ``told``), and of the rows in the log (``log``)."""
+    """A whole slice.
+
+    Attributes:
+        bounds: Lowest and highest values: ``acked`` of the offsets of named acks, ``first`` of the
+            offsets of first copies, ``told`` of the acked offsets of records whose send is
+            recorded, ``asked`` of the times of their sends, ``answered`` of the times of their
+            acks, ``log`` of the offsets in the log.
+    """
 
     bounds: Mapping[str, Bounds]
 
     @cached_property
     def named(self) -> Array:
-        """As :attr:`PartitionHistory.named_acks`."""
+        """The records whose ack names an offset, as :attr:`PartitionHistory.named_acks`."""
         of = self.records
         acked = (of["fate"] == Fate.ACKED) & (of["acked_offset"] != NONE)
         return np.flatnonzero(acked & (of["contradicted"] == 0))
 
     @cached_property
     def telling(self) -> Array:
-        """Of these, those whose send is recorded."""
+        """The records among ``named`` whose send is recorded."""
         return np.extract(self.records["asked"][self.named] != NONE, self.named)
 
     @cached_property
     def standing(self) -> Array:
-        """The records that were sent and stand in the log."""
+        """The records that were sent and are in the log."""
         of = self.records
         return np.flatnonzero((of["first_offset"] != NONE) & (of["fate"] != Fate.NEVER_SENT))
 
     @cached_property
     def lost(self) -> Array:
-        """As :attr:`PartitionHistory.lost`, of a complete read."""
+        """The lost records, as :attr:`PartitionHistory.lost` of a complete read."""
         of = self.records
         acked = (of["fate"] == Fate.ACKED) & (of["contradicted"] == 0)
         return np.flatnonzero(acked & (of["first_offset"] == NONE))
 
     @cached_property
     def repeated(self) -> Array:
-        """The records that were sent and stand in the log more than once."""
+        """The records that were sent and are in the log more than once."""
         record = self.log["log_record"]
         often = np.bincount(record[record != NONE], minlength=len(self.records["fate"]))
         return np.flatnonzero((often > 1) & (self.records["fate"] != Fate.NEVER_SENT))
 
     @cached_property
     def epochs_begin(self) -> Array:
-        """The places of its first row in the log of each leader epoch."""
+        """The places of the first log row of each leader epoch."""
         places: Array = np.unique(self.log["log_epoch"], return_index=True)[1]
         return places
 
     @cached_property
     def streams(self) -> Mapping[tuple[str, int], int]:
-        """Its producers by cell and number, with the code that :meth:`stream` has for each."""
+        """The producers by cell and number, with the code that :meth:`stream` returns for each."""
         codes = np.unique(self.stream(np.arange(len(self.records["cell_of"]))))
         low = (1 << _PRODUCER_BITS) - 1
         numbers = (codes & low).astype(np.uint32).astype(np.int32)
@@ -272,13 +306,13 @@ class Slice(Part):
         return dict(zip(zip(cells, numbers.tolist(), strict=True), codes.tolist(), strict=True))
 
     def stream(self, records: Array) -> Array:
-        """A code for cell and producer of each."""
+        """Return a code for the cell and producer of each record."""
         cells, producers = (self.records[name][records] for name in ("cell_of", "producer"))
         codes: Array = cells << _PRODUCER_BITS | (producers & 0xFFFFFFFF)
         return codes
 
     def rows_at(self, offsets: Array) -> Array:
-        """The places of its rows in the log at these offsets."""
+        """Return the places of the log rows at these offsets."""
         held = self.log["log_offset"]
         within = self.bounds["log"]
         if within is None or not len(offsets):
@@ -291,8 +325,8 @@ class Slice(Part):
         return places
 
     def some(self, records: Array, rows: Array) -> Part:
-        """Some of its records, with all their rows in the log; and these further rows, with their
-        records as far as they stand there."""
+        """Return some records with all their log rows. Include these further log rows, too, and
+        their records as far as the log has them."""
         named = self.log["log_record"][rows]
         number = np.full(len(self.records["fate"]) + 1, NONE, dtype=np.int64)
         number[records] = 0
@@ -310,9 +344,16 @@ class Slice(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """What all slices of a partition have to know of the whole. ``sends``, ``log``: their pieces,
-    by sequence; ``last_recorded``: as for :func:`checkers.index.partition_history.index`;
-    ``rare_max``: so many rare records are judged together."""
+    """The properties of a split partition that all of its slices need.
+
+    Attributes:
+        item: The work item of the partition.
+        ranges: The ranges of the slices.
+        sends: The pieces of ``sends``, by sequence number.
+        log: The pieces of ``log``, by sequence number.
+        last_recorded: As for :func:`checkers.index.partition_history.index`.
+        rare_max: The number of anomalous records that are judged together.
+    """
 
     item: WorkItem
     ranges: Sequence[Range]
@@ -323,7 +364,7 @@ class Split:
 
     @property
     def read(self) -> FinalRead:
-        """The final read; complete where all that it got is there."""
+        """The final read. It is complete if the files hold as many records as it got."""
         item = self.item
         rows = sum(piece.rows for piece in self.log)
         complete = item.read.complete and item.log_whole and item.records == rows
@@ -331,7 +372,7 @@ class Split:
 
 
 def indexed(split: Split, own: Range) -> PartitionHistory:
-    """A slice of the partition, indexed alone. Raises DamagedFiles."""
+    """Return the history of one slice, indexed alone. Raises DamagedFiles."""
     item = split.item
     slice_ = Unindexed(
         cell=item.cell,
@@ -371,7 +412,7 @@ def _own_rows(
 
 
 def put_aside(history: PartitionHistory, path: AnyPath) -> Slice:
-    """Write an indexed slice into a file, for :func:`taken`. Raises OSError."""
+    """Write an indexed slice to a directory, from which :func:`taken` reads it. Raises OSError."""
     stands = history.at_acked_offset
     there = stands != NONE
     epoch = np.full(len(stands), NONE, dtype=np.int64)
@@ -400,7 +441,7 @@ def _write(path: AnyPath, columns: Mapping[str, Array], metadata: Mapping[str, s
 
 
 def taken(path: AnyPath) -> Slice:
-    """What was put aside there. Raises OSError."""
+    """Read a slice that was written by :func:`put_aside`. Raises OSError."""
     log, _ = _read(path / _LOG)
     records, told = _read(path / _RECORDS)
     bounds = json.loads(told[b"bounds"])
@@ -419,7 +460,7 @@ def _read(path: AnyPath) -> tuple[dict[str, Array], Mapping[bytes, bytes]]:
 
 
 def _array(column: pa.ChunkedArray) -> Array:
-    """As it is mapped, not copied."""
+    """Return the values as they are mapped, without a copy."""
     if not column.num_chunks:
         return np.empty(0, dtype=column.type.to_pandas_dtype())
     values: Array = column.chunk(0).to_numpy()
@@ -443,8 +484,8 @@ def _bound(values: Array) -> Bounds:
 
 
 def together(split: Split, parts: Sequence[Part], begun: int) -> PartitionHistory:
-    """One history of parts of a partition, of which no record is in two. ``begun``: of all of the
-    partition."""
+    """Return one history of several parts of a partition. No record may be in two of them.
+    ``begun`` is the time of the first send to the partition."""
     cell_names: dict[str, int] = {}
     records: list[Mapping[str, Array]] = []
     log: list[Mapping[str, Array]] = []
@@ -479,7 +520,7 @@ def together(split: Split, parts: Sequence[Part], begun: int) -> PartitionHistor
 
 
 def nothing(split: Split) -> PartitionHistory:
-    """A history of the partition without a record."""
+    """Return a history of the partition without records."""
     none = np.empty(0, dtype=np.int64)
     part = Part(
         cell_names=(), records=dict.fromkeys(_BY_RECORD, none), log=dict.fromkeys(_BY_ROW, none)

@@ -1,9 +1,10 @@
-"""What a task of Spark's does: reconcile some partitions, a handful at a time; and which partitions
-a task has.
+"""The tasks of a check. Each reconciles some partitions, one batch at a time. A large partition is
+a batch of its own, so that memory grows with the largest partition and not with the campaign.
 
-It holds one that is large alone: memory grows with the largest, not with the campaign. The rows of
-anomalies go into a file of its own, batch by batch, as they are: they never pass through the JVM,
-nor become Python's objects. What a task hands back grows with the partitions alone."""
+The rows of anomalies go into a file of the task, batch by batch. They never pass through the JVM
+and never become Python objects. The result that a task returns grows only with the number of its
+partitions.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,27 +20,26 @@ from ackproof.history import storage
 from ackproof.history.storage import AnyPath, each, located, size, whole
 
 ITEM_BYTES = 100_000
-"""What a partition costs whatever it holds: as much as reading so many bytes."""
+"""The fixed cost of a partition, expressed as the time for reading so many bytes."""
 
 
 HANDFUL_BYTES = 1_000_000
-"""Compressed, of all partitions of a handful that is of more than one: in memory some 30 MB."""
+"""The greatest compressed size of a batch of several partitions. It takes about 30 MB of memory."""
 
 HANDFUL_MAX = 20
-"""Partitions in a handful. More gain nothing: what is kept of each drives the others' out of the
-processor's caches."""
+"""The greatest number of partitions in a batch. Larger batches gain nothing, because their data no
+longer fits into the processor's caches."""
 
 
 def grouped(
     items: Sequence[WorkItem], groups: int, smallest: int = 0, largest: float = inf
 ) -> list[list[Sequence[WorkItem]]]:
-    """Divide items into groups of neighbours with about as many bytes each, and each group into
-    handfuls.
+    """Divide the items into groups of neighbours of about equal size, and each group into batches.
 
     A group holds an equal share of all bytes, but at least ``smallest`` and at most ``largest``
-    bytes; in these counts what a partition costs whatever it holds. So there are at most as many
-    groups as asked for, or more if the largest bound needs them. A partition of more is a group of
-    its own, or the last of one.
+    bytes. These figures include the fixed cost of each partition. There are at most ``groups``
+    groups, or more if ``largest`` requires it. A partition above ``largest`` is a group of its own,
+    or the last one of a group.
     """
     held = bytes_of(items)
     sizes = [ITEM_BYTES + own for own in held]
@@ -48,7 +48,8 @@ def grouped(
     begun, filled = 0, 0
     for place, own in enumerate(sizes, start=1):
         filled += own
-        # By what all groups so far should hold: what one lacks or exceeds is the next one's.
+        # The comparison is with the sum of all shares so far, so that the next group makes up for
+        # what one group lacks or exceeds.
         if filled >= share * (len(found) + 1) or place == len(items):
             found.append(list(_handfuls(items[begun:place], held[begun:place])))
             begun = place
@@ -66,7 +67,7 @@ def _handfuls(items: Sequence[WorkItem], sizes: Sequence[int]) -> Iterator[Seque
 
 
 def bytes_of(items: Sequence[WorkItem]) -> list[int]:
-    """What the files of each take, compressed as they are."""
+    """Return the size of the files of each item in bytes, compressed as they are."""
     stored = any("://" in file for item in items[:1] for file in _files(item))
     return each(_bytes, items, stored=stored)
 
@@ -83,7 +84,8 @@ def _files(item: WorkItem) -> Iterator[str]:
 
 
 def _size(file: str) -> int:
-    """0 of what is not there, or cannot be looked at: that is told by who reads it."""
+    """Return the size of a file, or 0 if it is missing or cannot be accessed. The task that reads
+    the file reports the error."""
     try:
         return size(located(file))
     except OSError:
@@ -95,20 +97,25 @@ def _size(file: str) -> int:
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 ROWS_AT_ONCE = 10_000
-"""That a task holds back, unless a rule finds more at once."""
+"""The number of rows that a task holds back, unless one rule finds more at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """``handfuls``: to reconcile, in this order, those of one together; ``rows``: the file for
-    their anomalies, FOUND as an Arrow stream, in a directory that is there."""
+    """The work of one task.
+
+    Attributes:
+        handfuls: The batches to reconcile, in this order.
+        rows: The file for the anomalies (FOUND, as an Arrow stream), in an existing directory.
+    """
 
     handfuls: Sequence[Sequence[WorkItem]]
     rows: str
 
 
 def carry_out(task: Task) -> list[tuple[Key, PartitionTotals]]:
-    """Return the totals of each partition. A task that is carried out twice leaves the same."""
+    """Reconcile the partitions of a task and return the totals of each. Running a task twice leaves
+    the same file."""
     with written(located(task.rows)) as rows:
         return [
             (item.key, totals)
@@ -118,16 +125,16 @@ def carry_out(task: Task) -> list[tuple[Key, PartitionTotals]]:
 
 
 def carry_out_here(items: Sequence[WorkItem], rows: AnyPath) -> Totals:
-    """Reconcile all of them at once, in this process, with their rows in a directory that is made:
-    for those of which next to nothing is there to be read. Raises OSError."""
+    """Reconcile all items as one batch in this process, and write their rows into a new directory.
+    This is meant for items that have next to no files. Raises OSError."""
     rows.mkdir(parents=True)
     found = carry_out(Task(handfuls=[items], rows=str(rows / "0.arrows")))
     return Totals(partitions=dict(found), rows=(rows,))
 
 
 def rows_of(directory: AnyPath) -> Iterator[pa.RecordBatch]:
-    """What the tasks of a job left in its directory, in the order of the files' names. Raises
-    FileNotFoundError when they are gone: what was counted would have no rows."""
+    """Yield the rows that the tasks of a job wrote, in the order of the names of their files.
+    Raises FileNotFoundError if the files are gone, because the counts would then have no rows."""
     files = storage.matching(directory, "*.arrows")
     if not files:
         raise FileNotFoundError(f"{directory}: the rows of the anomalies were removed meanwhile")
@@ -137,8 +144,9 @@ def rows_of(directory: AnyPath) -> Iterator[pa.RecordBatch]:
 
 
 class Rows:
-    """The rows of a task on their way into its file, in batches that are not small: each costs its
-    reader, and the Parquet file that it becomes a row group of, as much as a thousand rows."""
+    """The rows of a task on their way into its file. They are written in large batches, because
+    each batch costs the reader, and the Parquet file that it becomes a row group of, as much as a
+    thousand rows."""
 
     def __init__(self, writer: pa.ipc.RecordBatchStreamWriter) -> None:
         self._writer = writer
@@ -146,17 +154,17 @@ class Rows:
         self._count = 0
 
     def write(self, found: pa.Table) -> None:
-        """Some more (FOUND). Raises OSError."""
+        """Add more rows (FOUND). Raises OSError."""
         self._held.append(found)
         self._count += len(found)
         if self._count >= ROWS_AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held back. Raises OSError."""
+        """Write the rows that are held back. Raises OSError."""
         if self._count:
             held = pa.concat_tables(self._held)
-            # Of many rows at once nothing is copied.
+            # Large sets of rows are not copied.
             small = self._count < 2 * ROWS_AT_ONCE
             self._writer.write_table(held.combine_chunks() if small else held)
         self._held, self._count = [], 0
@@ -164,7 +172,7 @@ class Rows:
 
 @contextmanager
 def written(path: AnyPath) -> Iterator[Rows]:
-    """The file for a task's rows, there as a whole or not at all. Raises OSError."""
+    """Open the file for a task's rows, which appears whole or not at all. Raises OSError."""
     with (
         whole(path) as sink,
         pa.ipc.new_stream(sink, FOUND, options=_OPTIONS) as writer,

@@ -1,4 +1,5 @@
-"""The work: one item for each partition that the manifest plans, as Spark hands it to a task."""
+"""Work items: one for each partition that the manifest plans, in the form in which Spark passes it
+to a task."""
 
 from dataclasses import dataclass, field
 
@@ -28,26 +29,50 @@ from ackproof.checkers.root_cause.partition_context import Scene, Told, scene
 from ackproof.history.manifest import PlannedCell
 
 Key = tuple[int, Partition]
-"""A run, and a partition of it."""
+"""The number of a run, and a partition of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkItem:
-    """One partition to reconcile. ``sends``, ``log``: files, and whether they are all that was
-    written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
-    none; ``read``, ``records``: what the final read reports; ``deleted_before``: the offset below
-    which records were deleted by order; ``unpromised_before``, ``unknown_before``
-    and ``unknown_in``: :class:`checkers.context.validity.Terms`; ``moments``: when acks are counted
-    (:class:`checkers.context.coverage.Moment`); ``shown_unpromised_before``,
-    ``shown_unknown_before``: the terms of what consumers were shown; ``compacted``: whether its log
-    is; ``consumers``: who was to read it; ``groups``: what is promised to them; ``brokers`` to
-    ``uncompared``: :class:`checkers.checks.replicas.Copies`; ``agreement``: how it stands to the
-    promise that replicas agree; ``timeline``: what was observed of its leaders, epochs and ISR;
-    ``scene``: what is known around its losses; ``transactional``: whether it was written in
-    transactions; ``committed``: files of what of it is committed, None where its consumers do not
-    ask; ``expected``: what its sends must say; ``sequence_range``: so many sequence numbers are
-    counted together (:mod:`checkers.index.sequences`); ``plugin_work``: plug-ins' checkers
-    that look at it."""
+    """One partition to reconcile.
+
+    Attributes:
+        run: The number of the run.
+        cell: The name of the cell.
+        topic: The name of the topic.
+        partition: The number of the partition.
+        sends: The files of ``sends``.
+        cut: Those of ``sends`` whose writer was crashed, so that they lack the last moments.
+        log: The files of ``log``.
+        sends_whole: Whether ``sends`` has every record that was sent.
+        log_whole: Whether ``log`` has every record of the final read.
+        read: The final read.
+        records: The number of records that the final read reports, or None.
+        deleted_before: The offset below which records were deleted by an administrator's order.
+        fault_bounds: The bounds of the windows in which faults affected the partition.
+        fault_labels: The faults of each window.
+        unpromised_before, unknown_before, unknown_in: As of
+            :class:`checkers.context.validity.Terms`.
+        moments: The names of the windows in which acks are counted
+            (:class:`checkers.context.coverage.Moment`).
+        moment_starts: The start of each of these.
+        moment_ends: The end of each of these.
+        shown_unpromised_before, shown_unknown_before: The validity window of what consumers read.
+        compacted: Whether the log is compacted.
+        consumers: The planned consumers of the partition.
+        groups: The guarantees to consumer groups.
+        brokers, copies, compared_to, uncompared: As of :class:`checkers.checks.replicas.Copies`.
+        agreement: The status of the guarantee that replicas agree.
+        timeline: The observations of its leaders, epochs and ISR.
+        scene: The context of its losses.
+        transactional: Whether it was written in transactions.
+        committed: The files with its committed offsets, or None if no consumer reads committed
+            records only.
+        expected: The values that the rows of its sends must have.
+        sequence_range: The number of sequence numbers that are counted together
+            (:mod:`checkers.index.sequences`).
+        plugin_work: The work of plug-ins' checkers on it.
+    """
 
     run: int
     cell: str
@@ -89,18 +114,18 @@ class WorkItem:
 
     @property
     def key(self) -> Key:
-        """Which it is."""
+        """The key of the partition."""
         return self.run, (self.topic, self.partition)
 
     @property
     def recorded(self) -> bool:
-        """Whether it has files at all: a run that never began has left none."""
+        """Whether any file was recorded for the partition. A run that never began has none."""
         own = (self.sends, self.log, self.copies, self.committed)
         return any(own) or any(consumer.polls for consumer in self.consumers)
 
     @property
     def terms(self) -> Terms:
-        """What is promised of it."""
+        """The validity window of its acked records."""
         return Terms(
             unpromised_before=self.unpromised_before,
             unknown_before=self.unknown_before,
@@ -109,7 +134,7 @@ class WorkItem:
 
     @property
     def promises(self) -> Promises:
-        """What is promised of it, and to those who read it."""
+        """The guarantees for the partition and for its consumers."""
         return Promises(
             acked=self.terms,
             shown=Terms(
@@ -123,11 +148,11 @@ class WorkItem:
 
 # --- items ----------------------------------------------------------------------------------------
 #
-# Listing the work: one item for each partition that the manifest plans.
+# The list of the work: one item for each partition that the manifest plans.
 
 
 def work_items(run: RunEvidence) -> list[WorkItem]:
-    """The items of one run, by topic and partition."""
+    """Return the items of one run, by topic and partition."""
     cells = {
         partition: planned
         for planned in run.planned.cells
@@ -160,8 +185,8 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         orders=run.orders.get(partition, {}),
         truncations=run.truncations.get(partition, ()),
         absences=run.absences,
-        # Every replica's, in sync or not: where a copy is left is another question than whose logs
-        # have to agree.
+        # The logs of all replicas are included, in sync or not. Where a copy remains is another
+        # question than which logs must agree.
         logs=(run.logs or {}).get(f"{topic}-{number}", ()),
         readers_bound=run.clock_bound_ns(partition, "polls"),
     )
