@@ -1,4 +1,4 @@
-"""Columns of tables as arrays, of integers alone: so is what is worked out of them."""
+"""Columns of tables as arrays of integers, with which all rules compute."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 Array = npt.NDArray[Any]
 
 NONE = -1
-"""Stands for "there is none" in arrays of offsets, times and record numbers."""
+"""Stands for a missing value in arrays of offsets, times and record numbers."""
 
 
 def codes_of(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
-    """int32, numbers for strings, the same string the same number; new ones are added to
-    ``known``."""
+    """Return numbers for strings as int32, the same number for the same string. New strings are
+    added to ``known``."""
     codes = [np.empty(0, dtype=np.int32)]
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     for chunk in filter(len, encoded.chunks):
@@ -26,7 +26,7 @@ def codes_of(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
 
 
 def numbers_of(column: pa.ChunkedArray) -> Array:
-    """int64, NONE for null."""
+    """Return the numbers of a column as int64, with NONE for null."""
     if column.null_count:
         column = pc.fill_null(pc.cast(column, pa.int64()), NONE)
     numbers: Array = column.to_numpy().astype(np.int64, copy=False)

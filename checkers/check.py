@@ -1,7 +1,8 @@
-"""Checking a campaign: list the work, let Spark reconcile it, have it judged.
+"""The check of a campaign: list the work, reconcile it on Spark, and judge the result.
 
-Works on whatever a campaign left behind, finished or killed: what is readable is checked, what the
-manifest names and the history lacks makes a verdict inconclusive, with the reason.
+It works on whatever a campaign left, finished or killed. Everything that is readable is checked.
+Evidence that the manifest names and the history lacks makes a verdict inconclusive, with the
+reason.
 """
 
 import tempfile
@@ -30,7 +31,8 @@ from ackproof.history.manifest import Manifest
 from ackproof.history.storage import AnyPath, matching, remove_tree, whole
 
 SCRATCH = ".checking"
-"""Directory for everything temporary, in the results; removed at the end, or by the next check."""
+"""The directory for temporary files in the results. It is removed at the end, or by the next check.
+"""
 
 
 def check(
@@ -45,21 +47,21 @@ def check(
     """Check every run of a campaign and write ``anomalies.parquet`` and ``autopsies.parquet``.
 
     Args:
-        directory: Results of a campaign: ``manifest.json`` and ``runs/<n>/history``; here, or in a
-            store, where everything is written, too.
-        only: The number of the one run to check; without it, all that the manifest plans.
-        spark: A session to use; without one, one is started and ended.
-        master: Spark's URL of the cluster to start it on, or of a Spark Connect server
-            (:func:`checkers.engine.spark.session.session`). Its workers must reach the directory by
-            the same name.
-        progress: Is told, in a line each, what is being done.
-        in_process: Whether to reconcile in this process, all partitions at once and without Spark:
-            for small histories.
+        directory: The results of a campaign: ``manifest.json`` and ``runs/<n>/history``. The
+            directory may be in a store; the output is then written there, too.
+        only: The number of the one run to check. Without it, all runs of the manifest are checked.
+        spark: The session to use. Without one, a session is started and ended.
+        master: The Spark URL of the cluster on which to start the session, or of a Spark Connect
+            server (:func:`checkers.engine.spark.session.session`). Its workers must reach the
+            directory by the same name.
+        progress: Receives a line of text at the start of each stage.
+        in_process: Whether to reconcile all partitions at once in this process, without Spark. This
+            is meant for small histories.
 
     Raises:
-        NotADirectoryError: There is no such directory.
+        NotADirectoryError: The directory does not exist.
         SparkUnavailable: The session cannot be started, or its workers do not reach the directory.
-        OSError: They cannot be written.
+        OSError: The results cannot be written.
     """
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory of results")
@@ -90,9 +92,9 @@ def check(
 def evidence(
     directory: AnyPath, only: int | None = None
 ) -> tuple[list[RunEvidence], tuple[str, ...]]:
-    """The evidence of each run that the manifest plans, or of that one alone; and why there is
-    none, where it cannot be read: without the plan nobody knows what is missing, and nothing can be
-    concluded."""
+    """Return the evidence of each run that the manifest plans, or of the run ``only``. If the
+    manifest cannot be read, return no evidence and the reason: without the plan it is unknown what
+    is missing, and nothing can be concluded."""
     try:
         plan = manifest.read(directory)
     except DamagedFiles as error:
@@ -112,7 +114,8 @@ def _silent(_: str) -> None:
 
 
 def _is_baseline(plan: Manifest) -> bool:
-    """A manifest that plans faults all the same is none."""
+    """Return whether the plan is a baseline. A manifest that plans faults is not one, whatever it
+    says."""
     return plan.baseline and not any(run.faults for run in plan.runs)
 
 
@@ -137,7 +140,7 @@ def _reconcile(
 ) -> Totals:
     if not items:
         return Totals()
-    # Without any file no session is worth it.
+    # A session is not worth its start without any file.
     if in_process or (spark is None and not any(item.recorded for item in items)):
         return carry_out_here(items, scratch / "rows")
     with ExitStack() as stack:
@@ -149,14 +152,16 @@ def _reconcile(
 
 
 def _here(scratch: AnyPath, stack: ExitStack) -> Path:
-    """A directory of this machine, for a session's files; it goes with the stack."""
+    """Return a local directory for the files of a session. The stack removes it if it is not in the
+    results."""
     if isinstance(scratch, Path):
         return scratch / "spark"
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ackproof-")))
 
 
 def _remove(scratch: AnyPath) -> None:
-    """Remove it. Of a link the link alone: where it leads is not ours."""
+    """Remove the temporary files. Of a symbolic link, remove only the link, because its target
+    belongs to somebody else."""
     linked = isinstance(scratch, Path) and scratch.is_symlink()
     if scratch.is_dir() and not linked:
         remove_tree(scratch)
@@ -167,8 +172,8 @@ def _remove(scratch: AnyPath) -> None:
 def _write_anomalies(
     directory: AnyPath, rows: Iterable[AnyPath], of_cells: Iterable[pa.Table]
 ) -> None:
-    """Write the anomalies among ``rows``, in their order, batch by batch, then those of
-    whole cells, aside and renamed."""
+    """Write the anomalies among ``rows`` in their order, batch by batch, then those of whole cells.
+    The file appears only when it is complete."""
     with (
         whole(directory / "anomalies.parquet") as file,
         pq.ParquetWriter(file, ANOMALIES, compression="zstd") as writer,
@@ -181,7 +186,7 @@ def _write_anomalies(
 
 
 def _write_autopsies(directory: AnyPath, rows: Iterable[AnyPath]) -> None:
-    """Likewise the autopsies of those that are lost."""
+    """Write the root causes of lost records to a file that appears only when it is complete."""
     with (
         whole(directory / "autopsies.parquet") as file,
         pq.ParquetWriter(file, AUTOPSIES, compression="zstd") as writer,

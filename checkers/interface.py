@@ -1,12 +1,12 @@
 """The interface of plug-ins' checkers, which are registered under ``ackproof.checkers``.
 
-Such a checker looks at rows of a recorded history, of one partition at a time or of one cell. It
-returns the anomalies it found, how many things it examined, and what it lacked. Which anomalies
-break its guarantee, and which verdict follows, is decided where that of the built-in checkers is
-(:mod:`checkers.guarantees`).
+Such a checker examines rows of a recorded history, of one partition at a time or of one cell. It
+returns the anomalies that it found, the number of things it examined, and the evidence that it
+lacked. Whether an anomaly violates its guarantee, and which verdict follows, is decided in the same
+place as for the built-in checkers (:mod:`checkers.guarantees`).
 
-A checker is called only where every row of the tables that it reads is there. Where rows are
-missing or damaged, its guarantee is not checked, and the cell is inconclusive.
+A checker is called only if every row of the tables that it reads is present. If rows are missing or
+damaged, its guarantee is not checked, and the cell is inconclusive.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,39 +22,41 @@ class Extent(StrEnum):
     """The rows that a checker gets in one call."""
 
     PARTITION = "partition"
-    """The rows of one partition, in a task of Spark's: memory grows with the partition."""
+    """The rows of one partition, in a Spark task. Memory grows with the partition."""
     CELL = "cell"
-    """The rows of all partitions of a cell, in the process that checks."""
+    """The rows of all partitions of a cell, in the process that runs the check."""
 
 
 class Promised(StrEnum):
-    """When the guarantee of a checker is promised."""
+    """The validity window of the guarantee of a checker."""
 
     ALWAYS = "always"
-    """Whatever happens to leaders and disks."""
+    """The guarantee always holds, whatever happens to leaders and disks."""
     WHILE_ACKS_ARE_KEPT = "while acks are kept"
-    """Like ``no-acked-record-lost``: the time of each anomaly must be that of an ack."""
+    """The guarantee holds as long as ``no-acked-record-lost``. The time of each anomaly must be
+    that of an ack."""
     WHILE_READS_STAY = "while reads stay"
-    """Like ``reads-stay``: the time of each anomaly must be that of a consumer's read."""
+    """The guarantee holds as long as ``reads-stay``. The time of each anomaly must be that of a
+    consumer's read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRows:
-    """The rows that a checker is given.
+    """The rows that a checker receives.
 
     Attributes:
         run: The number of the run.
-        cell: The cell: its name, topic and settings.
-        partition: The number of the partition; None where the rows are of the whole cell.
+        cell: The cell, with its name, topic and settings.
+        partition: The number of the partition, or None if the rows are those of the whole cell.
         tables: The rows of each table that the checker reads, with the columns that it reads, in
             the order in which each writer wrote them. Rows that name another topic, or another
             partition than this one, are left out.
-        crashed: The tables with writers that a fault crashed. The last second, or less, of what
-            such a client did is recorded nowhere.
-        clock_bound_ns: How far the clocks of the clients may be from the harness's, and twice that
-            from each other; nanoseconds. None where that is not known.
-        read_began: What was acked, or shown to a consumer, before this time was in the log when the
-            final read began; by the clocks of the clients, None where that is not known.
+        crashed: The tables with writers that a fault crashed. The last second, at most, of such a
+            client's work is not recorded.
+        clock_bound_ns: The largest possible difference between a client's clock and the harness's,
+            in nanoseconds, or None if it is unknown. Two clients' clocks may differ by twice that.
+        read_began: The time, by the clients' clocks, before which every ack and every consumer's
+            read preceded the start of the final read. None if it is unknown.
     """
 
     run: int
@@ -71,13 +73,13 @@ class Anomaly:
     """One anomaly, which becomes a row of ``anomalies.parquet``.
 
     Attributes:
-        detail: What is wrong, in words.
-        time: When: of the ack, or of what a consumer was shown; nanoseconds of the Unix epoch.
-            None where nothing tells: the guarantee then counts as promised only if it is promised
-            of the whole partition, or cell.
-        partition: Its number; of a checker of partitions it is known, and may be left out. None
-            where the anomaly is about no single one.
-        offset, producer, sequence: Which record; None where it is about none.
+        detail: A sentence that says what is wrong.
+        time: The time of the ack or of the consumer's read, in nanoseconds of the Unix epoch. None
+            if it is unknown: the guarantee then counts as promised only if it holds for the whole
+            partition or cell.
+        partition: The number of the partition. A checker of partitions may omit it. None if the
+            anomaly does not concern a single partition.
+        offset, producer, sequence: The record, or None if the anomaly does not concern a record.
     """
 
     detail: str
@@ -93,11 +95,11 @@ class Examined:
     """The result of one call of a checker.
 
     Attributes:
-        anomalies: What was found.
-        examined: How many things were looked at, each of which might have been an anomaly. Where
-            nothing was examined in a cell, its guarantee is not checked.
-        lacking: What is missing to say that the guarantee held, a sentence each: too little
-            evidence makes the cell inconclusive.
+        anomalies: The anomalies that were found.
+        examined: The number of things that were examined, each of which might have been an anomaly.
+            If nothing was examined in a cell, its guarantee is not checked.
+        lacking: The evidence that is missing to say that the guarantee held, a sentence each.
+            Missing evidence makes the cell inconclusive.
     """
 
     anomalies: Sequence[Anomaly] = ()
@@ -118,18 +120,19 @@ class PluginChecker:
     """A checker that a package registers.
 
     Attributes:
-        name: The name of its entry point, of its anomalies and of its place in the report:
-            lower-case words, joined by hyphens. Its guarantee is ``no-NAME``.
-        summary: What one anomaly is, in one line.
-        guarantee: What is promised, in a sentence, with its conditions.
-        reads: The columns that it reads, by table (:mod:`history.schema`). It concerns the cells of
+        name: The name of its entry point, of its anomalies and of its row in the report, as
+            lower-case words joined by hyphens. Its guarantee is ``no-NAME``.
+        summary: One line that says what one of its anomalies is.
+        guarantee: A sentence that states the guarantee and its conditions.
+        reads: The columns that it reads, by table (:mod:`history.schema`). It applies to cells for
             which all these tables are recorded.
-        examine: Looks at the rows. What it raises makes its guarantee not checked.
-        extent: What it is shown at a time.
-        promised: While what its guarantee is promised.
-        concerns: Whether it is about a cell at all, by its settings.
-        not_promised: Why the settings of a cell do not promise the guarantee; None if they do. What
-            is found there is counted, and breaks nothing.
+        examine: The function that examines the rows. If it raises an exception, its guarantee is
+            not checked.
+        extent: The rows that it gets in one call.
+        promised: The validity window of its guarantee.
+        concerns: Returns whether it applies to a cell with these settings.
+        not_promised: Returns why a cell's settings do not promise the guarantee, or None if they
+            do. Without the guarantee, anomalies are counted but violate nothing.
     """
 
     name: str
@@ -149,7 +152,7 @@ class PluginChecker:
 
 
 NO = "no-"
-"""How the names of guarantees of plug-ins' checkers begin."""
+"""The prefix of the names of guarantees of plug-ins' checkers."""
 
 
 def guarantee_of(name: str) -> str:

@@ -1,9 +1,9 @@
-"""Thresholds of a campaign on what is measured of a cell, and whether they are met.
+"""Thresholds that a campaign sets on the figures of a cell, and their evaluation.
 
-A threshold is met only by something that was measured, on complete evidence. What was found in the
-log (lost, duplicated and reordered records) can only become more with more evidence, and so can the
-longest outage: where that exceeds an upper limit, the threshold is not met whatever else is
-unknown. Everything else that the evidence does not tell leaves the threshold undecided.
+A threshold is met only by a figure that was measured on complete evidence. More evidence can only
+increase the numbers of lost, duplicated and reordered records, and the longest outage. If one of
+these exceeds an upper limit, the threshold is therefore not met, whatever else is unknown. In every
+other case, missing evidence leaves the threshold undecided.
 """
 
 import operator
@@ -39,7 +39,7 @@ class Unit(StrEnum):
 
 _MS_PER_S = 1000
 OUTAGE_MIN_MS = 500
-"""A partition without an ack for at most so long is available."""
+"""The longest time without an ack for which a partition still counts as available."""
 
 _SUFFIX = {
     Unit.RECORDS: "",
@@ -54,12 +54,13 @@ class Measure:
     """A figure of a cell that a threshold can be set on.
 
     Attributes:
-        meaning: What it is, for the reference.
-        read: Return it from a cell's result, or from its document in ``verdict.json``; None where
-            it is unknown.
+        meaning: A sentence for the reference that says what it is.
+        read: Returns it from a cell's result, or from its document in ``verdict.json``. None means
+            unknown.
         grows: Whether more evidence can only make it larger.
-        in_log: Whether it was found in the log, so that a run that was cut short tells it, too.
-        by_acks: Whether it rests on acks, which with acks=0 are the client's own word.
+        in_log: Whether it is read from the log, so that it is also known for a run that was cut
+            short.
+        by_acks: Whether it depends on acks, which with acks=0 are only the client's own claim.
         shown: Whether it is measured by the cell's tail readers.
         none_up_to: Values up to this count as 0.
     """
@@ -93,7 +94,8 @@ def _unavailable_share(cell: Any) -> float | None:
 
 
 def _percent(part: int | None, whole: int | None) -> float | None:
-    """Return a share in percent, to six digits: what is compared is what is shown."""
+    """Return a share in percent, rounded to six digits, so that the figure that is compared is the
+    one that is printed."""
     return None if part is None or not whole else float(f"{100 * part / whole:.6g}")
 
 
@@ -161,8 +163,8 @@ MEASURES: Mapping[str, Measure] = {
     **dict(_latencies("latency", "ack_latency", "were acknowledged", by_acks=True)),
     **dict(_latencies("shown.latency", "shown_latency", "were shown to a tail reader", shown=True)),
 }
-"""Measures by their keys in ``expect`` of a campaign file. Latencies cover only the records that
-were acknowledged, or shown."""
+"""The measures by their keys in ``expect`` of a campaign file. Latencies include only the records
+that were acknowledged or read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +174,10 @@ class Threshold:
     Attributes:
         measure: A name in :data:`MEASURES`.
         operator: One of :data:`OPERATORS`.
-        limit: In ``unit``, as is ``measured``.
-        measured: None where the measure was not measured.
-        met: Whether it is met; None where that cannot be told.
-        reason: Why that cannot be told; empty where it can.
+        limit: The limit, in ``unit``.
+        measured: The measured value in ``unit``, or None if it was not measured.
+        met: Whether it is met, or None if that is unknown.
+        reason: Why that is unknown, or an empty string.
     """
 
     measure: str
@@ -188,24 +190,25 @@ class Threshold:
 
     @property
     def bound(self) -> str:
-        """The limit in words: ``<= 10 s``."""
+        """The limit as text: ``<= 10 s``."""
         return f"{self.operator} {self.unit.words(self.limit)}"
 
     @property
     def figure(self) -> str:
-        """The measured value in words."""
+        """The measured value as text."""
         if self.measured is None:
             return "not measured"
         return self.unit.words(self.measured)
 
     @property
     def status(self) -> str:
-        """Whether it is met, in words."""
+        """The state as text: met, not met or undecided."""
         return "undecided" if self.met is None else "met" if self.met else "not met"
 
     @property
     def words(self) -> str:
-        """A line: ``threshold unavailable.longest <= 10 s not met: 28.04 s``."""
+        """The threshold as a line of text: ``threshold unavailable.longest <= 10 s not met: 28.04
+        s``."""
         told = f"{self.figure}, {self.reason}" if self.reason else self.figure
         return f"threshold {self.measure} {self.bound} {self.status}: {told}"
 
@@ -215,12 +218,12 @@ class Evidence:
     """The completeness of a cell's evidence.
 
     Attributes:
-        ended: Whether its run came to its end.
-        complete: Whether nothing is missing that its verdict needs.
+        ended: Whether its run completed.
+        complete: Whether no evidence is missing that its verdict needs.
         acks: The ``acks`` of its producers.
-        tail_readers: Whether it has any.
-        shown_min: How many records these must have been shown: of fewer, the latencies of the
-            slowest would be missing.
+        tail_readers: Whether it has tail readers.
+        shown_min: The number of records that these must have read. With fewer, the latencies of the
+            slowest records would be missing.
     """
 
     ended: bool
@@ -231,16 +234,19 @@ class Evidence:
 
 
 def judged(planned: Iterable[PlannedThreshold], cell: Any, evidence: Evidence) -> list[Threshold]:
-    """Return the thresholds of a cell with what was measured, those with known names alone.
+    """Return the thresholds of a cell with the measured values. Thresholds with unknown names are
+    left out.
 
     Args:
+        planned: The thresholds of the manifest.
         cell: The :class:`checkers.verdict.CellResult`.
+        evidence: The completeness of its evidence.
     """
     return [_judged(one, cell, evidence) for one in planned if _is_known(one)]
 
 
 def unknown(planned: Iterable[PlannedThreshold]) -> Iterator[str]:
-    """Yield why a threshold of a manifest cannot be judged."""
+    """Yield, for each threshold that cannot be judged, the reason."""
     for one in planned:
         if not _is_known(one):
             yield f"expect: {one.measure} {one.operator} is no threshold that can be measured"
@@ -274,8 +280,8 @@ def _judged(planned: PlannedThreshold, cell: Any, evidence: Evidence) -> Thresho
 
 
 def never_measured(measure: Measure, acks: str, *, tail_readers: bool) -> str:
-    """Return why no run can measure something of a cell with these producers and readers; empty
-    where one can."""
+    """Return why no run can measure this figure for a cell with these producers and readers, or an
+    empty string if a run can."""
     if measure.by_acks and acks == "0":
         return "with acks=0 no broker acknowledges a record"
     if measure.shown and not tail_readers:
@@ -284,7 +290,7 @@ def never_measured(measure: Measure, acks: str, *, tail_readers: bool) -> str:
 
 
 def _why_not_measured(measure: Measure, cell: Any, evidence: Evidence) -> str:
-    """Return why a measure cannot be known; empty where it can."""
+    """Return why a measure is unknown, or an empty string if it is known."""
     if not (evidence.ended or measure.in_log):
         return "the run did not come to its end"
     if reason := never_measured(measure, evidence.acks, tail_readers=evidence.tail_readers):
@@ -295,8 +301,8 @@ def _why_not_measured(measure: Measure, cell: Any, evidence: Evidence) -> str:
 
 
 def is_consistent(one: Any, cell: Any) -> bool:
-    """Return whether a threshold says what follows from the figures of its cell: both results, or
-    both as ``verdict.json`` has them."""
+    """Return whether a threshold agrees with the figures of its cell. Both arguments are results,
+    or both are documents of ``verdict.json``."""
     if one.measure not in MEASURES or one.operator not in OPERATORS:
         return False
     if one.measured is None:

@@ -1,4 +1,4 @@
-"""What checking a campaign yields: plain data, for the report and for scripts."""
+"""The result of checking a campaign, as plain data for the report and for scripts."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from ackproof.history.cell import Cell, Value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeperWork:
-    """What a run asked of ZooKeeper; None for what is not known.
+    """The load of a run on ZooKeeper. A figure that is unknown is None.
 
     Attributes:
-        writes_to_create: Transactions while the topics of the cells were made.
-        writes_under_faults: Transactions from the first fault until the cluster had recovered.
-        watches: That the brokers held when every topic was whole.
+        writes_to_create: The transactions while the topics of the cells were created.
+        writes_under_faults: The transactions from the first fault until the cluster had recovered.
+        watches: The watches that the brokers held when every topic was complete.
     """
 
     writes_to_create: int | None = None
@@ -27,15 +27,16 @@ class ZooKeeperWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failover:
-    """A broker was killed (kill -9) while a topic had so many ``partitions``; None for what is not
-    known.
+    """One kill (kill -9) of a broker. A figure that is unknown is None.
 
     Attributes:
-        moved: How many of them it led.
-        led_ms: From the kill until a client's metadata named another leader of the last of them.
-        acked_ms: From the kill until the last of them acknowledged a record (acks=all).
-        writes: ZooKeeper's transactions meanwhile.
-        watches: That the brokers held before.
+        partitions: The number of partitions that the topic had.
+        moved: The number of partitions that the broker led.
+        led_ms: The time from the kill until a client's metadata named another leader for the last
+            of these partitions.
+        acked_ms: The time from the kill until the last of them acknowledged a record (acks=all).
+        writes: ZooKeeper's transactions in that time.
+        watches: The watches that the brokers held before.
     """
 
     partitions: int
@@ -48,20 +49,21 @@ class Failover:
 
 # --- verdicts -------------------------------------------------------------------------------------
 #
-# What checking a campaign yields: plain data, for the report and for scripts.
+# The verdicts, the schema of the anomalies, and the results of cells, runs and campaigns.
 
 
 class Verdict(StrEnum):
-    """See ``checkers.guarantees.decisions`` for how they are reached."""
+    """The verdict on a cell or a campaign; ``checkers.guarantees.decisions`` says how it is
+    reached."""
 
     PASS = "pass"
-    """The guarantee held, on enough evidence."""
+    """Every guarantee held, on enough evidence."""
     FAIL = "fail"
-    """A guarantee was broken."""
+    """A guarantee was violated."""
     NOT_GUARANTEED = "not-guaranteed"
-    """Not all that was acked was promised to be kept; loss was measured."""
+    """The settings do not promise that all acknowledged records are kept. Loss was measured."""
     INCONCLUSIVE = "inconclusive"
-    """Too little evidence."""
+    """There was too little evidence."""
 
 
 WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
@@ -83,30 +85,36 @@ ANOMALIES = pa.schema(
         pa.field("seen", pa.bool_()),
     ]
 )
-"""One row an anomaly. ``partition``: -1 of what is about no single one. ``time``: of the ack where
-there was one, else of the invoke, nanoseconds of the Unix epoch; of what consumers were shown, or
-read back, when that was; of a transaction, of its commit. ``fault``: the faults of its cause
-(``kill#1``, comma-separated), else those within whose reach (``checkers.context.fault_windows``)
-that is, or null. ``seen``: of a lost record, whether a consumer was shown it before; null where
-nobody knows, and of other anomalies."""
+"""One row for each anomaly.
+
+- ``partition`` is -1 if the anomaly does not concern a single partition.
+- ``time`` is that of the ack, or of the invoke if there was no ack, in nanoseconds of the Unix
+  epoch. For reads and offsets it is the time of the read, and for a transaction that of its commit.
+- ``fault`` has the faults of its root cause (``kill#1``, comma-separated). Without a cause it has
+  the faults that affected the partition at that time (``checkers.context.fault_windows``), or null.
+- ``seen`` says of a lost record whether a consumer had read it. It is null if that is unknown, and
+  for other anomalies.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """One promise of a cell's configuration and what became of it.
+    """One guarantee of a cell's configuration, and whether it held.
 
     Attributes:
-        name: Short name, e.g. ``no-acked-record-lost``.
-        promise: In words, with its conditions.
-        promised: Whether it was promised, by this cell's configuration and by what happened, of
-            everything in the cell; or broken where it was.
-        held: Whether it held; None where the evidence does not tell. False: broken, if promised.
-        broken: How often it was broken where it was promised.
-        checked: Whether nothing was left out that could have shown that it was broken. What was not
-            checked neither held nor was broken.
-        anomaly: Whose rows of ``anomalies.parquet`` break it; None where there are none.
-        plugin: The plug-in whose checker looks after it, with its version; None of a built-in one.
-        reason: Why it is (not) promised, and what was seen.
+        name: The short name, for example ``no-acked-record-lost``.
+        promise: The guarantee as a sentence, with its conditions.
+        promised: Whether this cell's configuration and the events of the run promised it for
+            everything in the cell, or it was violated where it was promised.
+        held: Whether it held, or None if the evidence does not show that. False means violated, if
+            it was promised.
+        broken: The number of violations where it was promised.
+        checked: Whether nothing was left out that could have shown a violation. A guarantee that
+            was not checked neither held nor was violated.
+        anomaly: The anomaly whose rows of ``anomalies.parquet`` violate it, or None.
+        plugin: The plug-in that provides its checker, with its version, or None for a built-in
+            checker.
+        reason: The reason why it is or is not promised, and what was observed.
     """
 
     name: str
@@ -121,14 +129,20 @@ class Guarantee:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it was promised, and did not hold."""
+        """Whether it was promised and did not hold."""
         return self.broken > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outages:
-    """The outages that began within the reach of a fault (``kill#1``; several, comma-separated;
-    None: of none). As in :class:`Unavailable`. ``partition``: ``t-0``, which had the longest."""
+    """The outages that began in the window of one fault, as in :class:`Unavailable`.
+
+    Attributes:
+        fault: The fault (``kill#1``; several are comma-separated), or None if no fault was active.
+        longest_ms: The longest outage.
+        total_ms: The sum of all outages.
+        partition: The partition with the longest outage, as ``t-0``.
+    """
 
     fault: str | None
     longest_ms: int
@@ -138,14 +152,15 @@ class Outages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """For how long a cell was asked and acknowledged nothing (``checkers.checks.outages``).
+    """The time in which a cell had requests waiting and acknowledged nothing
+    (``checkers.checks.outages``).
 
     Attributes:
         longest_ms: The longest outage of any of its partitions.
-        total_ms: All outages of all its partitions, added up: partition-milliseconds.
-        traffic_ms: Likewise, how long its partitions had traffic, from the first send to the last
-            outcome: total_ms is a part of it. None in a result of a former version.
-        by_fault: The same by cause.
+        total_ms: The sum of all outages of all its partitions, in partition-milliseconds.
+        traffic_ms: The sum of the times in which its partitions had traffic, from the first send to
+            the last outcome. It includes total_ms. None in a result of a former version.
+        by_fault: The outages by fault.
     """
 
     longest_ms: int
@@ -156,14 +171,14 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """How long records of a cell took (:mod:`checkers.checks.latency`).
+    """The latencies of the records of a cell (:mod:`checkers.checks.latency`).
 
     Attributes:
-        records: How many are in it: a record that two readers were shown is two.
-        since_due: Whether since they were due; else, without a schedule, since they were sent.
-        p50_ms, p90_ms, p99_ms, p999_ms: Within which half of them did, 90 %, 99 % and 99.9 %, at
-            most 1 % too much.
-        longest_ms: The longest.
+        records: The number of records. A record that two readers read counts twice.
+        since_due: Whether latencies are measured from the scheduled time of each record. Without a
+            schedule they are measured from the time of the send.
+        p50_ms, p90_ms, p99_ms, p999_ms: The percentiles, at most 1 % too high.
+        longest_ms: The longest latency.
     """
 
     records: int
@@ -177,9 +192,15 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionCounts:
-    """How many transactions of a cell came to what (``checkers.checks.transaction_history``).
-    ``found``: by anomaly, how many rows of it; those that are about transactions alone. None where
-    there are none, and not everything could be looked at."""
+    """The number of transactions of a cell by outcome (``checkers.checks.transaction_history``).
+
+    Attributes:
+        committed: The number of committed transactions; None, here and below, if there are none and
+            not everything could be examined.
+        not_committed: The number of transactions that were aborted or fenced.
+        unknown: The number of transactions with an unknown outcome.
+        found: The number of rows of each anomaly that only concerns transactions.
+    """
 
     committed: int | None
     not_committed: int | None
@@ -189,26 +210,29 @@ class TransactionCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellResult:
-    """One cell of one run: its configuration, its numbers, its verdict.
+    """One cell of one run, with its configuration, its figures and its verdict.
 
-    sent = acked + failed + indeterminate, as far as it was recorded. lost: distinct acked records
-    absent from the final log; duplicated: distinct records at two or more offsets; reordered:
-    records that stand in the log behind one that its producer sent later. These are what was found;
-    None where nothing was found and not everything could be looked at: unknown is not 0.
+    sent = acked + failed + indeterminate, as far as sends were recorded. lost: distinct acked
+    records absent from the final log. duplicated: distinct records at two or more offsets.
+    reordered: records that follow in the log a record that their producer sent later. The last
+    three are None, not 0, if nothing was found and not everything could be examined.
 
     Attributes:
-        settings: The cell itself; its views are Kafka's settings.
-        expected: The verdicts that the campaign expects, each of them right; none where it holds no
-            such opinion.
-        unavailable: None where not all sends are known, and with acks=0, whose acks are the
-            client's own word.
-        acks_per_second: From the first ack to the last; None where not all sends are known.
-        ack_latency: Until the ack; likewise. With acks=0 both are the client's own word.
-        shown_latency: Until a tail reader was shown the record; None where there are none, or not
-            all is known that they were shown.
-        transactions: None of a cell that is written without any.
-        thresholds: What the campaign expects of these figures, and whether that is met.
-        reasons: What the verdict follows from, the decisive ones first; never empty.
+        settings: The cell itself. Its properties are Kafka's settings.
+        expected: The verdicts that the campaign expects, any of which is right. Empty if the
+            campaign expects none.
+        unavailable: The outages; None if not all sends are known, and with acks=0, whose acks are
+            only the client's own claim.
+        acks_per_second: The throughput from the first ack to the last; None if not all sends are
+            known.
+        ack_latency: The latency until the ack; None if not all sends are known. With acks=0 this
+            and the throughput are only the client's own claim.
+        shown_latency: The latency until a tail reader read the record; None if there is no tail
+            reader, or not all of their reads are known.
+        transactions: The transactions; None for a cell that is written without transactions.
+        thresholds: The thresholds that the campaign sets on these figures, and whether they are
+            met.
+        reasons: The reasons for the verdict, the decisive ones first. Never empty.
     """
 
     run: int
@@ -233,27 +257,27 @@ class CellResult:
 
     @property
     def cell(self) -> str:
-        """The cell's name."""
+        """The name of the cell."""
         return self.settings.name
 
     @property
     def counts_as(self) -> Verdict:
-        """What it is for the campaign: an expected verdict that came is a pass, one that did not
-        is a failure; too little evidence is never either. A threshold that is not met is a failure,
-        too; one that cannot be decided leaves the cell inconclusive."""
+        """The verdict that counts for the campaign. An expected verdict counts as a pass and
+        another one as a failure; too little evidence is neither. A threshold that is not met also
+        makes it a failure, and one that is undecided makes it inconclusive."""
         return counted_as(self.verdict, self.expected, [one.met for one in self.thresholds])
 
     @property
     def is_broken(self) -> bool:
-        """Whether a guarantee was broken that the campaign does not expect to be broken."""
+        """Whether a guarantee was violated although the campaign does not expect that."""
         return is_broken(self.verdict, self.expected)
 
 
 def counted_as(
     verdict: Verdict, expected: Collection[Verdict], met: Collection[bool | None] = ()
 ) -> Verdict:
-    """Return what a cell is for the campaign; see :attr:`CellResult.counts_as`. ``met``: whether
-    each of its thresholds is."""
+    """Return the verdict of a cell that counts for the campaign, as :attr:`CellResult.counts_as`.
+    ``met`` says of each of its thresholds whether it is met."""
     came = verdict
     if expected and verdict is not Verdict.INCONCLUSIVE:
         came = Verdict.PASS if verdict in expected else Verdict.FAIL
@@ -263,7 +287,7 @@ def counted_as(
 
 
 def is_broken(verdict: Verdict, expected: Collection[Verdict]) -> bool:
-    """Return whether a cell broke a guarantee; see :attr:`CellResult.is_broken`."""
+    """Return whether a cell violated a guarantee unexpectedly, as :attr:`CellResult.is_broken`."""
     return verdict is Verdict.FAIL and Verdict.FAIL not in expected
 
 
@@ -272,11 +296,11 @@ class RunResult:
     """A checked run.
 
     Attributes:
-        clock_bound_ns: How far the clock of whoever sent may be from the harness's at the most:
-            what is said of times and faults is within that; None where it is not known.
-        infrastructure_failed: Whether it did not come to its end, or a step failed that does
-            nothing to the system under test.
-        cluster: What of the cluster's settings is swept, with this run's values.
+        clock_bound_ns: The largest possible difference between a producer's clock and the
+            harness's. Statements about times and faults have this error. None if it is unknown.
+        infrastructure_failed: Whether the run did not complete, or a step failed that does not
+            touch the system under test.
+        cluster: The cluster settings that vary over the runs, with this run's values.
     """
 
     number: int
@@ -289,12 +313,12 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCounts:
-    """What a consumer of a cell was shown, over all its partitions: each count as
-    :mod:`checkers.checks.read_counts` has it.
+    """The reads of one consumer of a cell over all partitions, counted as
+    :mod:`checkers.checks.read_counts` defines.
 
     Attributes:
-        member: Whether it is of a group; else it is a tail reader.
-        group: Kafka's ``group.id``; None for a tail reader, and where nothing tells it.
+        member: Whether it is a member of a group. Otherwise it is a tail reader.
+        group: Kafka's ``group.id``; None for a tail reader, or if it is unknown.
     """
 
     run: int
@@ -316,8 +340,8 @@ class ClientCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounts:
-    """What the members of a group of a cell committed, over all its partitions: each count as
-    :mod:`checkers.checks.read_counts` has it."""
+    """The commits of the members of one group of a cell over all partitions, counted as
+    :mod:`checkers.checks.read_counts` defines."""
 
     run: int
     cell: str
@@ -331,8 +355,8 @@ class GroupCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumption:
-    """Counts of what consumers were shown and committed, client by client and group by group. A
-    count is what was found; None where that is nothing and not everything could be looked at."""
+    """The counts of reads and commits, by client and by group. A count is None if it would be 0 and
+    not everything could be examined."""
 
     clients: tuple[ClientCounts, ...] = ()
     groups: tuple[GroupCounts, ...] = ()
@@ -340,27 +364,29 @@ class Consumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One explanation (``checkers.root_cause``), of all anomalies of a kind and a partition that it
-    holds for.
+    """One root cause (``checkers.root_cause``) of anomalies of one kind in one partition.
 
     Attributes:
         anomaly: ``lost``, ``duplicated``, ``vanished-read``, ``inconsistent-read`` or
             ``divergent-replicas``.
-        number: Of this anomaly in the partition, from 1; as in the column ``cause`` of
-            ``autopsies.parquet``. 0 of the line that stands for those that are not told.
-        kind: :class:`checkers.root_cause.kinds.Kind`; ``more`` of that line.
-        sentence: It, in words.
-        records: Of how many; of replicas: offsets.
-        promised: How many of them break a promise.
-        first_offset, last_offset: Of the acks; of what stands in the log more than once, the first
-            ones there; of what consumers were shown, or replicas hold, there. None where the
-            clients were told none.
-        first_time, last_time: Of the acks, or when they were shown, in Unix ns; None: unknown.
-        leaders, epochs: Who may have acked or appended them, in which leader epoch; of records that
-            are gone one each where that is known, none where it is not.
-        next_leader, next_epoch, next_offset: Who led next without them, and where its log ended
-            then; None where nobody is known to have, or where that is not told.
-        faults: Those that have to do with it.
+        number: The number of the cause for this anomaly in the partition, from 1, as in the column
+            ``cause`` of ``autopsies.parquet``. The line that stands for the causes that are not
+            reported has 0.
+        kind: A :class:`checkers.root_cause.kinds.Kind`, or ``more`` for that line.
+        sentence: The root cause as a sentence.
+        records: The number of records that it explains. For replicas it is the number of offsets.
+        promised: The number of these that violate a guarantee.
+        first_offset, last_offset: The lowest and highest offset of the acks. For repeated records
+            they are those of the first copies; for reads and replicas those of the records read or
+            held. None if the clients received no offset.
+        first_time, last_time: The first and last time of the acks or reads, in Unix ns; None if
+            unknown.
+        leaders, epochs: The brokers that may have acked or appended the records, and their leader
+            epochs. For missing records there is exactly one of each if they are known, and none
+            otherwise.
+        next_leader, next_epoch, next_offset: The next leader that lacked the records, its epoch,
+            and the log end offset with which it began; None if unknown.
+        faults: The faults that contributed to it.
     """
 
     run: int
@@ -390,19 +416,20 @@ class CampaignResult:
     """A checked campaign.
 
     Attributes:
-        verdict: The worst of the cells: fail, then inconclusive, then pass; a cell that is
-            not-guaranteed never makes it worse.
-        anomalies: Rows of ``anomalies.parquet`` by name, every known name present. Whether all that
-            might have them was looked at, the guarantees tell.
-        findings: What else a reader must know, one sentence each: a fault did not bite, say.
-        baseline: Whether it says that it breaks nothing, and did not: faults were not tried.
-        skipped: What the campaign would have broken besides and the place refuses, and why: of
-            that the verdict says nothing.
-        plugins: The plug-ins whose objects its runs used, each with its version.
-        runs: Those of the manifest, in its order.
-        consumption: Of the consumers, where there are any.
-        causes: Why records were lost, duplicated or vanished and why replicas differ, the most
-            damning first; of each anomaly of a partition at most
+        verdict: The worst verdict of the cells, in the order fail, inconclusive, pass. A cell that
+            is not-guaranteed never makes it worse.
+        anomalies: The number of rows of ``anomalies.parquet`` by name, with every known name. The
+            guarantees say whether everything was examined.
+        findings: Further facts that a reader must know, one sentence each, for example that a fault
+            had no effect.
+        baseline: Whether it is declared as a baseline and injected no faults.
+        skipped: The faults that the environment did not allow, and why. The verdict says nothing
+            about them.
+        plugins: The plug-ins that its runs used, each with its version.
+        runs: The runs of the manifest, in its order.
+        consumption: The counts of the consumers, if there are any.
+        causes: The root causes of lost, duplicated and vanished records and of divergent replicas,
+            the most severe first. For each anomaly of a partition there are at most
             :data:`checkers.root_cause.causes.TOLD_MAX`.
     """
 
@@ -419,12 +446,13 @@ class CampaignResult:
 
     @property
     def broken(self) -> Iterator[tuple[CellResult, Guarantee]]:
-        """Every guarantee that was broken, in cells of which the campaign does not expect that."""
+        """The guarantees that were violated in cells for which the campaign does not expect
+        that."""
         for cell in self.cells:
             if cell.is_broken:
                 yield from ((cell, one) for one in cell.guarantees if one.is_broken)
 
     @property
     def infrastructure_failed(self) -> bool:
-        """Whether a run's infrastructure did, or there was no run at all."""
+        """Whether the infrastructure of a run failed, or there was no run at all."""
         return not self.runs or any(run.infrastructure_failed for run in self.runs)

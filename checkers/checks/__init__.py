@@ -1,16 +1,16 @@
-"""The checkers, all by name in ``catalogue``.
+"""The checkers, all listed by name in ``catalogue``.
 
 - Rules (``acks``, ``records``) are pure functions from one partition's history to its anomalies.
-- What consumers were shown, and what groups committed: ``check_reads`` looks at one client after
-  the other; ``reads``, ``claims`` and ``group_offsets`` say what is wrong, ``read_anomalies`` and
-  ``read_counts`` make rows and counts of it.
-- Transactions go over partitions: ``check_transactions`` looks at a cell at a time.
+- Reads and commits of consumers: ``check_reads`` examines one client after the other; ``reads``,
+  ``claims`` and ``group_offsets`` find what is wrong; ``read_anomalies`` and ``read_counts`` turn
+  that into rows and counts.
+- Transactions extend over partitions: ``check_transactions`` examines a cell at a time.
 - ``replicas`` compares the raw logs of brokers.
-- ``latency`` and ``outages`` are measures, on which no verdict rests.
+- ``latency`` and ``outages`` are measurements on which no verdict depends.
 - ``plugin_examination`` calls the checkers of plug-ins.
 
-Rows have the shape of ``checkers.verdict.ANOMALIES`` without the run. Checkers state facts, whether
-or not anything was promised; ``checkers.guarantees.decisions`` turns facts into verdicts. What a
-rule cannot know from a partial history it leaves out, never guesses. ``docs/checkers.md`` has what
-each can prove.
+Rows have the shape of ``checkers.verdict.ANOMALIES`` without the run. Checkers report facts,
+whether or not a guarantee applied; ``checkers.guarantees.decisions`` turns facts into verdicts. A
+rule omits what it cannot know from a partial history, and never guesses. ``docs/checkers.md`` says
+what each checker can prove.
 """

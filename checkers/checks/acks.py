@@ -1,8 +1,11 @@
-"""What acks say of each other, and of the cluster as it was observed, whatever the log holds.
+"""Rules that compare acks with each other and with the observed state of the cluster, independent
+of the contents of the log.
 
-Only acks=all speaks of the cluster: whoever acks at an offset then knows a high watermark beyond
-it, and an ISR of min.insync.replicas. An ack was given between its send and its own time, and
-nobody knows when: it is an offence only where all of that time is."""
+Only acks=all says something about the cluster: the broker that acks a record at an offset then
+knows a high watermark beyond that offset, and an ISR of at least min.insync.replicas. An ack was
+given at an unknown time between the send and the recorded time of the ack. It is a violation only
+if that holds for the whole interval.
+"""
 
 from collections.abc import Iterator
 
@@ -16,10 +19,11 @@ from ackproof.checkers.index.partition_history import PartitionHistory, overtake
 
 
 def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
-    """Acked records at lower offsets than one that their producer sent before: one row a record.
+    """Return acked records at lower offsets than a record that their producer sent before, one row
+    each.
 
-    Also of records that are gone from the log. Whether the producer's settings promise order is not
-    asked here: a retry may rightly come in behind what was sent later.
+    Records that are missing from the log are included. Whether the producer's settings promise
+    order is not decided here: a retry may rightly arrive after a record that was sent later.
     """
     named = partition.named_acks
     sent = named[np.argsort(partition.sequence[named], kind="stable")]
@@ -34,20 +38,22 @@ def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
 
 
 def watermark_regressed(partition: PartitionHistory) -> pa.Table:
-    """Acked records (acks=all) at or behind which the log ended later: one row a record.
+    """Return acked records (acks=all) at or beyond which the log ended later, one row each.
 
-    Its ack says that the high watermark was beyond its offset. Three witnesses tell that it went
-    back below that, each by itself:
+    The ack says that the high watermark was beyond the record's offset. Each of three observations
+    proves that the log later ended below that:
 
     - Acks alone: a record that was sent after this ack came was acked at this offset or a lower
-      one. Who acked it had a log that ended there. It was not the same log, or it was cut.
-    - The leader of an epoch to which somebody was elected after this ack came said itself that its
-      log ended at this offset or a lower one when it began to lead.
-    - ListOffsets, asked when the final read began and after this ack had come, told an end at this
-      offset or a lower one, though the record stands there. The end for read_uncommitted is the
-      high watermark, and a leader that does not know it yet must refuse to answer (KIP-207).
+      one. The log of the broker that acked it ended there. It was another log, or this one had been
+      truncated.
+    - The leader of an epoch that began after this ack reported that its own log ended at this
+      offset or a lower one when its term began.
+    - A ListOffsets request, sent when the final read began and after this ack had come, returned an
+      end at this offset or a lower one, although the record is there. The end for read_uncommitted
+      is the high watermark, and a leader that does not know it yet must refuse to answer (KIP-207).
 
-    What no ack stands for is not seen; nor is what went back and came again before the next send.
+    A regression below offsets without acks is not detected. Neither is one that is undone before
+    the next send.
     """
     acked = telling(partition)
     undercut, by = _undercut(partition, acked)
@@ -65,16 +71,16 @@ def watermark_regressed(partition: PartitionHistory) -> pa.Table:
 
 
 def _undercut(partition: PartitionHistory, acked: Array) -> tuple[Array, Array]:
-    """Of acked records: those of which another was sent after they were acked, and acked at their
-    offset or a lower one; and that other one."""
+    """Return those acked records for which another record was sent after their ack and acked at
+    their offset or a lower one. Also return that other record for each."""
     if not len(acked):
         return acked, acked
     by_send = acked[np.argsort(partition.asked[acked], kind="stable")]
     sent, offsets = partition.asked[by_send], partition.acked_offset[by_send]
     lowest_since = np.minimum.accumulate(offsets[::-1])[::-1]
     since = partition.answered[by_send] + 2 * (partition.timeline.clock_bound_ns or 0)
-    # Mostly offsets rise in the order of sends: what stands below all that comes behind it there
-    # need not be looked up. Sent before it was asked for is what a damaged history tells alone.
+    # Offsets usually rise in the order of sends, so a record below everything that was sent after
+    # it needs no search. Only a damaged history has an ack before its send.
     below_all = np.append(offsets[:-1] < lowest_since[1:], True) & (since >= sent)
     places = np.flatnonzero(~below_all)
     after = np.searchsorted(sent, since[places], side="right")
@@ -85,7 +91,8 @@ def _undercut(partition: PartitionHistory, acked: Array) -> tuple[Array, Array]:
 
 
 def _lowest_from(values: Array) -> Array:
-    """Of each place, the first one from there on that holds the lowest value from there on."""
+    """Return for each place the first place from there on that has the lowest value from there
+    on."""
     lowest = np.minimum.accumulate(values[::-1])[::-1]
     holds_it = np.where(values == lowest, np.arange(len(values)), len(values))
     first: Array = np.minimum.accumulate(holds_it[::-1])[::-1]
@@ -121,18 +128,20 @@ def _listed_below(partition: PartitionHistory, acked: Array) -> Iterator[tuple[i
 
 
 def stale_leader_ack(partition: PartitionHistory) -> pa.Table:
-    """Records that were acked (acks=all) by a leader which had been deposed: one row a record.
+    """Return records that were acked (acks=all) by a leader that had been deposed, one row each.
 
-    Who acked is not recorded; the final log tells in which leader epoch a record was appended. So
-    it is known of two kinds, and of no other:
+    The broker that acked a record is not recorded. The final log shows the leader epoch in which a
+    record was appended. Two cases are therefore known, and no other:
 
-    - The record stands at its offset, in an epoch whose leader must have heard before it was sent
-      that another one leads (``checkers.context.surroundings``). Until then it may go on acking:
-      its followers, the new leader among them, may not have heard either, and have what it acks.
-    - The record is not at its offset; another one, at that offset or a higher one, was acked before
-      it was sent, and is; and nobody was elected in a later epoch than that one's until this ack
-      came. The leader of that epoch had a log beyond that offset: whoever acked was another one, of
-      an epoch before. Not where a disk lost data: a leader may then have filled the offset again.
+    - The record is at its offset, in an epoch whose leader must have learned before the send that
+      another broker leads (``checkers.context.surroundings``). Until then the leader may go on
+      acking: its followers, including the new leader, may not have learned it either and have the
+      records that it acks.
+    - The record is not at its offset. Another record, at that offset or a higher one, was acked
+      before this one was sent and is in the log, and no leader was elected in a later epoch before
+      this ack came. The leader of that epoch had a log beyond the offset, so the ack came from a
+      leader of an earlier epoch. This case is left out if a disk lost data, because the leader may
+      then have filled the offset again.
     """
     acked = telling(partition)
     stands = partition.at_acked_offset[acked]
@@ -161,8 +170,8 @@ def _deposed(
 def _beside_the_leader(
     partition: PartitionHistory, there: Array, epochs: Array, gone: Array
 ) -> Iterator[tuple[int, str]]:
-    """Of the acked records that are not at their offsets, those acked while the leader's log was
-    already beyond."""
+    """Yield those of the acked records that are not at their offsets that were acked while the
+    leader's log was already beyond these offsets."""
     timeline = partition.timeline
     epochs_seen = zip(timeline.epochs, _until(timeline), strict=True) if len(gone) else ()
     for epoch, until in epochs_seen:
@@ -180,18 +189,19 @@ def _beside_the_leader(
 
 
 def _until(timeline: Timeline) -> list[int]:
-    """Of each epoch that was seen, until when nobody was elected in a later one."""
+    """Return for each observed epoch the time until which no leader was elected in a later one."""
     return [*timeline.elected_after[1:], timeline.watched_until] if timeline.epochs else []
 
 
 def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
-    """Records that were sent and acked (acks=all) while fewer than min.insync.replicas were in
-    sync, and their leader must have known it: one row a record.
+    """Return records that were sent and acked (acks=all) while the partition was under min ISR and
+    its leader must have known it, one row each.
 
-    The ISR is ZooKeeper's. A leader shrinks and grows it there first, and a controller tells it:
-    so it is given the time in which all hear of a change, but where the record was appended in an
-    epoch that began with so few. Nothing is said of an ack that may have been given before or
-    after, nor where the observer did not see versions: an ISR that grew and shrank again unseen
+    The ISR is that of ZooKeeper. A leader changes it there first, or the controller informs the
+    leader. The leader is given the time in which every broker learns of a change, except where the
+    record was appended in an epoch that began under min ISR. An ack that may have been given before
+    or after that time is not reported. Neither is one that the observer's view cannot decide
+    because it did not see versions: an ISR that grew and shrank again between two observations
     would be missing.
     """
     acked = telling(partition)
@@ -213,8 +223,8 @@ def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
 
 
 def telling(partition: PartitionHistory) -> Array:
-    """Those whose acks tell of the cluster, and when: acks=all, from a send that is recorded, by
-    clocks that are known."""
+    """Return the records whose acks say something about the cluster at a known time: those with
+    acks=all, a recorded send, and clocks of known accuracy."""
     if not partition.timeline.tells_of_acks:
         return np.empty(0, dtype=np.int64)
     named = partition.named_acks

@@ -1,4 +1,4 @@
-"""The conditions that a plug-in's checker must meet."""
+"""The catalogue of all checkers, and the conditions that a plug-in's checker must meet."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,8 +58,9 @@ _CALLED = ("examine", "concerns", "not_promised")
 
 
 def as_checker(found: object, name: str, guarantees: Sequence[str] = ()) -> PluginChecker:
-    """Return a registered object as the checker called ``name``. ``guarantees``: the names of the
-    built-in ones. Raises ValueError that says what is wrong with it."""
+    """Return a registered object as the checker called ``name``. ``guarantees`` has the names of
+    the built-in guarantees. Raises ValueError with a message that says what is wrong with the
+    object."""
     if isinstance(found, type):
         raise ValueError(f"{found.__name__} is a class; register an instance of PluginChecker")
     if not isinstance(found, PluginChecker):
@@ -119,13 +120,13 @@ def _members(kind: type[Extent] | type[Promised]) -> str:
 
 # --- catalogue ------------------------------------------------------------------------------------
 #
-# All checkers, in one explicit table. A new built-in one is a function and a line here. Plug-ins
-# add others under the entry-point group ``ackproof.checkers`` (:mod:`checkers.checks.catalogue`).
+# All checkers are in one explicit table. A new built-in checker is a function and a line here.
+# Plug-ins add others under the entry-point group ``ackproof.checkers``.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRule:
-    """A rule on the history of one partition, and one line on what it finds."""
+    """A rule for the history of one partition, with one line that says what it finds."""
 
     rule: Callable[[PartitionHistory], pa.Table]
     summary: str
@@ -188,8 +189,7 @@ CONSUMPTION: Mapping[str, str] = {
     SKIPPED_BY_COMMIT: "in the final log, and committed past by an at-least-once group none of "
     "whose members was shown it",
 }
-"""The checkers of what consumers were shown and committed, which look at one consumer, or group,
-after the other."""
+"""The checkers of reads and commits, which examine one consumer or group after the other."""
 
 BREAKS: Mapping[str, str] = {
     "lost": "no-acked-record-lost",
@@ -225,12 +225,12 @@ BREAKS: Mapping[str, str] = {
     TWICE: "transformed-once",
     DIVERGENT: "replicas-agree",
 }
-"""The guarantee that an anomaly of a built-in checker breaks; ``G0`` breaks none."""
+"""The guarantee that an anomaly of a built-in checker violates; ``G0`` violates none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltInChecker:
-    """A built-in checker: what one of its anomalies is, and the guarantee that it breaks."""
+    """A built-in checker: what one of its anomalies is, and the guarantee that it violates."""
 
     summary: str
     breaks: str | None
@@ -256,5 +256,5 @@ CATALOGUE: Table[BuiltInChecker | PluginChecker] = Table(
 
 
 def plugin_checkers() -> Mapping[str, PluginChecker]:
-    """Return the checkers of plug-ins that can be used, by name. Imports all of them."""
+    """Return the usable checkers of plug-ins by name, and import all of them."""
     return {name: one for name, one in CATALOGUE.items() if isinstance(one, PluginChecker)}

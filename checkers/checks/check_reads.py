@@ -1,14 +1,17 @@
-"""Whether a group goes on with a partition, when nothing keeps it from that: as counts.
+"""The check of what consumers read and committed of one partition: anomalies and counts.
 
-- ``went_on``: how many records its members were shown that were sent in peace.
-- ``owed_since``: when the first record was acked, in peace, behind all that its members were shown:
-  behind the last time that any of them was shown anything, to its very end. Such a record stands in
-  the final log, and none of them was ever shown it. NONE where there is none.
-- ``holders``: how many members that were not crashed had the partition when clients were asked to
-  end.
+Three counts say whether a group made progress during the quiet period:
 
-All of them are None of a group of which not everything is known, but for what was never recorded of
-members that were crashed: that was before there was peace."""
+- ``went_on``: the number of records sent in the quiet period that its members read.
+- ``owed_since``: the time at which the first record was acked, in the quiet period, after the last
+  read of any member. Such a record is in the final log, and no member read it. NONE if there is
+  none.
+- ``holders``: the number of members that were not crashed and had the partition assigned when the
+  clients were asked to end.
+
+All of them are None for a group whose records are incomplete. The unrecorded last moments of
+crashed members do not count, because they precede the quiet period.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,20 +56,22 @@ COUNTS = ("went_on", "owed_since", "holders")
 def going_on(
     history: PartitionHistory, shown: Array, last_shown: int, peace: Span, *, whole: bool
 ) -> Mapping[str, int | None]:
-    """The first two counts.
+    """Return the first two counts.
 
     Args:
-        shown: By record number: whether a member was shown it.
-        last_shown: When a member was shown anything for the last time; NONE for never.
-        whole: Whether that is all that members were shown.
+        history: The history of the partition.
+        shown: Whether a member read each record, by record number.
+        last_shown: The time of the last read of any member, or NONE.
+        peace: The quiet period.
+        whole: Whether all reads of the members are known.
     """
     if not whole:
         return dict.fromkeys(COUNTS[:2])
     standing = (history.first != NONE) & ~history.contradicted
     if history.visible is not None:
         standing[standing] = history.visible[history.first[standing]]
-    # Two clients' clocks: a record may be shown before its producer hears of it, and seem to be
-    # acked later than it was shown.
+    # The clocks are those of two clients. A record may be read before its producer receives the
+    # ack, and so seem to be acked later than it was read.
     behind = max(peace.start, last_shown + OBSERVATION_LAG_NS)
     owed = standing & (history.fate == Fate.ACKED) & ~shown & (history.time >= behind)
     in_peace = shown & (history.asked >= peace.start + OBSERVATION_LAG_NS)
@@ -77,22 +82,21 @@ def going_on(
 
 
 def holders(events: Iterable[Sequence[tuple[int, str]]], until: int) -> int:
-    """How many of the members had a partition at a time. ``events``: time and event of each row of
-    its assignments, a member each."""
+    """Return how many of the members had a partition assigned at the time ``until``. ``events``
+    has, for each member, the time and event of each row of its assignments."""
     last = ([event for time, event in mine if time < until][-1:] for mine in events)
     return sum(told in (["assigned"], ["out-of-range"]) for told in last)
 
 
 # --- looking --------------------------------------------------------------------------------------
 #
-# What consumers were shown and committed of one partition: what is wrong with it, and counts.
+# The reads and commits of one partition: what is wrong with them, and counts.
 #
-# The checkers are :mod:`checkers.checks`; what each count is stands in
-# :mod:`checkers.checks.read_counts` (of a client) and :mod:`checkers.checks.read_counts` (of a
-# group). Here the files of one partition are read, one client at a time, next to its
-# reconciliation. What is kept of a client, when the next one is read, is what disagrees with the
-# final log, which records its group was shown, and what it committed. What cannot be read is told,
-# and what it would have told is unknown.
+# The checkers are in :mod:`checkers.checks`, and :mod:`checkers.checks.read_counts` says what each
+# count is. The files of one partition are read one client at a time, together with its
+# reconciliation. Three things are kept of a client when the next one is read: the reads that
+# disagree with the final log, the records that its group has read, and its commits. Files that
+# cannot be read are reported, and what depends on them is unknown.
 
 
 ASSIGNED_COLUMNS = ("time", "group", "event", "topic", "partition", "offset", "poll")
@@ -101,19 +105,19 @@ COMMITTED_COLUMNS = (*OFFSETS_COLUMNS, "topic", "partition")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumed:
-    """What came of looking at all consumers of a partition.
+    """The result of checking all consumers of a partition.
 
     Attributes:
-        counted: By client, then by group.
-        clients: Their names, by number.
-        found: Anomalies.
-        looked: The checkers that could look at everything.
-        examined: How much each of them looked at: records as often as they were shown, answers
-            that told what is committed, commits.
-        seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
-            none was, NONE where nobody knows.
-        latencies: Of tail readers, as :mod:`checkers.checks.latency` counts them.
-        problems: What could not be read.
+        counted: The counts by client, then by group.
+        clients: The names of the clients, by number.
+        found: The anomalies.
+        looked: The checkers that could examine everything.
+        examined: The number of items that each checker examined: reads of records, answers with a
+            committed offset, commits.
+        seen: By record number, for the lost records: 1 if a consumer read it, 0 if none did, NONE
+            if that is unknown.
+        latencies: The latencies of tail readers, as :mod:`checkers.checks.latency` counts them.
+        problems: The problems of files that could not be read.
     """
 
     counted: list[Counted]
@@ -128,17 +132,19 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What a consumer left of the partition, as far as it can be read.
+    """The readable records of one consumer about the partition.
 
     Attributes:
-        member: Whether it is of a group; else it is a tail reader.
-        group: Kafka's ``group.id``; None for a tail reader, and where nothing tells it.
-        rows: Of ``polls``, :data:`checkers.checks.reads.COLUMNS`.
-        events: Of its assignments.
-        commits: Rows of ``commits``, :data:`checkers.checks.group_offsets.COLUMNS`.
-        rows_whole, events_whole, commits_whole: Whether these are all, but for the last of who was
-            crashed (``cut``).
-        problems: What is wrong with the files that cannot be read.
+        client: The name of the client.
+        member: Whether it is a member of a group. Otherwise it is a tail reader.
+        group: Kafka's ``group.id``; None for a tail reader, or if it is unknown.
+        rows: The rows of ``polls``, with :data:`checkers.checks.reads.COLUMNS`.
+        events: The events of its assignments.
+        commits: The rows of ``commits``, with :data:`checkers.checks.group_offsets.COLUMNS`.
+        rows_whole, events_whole, commits_whole: Whether these are complete, except for the last
+            moments of a crashed client.
+        cut: Whether the client was crashed.
+        problems: The problems of files that cannot be read.
     """
 
     client: str
@@ -157,12 +163,12 @@ class Left:
 def consumed(
     consumers: Sequence[Consumer], history: PartitionHistory, promises: Promises
 ) -> Consumed:
-    """Look at all consumers of a partition, whose files are read one after the other."""
+    """Check all consumers of a partition. Their files are read one after the other."""
     return looked_at((_left(one, history) for one in consumers), history, promises)
 
 
 def looked_at(everyone: Iterable[Left], history: PartitionHistory, promises: Promises) -> Consumed:
-    """Look at what consumers left of a partition, one after the other."""
+    """Check the records of several consumers of a partition, one after the other."""
     looking = _Looking(history, promises)
     for left in everyone:
         looking.at(left)
@@ -170,7 +176,7 @@ def looked_at(everyone: Iterable[Left], history: PartitionHistory, promises: Pro
 
 
 class _Looking:
-    """What is gathered while consumers are looked at."""
+    """The state of checking the consumers of a partition."""
 
     def __init__(self, history: PartitionHistory, promises: Promises) -> None:
         self._history = history
@@ -193,11 +199,12 @@ class _Looking:
 
     @cached_property
     def _contested(self) -> Claims:
-        """Where nobody was to read it, as in most partitions, nobody asks."""
+        """The acks that the final log contradicts. They are computed only if the partition has a
+        consumer, which most have not."""
         return claims.contested_acks(self._history)
 
     def at(self, left: Left) -> None:
-        """Look at one consumer."""
+        """Check one consumer."""
         history = self._history
         seen = self._records.seen(left.rows)
         made = claims.made_by(len(self._clients), seen, self._records, self._contested)
@@ -241,8 +248,8 @@ class _Looking:
             self._latencies.append(latency.of_reader(history, seen.record, seen.time))
 
     def result(self) -> Consumed:
-        """What was found, when all have been looked at."""
-        # Of what nobody was shown nothing has vanished, and nothing overrules it.
+        """Return the result after all consumers have been checked."""
+        # Without consumers no read can have vanished, and no read can be contradicted.
         if self._clients:
             made = claims.together([self._contested, *self._claims])
             self._add(self._anomalies.vanished(made))
@@ -263,12 +270,12 @@ class _Looking:
         )
 
     def _read(self, reader: Counted) -> bool:
-        """Return whether a tail reader was shown anything, if there is anything to be shown."""
+        """Return whether a tail reader read anything, if there is anything to read."""
         all_rows = np.arange(len(self._history.log_offset))
         return bool(reader.counts["shown"] or not len(self._history.shown_to_consumers(all_rows)))
 
     def _groups(self) -> Iterator[Counted]:
-        # A member of which nothing tells the group may be of any.
+        # A member whose group is unknown may belong to any group.
         told = all(
             one.committed.whole and one.committed.shown_whole
             for one in self._members
@@ -303,7 +310,7 @@ class _Looking:
 
     def _going_on(self, group: OfGroup, peace: Span, last_shown: int) -> Counts:
         whole = group.whole and group.shown_whole
-        # Who was crashed has no row that it lost anything.
+        # A crashed member has no row that it lost its partitions.
         alive = [one for one in group.members if not one.cut]
         events = [[(e.time, e.event) for e in one.events] for one in alive]
         return {
@@ -316,7 +323,7 @@ class _Looking:
             self._found.append(found)
 
     def _looked(self) -> Iterator[str]:
-        """The checkers that everything told what they asked."""
+        """Yield the checkers that could examine everything that they need."""
         whole = self._whole and self._history.read.complete
         if whole and not self._promises.compacted:
             yield VANISHED
@@ -341,7 +348,7 @@ class _Looking:
                 yield anomaly
 
     def _seen(self, made: Claims) -> Array:
-        """Of the lost records, none of which stands in the log."""
+        """Return for each lost record whether a consumer read it."""
         history = self._history
         known = len(history.sequence)
         told = self._whole and not self._cut
@@ -354,8 +361,14 @@ class _Looking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Member:
-    """What is kept of a member until its group is looked at. ``shown``: by record number, whether
-    it was shown it; ``last_shown``: when it was shown anything for the last time, or NONE."""
+    """One member of a group, as it is kept until its group is checked.
+
+    Attributes:
+        group: Kafka's ``group.id``, or None if it is unknown.
+        committed: Its commits.
+        shown: Whether it read each record, by record number.
+        last_shown: The time of its last read, or NONE.
+    """
 
     group: str | None
     committed: Committed
@@ -371,7 +384,7 @@ _COUNTS = {
     COMMIT_REGRESSED: "commits_regressed",
     SKIPPED_BY_COMMIT: "skipped_by_commit",
 }
-"""The counts that are None where a checker could not look."""
+"""The counts that are None if the checker could not examine everything."""
 
 
 def _committed(left: Left, seen: Seen) -> Committed:
@@ -416,7 +429,7 @@ def _left(consumer: Consumer, history: PartitionHistory) -> Left:
 def _read(
     table: str, files: Sequence[str], names: Sequence[str], expected: Expected
 ) -> tuple[pa.Table, list[str]]:
-    """Return what can be read, and what is wrong with the other files."""
+    """Return the rows of the readable files, and the problems of the others."""
     found, problems = columns.sound(
         files, lambda file: reader.read_files(table, [file], names), expected
     )
@@ -424,7 +437,7 @@ def _read(
 
 
 def _of(rows: pa.Table, history: PartitionHistory) -> list[dict[str, Any]]:
-    """Those on this partition."""
+    """Return the rows about this partition."""
     mine = pc.and_(
         pc.equal(rows["topic"], history.topic), pc.equal(rows["partition"], history.partition)
     )

@@ -1,4 +1,4 @@
-"""What transactions and their cells are counted as."""
+"""The check of transactions, cell by cell, and the counts of transactions."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -25,30 +25,31 @@ from ackproof.checkers.verdict import ANOMALIES, TransactionCounts
 from ackproof.history.cell import Cell
 
 TRANSACTIONS = "transactions"
-"""Each transaction, by outcome and by whether it is promised."""
+"""The prefix of counts of transactions by outcome and by guarantee status."""
 
 LOOKED = "transactions looked at"
-"""A cell that all rules could look at in full."""
+"""The count of cells that all rules could examine completely."""
 
 
 # --- looking --------------------------------------------------------------------------------------
 #
-# Looking at a cell's transactions: its history, the rules, and what they find as counts and rows.
+# The check of one cell's transactions: its history, the rules, and what they find as counts and
+# rows.
 #
-# In the driver, a cell at a time: a transaction goes over partitions, and memory grows with what a
-# cell sends.
+# It runs in the driver, one cell at a time, because a transaction extends over partitions. Memory
+# grows with the number of records of a cell.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellTransactions:
-    """What came of looking at a cell's transactions.
+    """The result of checking a cell's transactions.
 
     Attributes:
-        counts: Of each anomaly, and of these by standing; of transactions.
+        counts: The counts of each anomaly, in all and by guarantee status, and of transactions.
         rows: The anomalies, as ANOMALIES.
-        gaps: What is missing to conclude, a sentence each.
-        crashed: The rules that failed.
-        why: Why not everything is promised, a sentence each.
+        gaps: The missing evidence, a sentence each.
+        crashed: The rules that raised an exception.
+        why: The reasons why the guarantees do not cover everything, a sentence each.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -59,7 +60,7 @@ class CellTransactions:
 
     @property
     def summed(self) -> TransactionCounts:
-        """Return the counts in short; None of what is none, where not everything was looked at."""
+        """The counts in short. A count of 0 is None if not everything could be examined."""
         none = 0 if self.counts[LOOKED] else None
         committed, not_committed, unknown = (
             self.counts[f"{TRANSACTIONS} {outcome}"] or none
@@ -76,7 +77,7 @@ class CellTransactions:
 def look_at_all(
     runs: Sequence[RunEvidence], tell: Callable[[str], None]
 ) -> Mapping[tuple[int, str], CellTransactions]:
-    """What came of looking at every cell that is written in transactions, by run and cell."""
+    """Check every cell that is written in transactions, and return the results by run and cell."""
     found = {}
     for run in runs:
         for planned in run.planned.cells:
@@ -87,7 +88,7 @@ def look_at_all(
 
 
 def look_at(run: RunEvidence, cell: Cell) -> CellTransactions:
-    """What came of looking at one cell."""
+    """Check one cell."""
     try:
         told = gathered(run, cell)
     except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
@@ -121,12 +122,12 @@ def look_at(run: RunEvidence, cell: Cell) -> CellTransactions:
 def _found(
     history: TransactionalHistory, promise: Terms
 ) -> tuple[Counter[str], list[Offence], dict[str, Exception]]:
-    """Counts, the offences, and the rules that failed."""
+    """Return the counts, the violations, and the rules that raised an exception."""
     counts: Counter[str] = Counter()
     offences: list[Offence] = []
     failed: dict[str, Exception] = {}
-    # Which record is of which transaction follows from where each begins: without all of them a
-    # record of one that is missing counts as the one's before.
+    # The first record of each transaction decides which records belong to it. If a transaction is
+    # missing from the table, its records would count as those of the one before.
     rules = {} if "transactions" in history.lacking else RULES
     for name, rule in rules.items():
         try:
@@ -135,7 +136,7 @@ def _found(
             failed[name] = error
     for anomaly in {one.anomaly for one in offences}:
         mine = [one for one in offences if one.anomaly == anomaly]
-        # Of what no transaction has a time for: the earliest, of which the least is promised.
+        # A violation without a time counts as the earliest, for which the least is promised.
         times = np.array([one.time or 0 for one in mine], dtype=np.int64)
         counts[anomaly] = len(mine)
         counts.update(status.by_time(anomaly, times, promise))

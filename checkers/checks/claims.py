@@ -1,11 +1,12 @@
-"""What consumers were shown that does not stand in the final log where it was shown.
+"""Claims about offsets, and those of them that the final log contradicts.
 
-A *claim* is that an offset holds a record: by whoever was shown it there, by its ack, by the final
-log. Claims by the final log, and by those who agree with it, are not kept: what disagrees is few.
-What is kept of a consumer's is
+A *claim* says that an offset holds a certain record. It is made by a consumer that read the record
+there, by the record's ack, or by the final log. Claims of the final log, and claims that agree with
+it, are not kept, so that only a few remain. A claim of a consumer is kept in two cases:
 
-- what does not stand in the final log at that offset,
-- what does, where another record was acked at that offset: somebody was shown it."""
+- The final log does not have the record at that offset.
+- The final log has it there, but another record was acked at that offset. A consumer did read it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,22 +18,22 @@ from ackproof.checkers.checks.reads import Records, Seen
 from ackproof.checkers.index.partition_history import PartitionHistory
 
 ACK = -1
-"""In place of a consumer."""
+"""Stands in place of a consumer's number for claims by acks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """In the order of offset and record; each once for each who makes it.
+    """Claims in the order of offset and record. Each claimant makes a claim once.
 
     Attributes:
-        offset, record: What is claimed; ``record`` as in :class:`checkers.checks.reads.Seen`.
-        who: Number of the consumer; ACK for the record's own ack.
-        since: What is claimed was the case then at the earliest, in nanoseconds: when the record
-            was sent, or acked.
-        until: When it was last shown, or acked.
-        epoch: In which leader epoch it was appended, as who was shown it was told; NONE of an ack,
-            which does not tell.
-        stands: Whether the final log holds that record at that offset.
+        offset, record: The claim; ``record`` as in :class:`checkers.checks.reads.Seen`.
+        who: The number of the consumer, or ACK for the record's own ack.
+        since: The earliest time at which the claim can have been true, in nanoseconds: that of the
+            send or of the ack.
+        until: The time of the last read, or of the ack.
+        epoch: The leader epoch in which the record was appended, as the consumer received it; NONE
+            for an ack, which has none.
+        stands: Whether the final log has that record at that offset.
     """
 
     offset: Array
@@ -47,16 +48,17 @@ class Claims:
         return len(self.offset)
 
     def at(self, places: Array) -> "Claims":
-        """Those of them."""
+        """Return the claims at these places."""
         return Claims(**{name: getattr(self, name)[places] for name in self.__slots__})
 
 
 def made_by(who: int, seen: Seen, records: Records, contested: Claims) -> Claims:
-    """What a consumer claims. ``contested``: acks that the final log disagrees with."""
+    """Return the claims of a consumer. ``contested`` has the acks that the final log
+    contradicts."""
     kept = (seen.position == NONE) | np.isin(seen.offset, contested.offset)
     rows = np.flatnonzero(kept)
     order = rows[np.lexsort((seen.time[rows], seen.record[rows], seen.offset[rows]))]
-    # Of several rows with one claim the last one shown.
+    # If several rows make the same claim, the last read is kept.
     last = np.ones(len(order), dtype=bool)
     last[:-1] = (np.diff(seen.offset[order]) != 0) | (np.diff(seen.record[order]) != 0)
     chosen = order[last]
@@ -73,7 +75,7 @@ def made_by(who: int, seen: Seen, records: Records, contested: Claims) -> Claims
 
 
 def contested_acks(history: PartitionHistory) -> Claims:
-    """The acks that tell an offset at which the final log does not hold the record."""
+    """Return the acks with an offset at which the final log does not have the record."""
     acked = history.named_acks
     contested = acked[history.at_acked_offset[acked] == NONE]
     contested = contested[np.argsort(history.acked_offset[contested], kind="stable")]
@@ -89,7 +91,7 @@ def contested_acks(history: PartitionHistory) -> Claims:
 
 
 def together(claims: Sequence[Claims]) -> Claims:
-    """Several, in their order."""
+    """Return several sets of claims as one."""
     joined = {
         name: np.concatenate([getattr(some, name) for some in claims]) for name in Claims.__slots__
     }
@@ -98,9 +100,9 @@ def together(claims: Sequence[Claims]) -> Claims:
 
 
 def vanished(claims: Claims, history: PartitionHistory, compacted: bool) -> Claims:
-    """Of what consumers were shown, that of which the final log holds nothing at its offset. What
-    stood below the start of the final log may have been deleted, and what stood in a compacted log
-    may have been compacted away. Needs a complete read."""
+    """Return the claims of consumers for offsets at which the final log has no record. Records
+    below the start of the final log may have been deleted, and records of a compacted log may have
+    been compacted away. Needs a complete read."""
     if not history.read.complete or compacted:
         return claims.at(np.empty(0, dtype=np.int64))
     start = history.read.start or 0
@@ -110,8 +112,8 @@ def vanished(claims: Claims, history: PartitionHistory, compacted: bool) -> Clai
 
 
 def _unread(claims: Claims, history: PartitionHistory) -> Array:
-    """Return which claims are about what lies behind the end of the final read and was shown after
-    it had begun: that may have been appended meanwhile."""
+    """Return whether each claim is for an offset beyond the end of the final read and was made
+    after that read had begun. Such a record may have been appended meanwhile."""
     end = history.read.end
     if end is None:
         return np.zeros(len(claims), dtype=bool)
@@ -120,9 +122,9 @@ def _unread(claims: Claims, history: PartitionHistory) -> Array:
 
 
 def overruled(claims: Claims, history: PartitionHistory) -> Claims:
-    """Of claims on offsets that more than one record is claimed for, and at least one by somebody
-    who was shown it: all but those for the record that stands there in the end. That is the final
-    log's; where it holds none, the one that was claimed last."""
+    """Return the overruled claims. They are for offsets with claims for more than one record, at
+    least one of them by a consumer, and they are not for the record that prevails. The final log's
+    record prevails; if it has none, the record that was claimed last does."""
     _, place = np.unique(claims.offset, return_inverse=True)
     count = int(place.max(initial=NONE)) + 1
     held = _held(claims.offset, history)
@@ -133,7 +135,7 @@ def overruled(claims: Claims, history: PartitionHistory) -> Claims:
 
 
 def _claimed_last(claims: Claims, place: Array, count: int) -> Array:
-    """Whether each claim is for the record that was the last to be claimed for its offset."""
+    """Return whether each claim is for the record that was claimed last for its offset."""
     order = np.lexsort((claims.until, place))
     last = np.full(count, NONE, dtype=np.int64)
     last[place[order]] = claims.record[order]
@@ -142,7 +144,7 @@ def _claimed_last(claims: Claims, place: Array, count: int) -> Array:
 
 
 def _held(offsets: Array, history: PartitionHistory) -> Array:
-    """Whether the final log holds anything at these offsets."""
+    """Return whether the final log has any record at each of these offsets."""
     at = np.searchsorted(history.log_offset, offsets, side="left")
     found = np.append(history.log_offset, NONE)[at] == offsets
     held: Array = found

@@ -1,15 +1,16 @@
-"""What the members of a group committed of a partition, and what the coordinator told them of it
-later.
+"""Commits of a group's members for one partition, and the committed offsets that the coordinator
+returned to them later.
 
-What is committed is what was committed last. Which of two commits came last is known where one was
-answered before the other was asked for, by the members' clocks; or where one client's own library
-made both, one after the other. A commit of which nobody knows what became of it may have been kept
-at any time after it was asked for, a late one over those that were answered meanwhile. So what is
-read back is in order as long as some commit of that offset may have come last.
+The committed offset is that of the last commit. The order of two commits is known in two cases: one
+was answered before the other was requested, by the members' clocks, or one client's library made
+both, one after the other. A commit with an unknown outcome may have been stored at any time after
+its request, even after commits that were answered meanwhile. A returned offset is therefore in
+order as long as some commit of that offset may have come last.
 
-Of a look in between it is known when it was asked for, not when it was answered: a commit of the
-offset that it was told may have come at any time. Nor is anything said of what a coordinator that
-was deposed remembers: a look finds that far more often than who is assigned a partition."""
+The time of a later lookup is that of the request, not of the answer, so a commit of the returned
+offset may have come at any time. The memory of a deposed coordinator is not judged: a lookup reads
+it far more often than an assignment does.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,29 +25,30 @@ from ackproof.checkers.context.validity import Stale
 from ackproof.history.schema import SendType
 
 COLUMNS = ("time", "group", "commit", "type", "offset", "poll", "error")
-"""Of ``commits``, beside topic and partition."""
+"""The columns of ``commits`` that are needed, beside topic and partition."""
 
 FETCHED = "fetched"
 LOOKED = "looked"
 NOTHING = -1
-"""Read back where nothing is committed."""
+"""The offset of an answer that says that nothing is committed."""
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """What a member committed of a partition.
+    """The commits of one member for a partition.
 
     Attributes:
-        rows: COLUMNS of ``commits``, in their order.
-        events: Of its assignments of the partition.
-        whole: Whether ``rows`` are all, but for the last of a member that was crashed.
-        shown_whole: Whether what it was shown and its events are all, likewise.
-        cut: Whether it was crashed.
-        reached: The next offset after the last that it was shown, NONE where it was shown nothing.
-        last_poll: In which that was, 0 for none.
-        highest: The highest offset that it was shown, NONE where it was shown nothing.
+        client: The name of the client.
+        rows: The rows of ``commits`` with COLUMNS, in their order.
+        events: The events of its assignments of the partition.
+        whole: Whether ``rows`` is complete, except for the last moments of a crashed member.
+        shown_whole: Whether its reads and events are complete, with the same exception.
+        cut: Whether the member was crashed.
+        reached: The offset after its last read, or NONE if it read nothing.
+        last_poll: The number of the poll of that read, or 0.
+        highest: The highest offset that it read, or NONE.
     """
 
     client: str
@@ -61,7 +63,7 @@ class Committed:
 
     @property
     def unrecorded(self) -> int:
-        """From which offset on it may have been shown records, or have committed, without a trace:
+        """The offset from which on the member may have read records or committed without a trace,
         in the last moments before it was crashed."""
         if not self.cut:
             return FOREVER
@@ -75,13 +77,18 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack:
-    """That a member was told less than what had been committed, or what nobody can have committed.
+    """An answer to a member that says less than had been committed, or an offset that cannot have
+    been committed.
 
     Attributes:
-        client: Who was told, at ``time``, that ``offset`` is committed; NOTHING for nothing.
-        committed: What had been, by ``by``; ``answered``: when that was. None of an offset that is
-            behind all that members were shown and committed: nobody can have committed it.
-        certain: Whether it was for certain the coordinator of that moment who told.
+        client: The member that received the answer.
+        time: The time of the answer.
+        offset: The committed offset in the answer, or NOTHING.
+        committed: The offset that had been committed. None if ``offset`` is beyond everything that
+            members read and committed, so that it cannot have been committed.
+        by: The member that made that commit.
+        answered: The time at which that commit was answered.
+        certain: Whether the answer certainly came from the coordinator of that time.
     """
 
     client: str
@@ -94,21 +101,22 @@ class ReadBack:
 
     @property
     def lost(self) -> bool:
-        """Whether nothing is known of what was committed; else an older offset is."""
+        """Whether the answer says that nothing is committed. Otherwise it has an older offset."""
         return self.offset == NOTHING
 
 
 def read_back(
     members: Sequence[Committed], stale: Sequence[Stale] = (), *, whole: bool
 ) -> Iterator[ReadBack]:
-    """Yield what members were told less than what had been committed, and what no member can have
-    committed.
+    """Yield the answers that say less than had been committed, and those with an offset that no
+    member can have committed.
 
     Args:
-        stale: When a coordinator that was deposed may still have told what it remembers. That is
-            everything that was kept before, and nothing that its successor was asked to keep.
-        whole: Whether all that the group committed is recorded. If not, somebody else may have
-            committed what is read back; nobody commits nothing.
+        members: The members of the group.
+        stale: The periods in which a deposed coordinator may still have answered from its memory.
+            It then knows every commit before its term ended, and none that its successor stored.
+        whole: Whether all commits of the group are recorded. If not, an unrecorded commit may
+            explain a returned offset, but nothing explains an answer that nothing is committed.
     """
     commits = _Commits(members)
     reached = _reached(members, commits)
@@ -148,20 +156,20 @@ def read_back(
 
 
 def read_back_after_a_commit(members: Sequence[Committed]) -> int:
-    """Return how often members were told what is committed after a commit had been answered."""
+    """Return how many answers with a committed offset came after a commit had been answered."""
     answered = _Commits(members).answered
     first = int(answered.min(initial=FOREVER))
     return sum(row["time"] > first for member in members for row in _read(member))
 
 
 def _read(member: Committed) -> Iterator[Row]:
-    """The rows in which a member was told what is committed."""
+    """Return the rows in which a member received a committed offset."""
     return (row for row in member.rows if row["type"] in (FETCHED, LOOKED) and row["error"] is None)
 
 
 def _reached(members: Sequence[Committed], commits: "_Commits") -> int:
-    """Return the highest offset that a member can have committed: it was asked to be, or follows
-    what it was shown. Where not all is known that they were shown, that is any."""
+    """Return the highest offset that a member can have committed: a requested one, or the one after
+    a read. If not all reads are known, any offset is possible."""
     if not all(member.shown_whole for member in members):
         return FOREVER
     shown = (member.highest + 1 for member in members)
@@ -169,7 +177,7 @@ def _reached(members: Sequence[Committed], commits: "_Commits") -> int:
 
 
 class _Commits:
-    """The commits of a group that may have been kept, as arrays."""
+    """The commits of a group that may have been stored, as arrays."""
 
     def __init__(self, members: Sequence[Committed]) -> None:
         made = [
@@ -179,12 +187,13 @@ class _Commits:
         self.client, self.offset, self.asked, self.known_asked, self.answered = table.T
 
     def recorded(self, offset: int, members: Sequence[Committed]) -> bool:
-        """Whether everybody who may have committed an offset is known to have."""
+        """Return whether every member that may have committed an offset is known."""
         return all(offset < member.unrecorded for member in members)
 
     def contradicted(self, offset: int, until: int, since: int) -> int | None:
-        """Return the last of the commits answered before ``since``, of several at once the highest
-        offset, if an offset that was told by ``until`` contradicts it; otherwise None."""
+        """Return the last commit that was answered before ``since`` if an offset that was returned
+        by ``until`` contradicts it, otherwise None. Of several commits that were answered at the
+        same time, the highest offset counts."""
         answered = np.flatnonzero(self.answered < since)
         if not len(answered):
             return None
@@ -200,14 +209,14 @@ class _Commits:
         return last if older else None
 
     def remembered(self, offset: int, until: int, stale: Stale) -> bool:
-        """Return whether a coordinator that was deposed may have told an offset by ``until``: it
-        contradicts nothing that it knew, and was not asked of its successor alone."""
+        """Return whether a deposed coordinator may have returned an offset by ``until``: the offset
+        contradicts no commit that it knew and was not committed with its successor only."""
         if self.contradicted(offset, until, stale.start) is not None:
             return False
         return offset == NOTHING or bool((self.asked[self.offset == offset] <= stale.seen).any())
 
     def _superseded(self, one: int, others: Array) -> bool:
-        """Whether one of the others was certainly kept after it."""
+        """Return whether one of the others was certainly stored later."""
         asked = others[self.known_asked[others] == 1]
         own = others[self.client[others] == self.client[one]]
         return bool(
@@ -217,8 +226,9 @@ class _Commits:
 
 
 def _kept(member: Committed) -> Iterator[tuple[int, int, int, int]]:
-    """Offset, when it was asked for at the earliest, whether that is known, and when it was
-    answered (FOREVER where nobody knows whether it was kept)."""
+    """Yield for each commit that may have been stored: the offset, the earliest time of the
+    request, whether that time is known, and the time of the answer (FOREVER if it is unknown
+    whether it was stored)."""
     asked = {row["commit"]: row["time"] for row in member.rows if row["type"] == SendType.INVOKE}
     outcomes = {SendType.OK, SendType.FAIL, SendType.INFO}
     ended = {row["commit"] for row in member.rows if row["type"] in outcomes}
@@ -233,22 +243,22 @@ def _kept(member: Committed) -> Iterator[tuple[int, int, int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Furthest:
-    """How far a group had committed, by when: ``offset[n]`` from ``answered[n]`` on, by the member
-    ``client[n]``."""
+    """The progress of a group: the offset ``offset[n]`` was committed by the time ``answered[n]``,
+    by the member ``client[n]``."""
 
     offset: Array
     answered: Array
     client: Array
 
     def past(self, offsets: Array) -> Array:
-        """Position of the first commit behind each of these offsets; as long as this where there is
-        none."""
+        """Return the position of the first commit beyond each of these offsets, or the number of
+        commits if there is none."""
         found: Array = np.searchsorted(self.offset, offsets, side="right")
         return found
 
 
 def furthest(members: Sequence[Committed]) -> Furthest:
-    """Of the commits that were answered, each that went further than all before."""
+    """Return those of the answered commits that went further than all commits before."""
     commits = _Commits(members)
     answered = np.flatnonzero(commits.answered < FOREVER)
     order = answered[np.argsort(commits.answered[answered], kind="stable")]
@@ -262,5 +272,5 @@ def furthest(members: Sequence[Committed]) -> Furthest:
 
 
 def told_until(members: Sequence[Committed]) -> int:
-    """Below this offset it is known what all members were shown."""
+    """Return the offset below which the reads of all members are known."""
     return min((member.unrecorded for member in members), default=FOREVER)

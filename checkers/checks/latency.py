@@ -1,17 +1,20 @@
-"""How long records took since they were due: until they were acknowledged, until they were shown.
+"""Latencies of records from the time when they were due until they were acknowledged or read.
 
-Due is what the producer's schedule said (``due`` of ``sends``), whenever the record was sent: while
-a producer is held up, what is due meanwhile is late, too, and is told so (coordinated omission). A
-producer without a rate has no schedule; then it is when the record was handed to the client.
+The due time is that of the producer's schedule (``due`` of ``sends``), whenever the record was
+sent. While a producer is held up, the records that become due are late, too, and are counted as
+late (coordinated omission). A producer without a rate has no schedule; its latencies begin when a
+record is passed to the client library.
 
-Every record counts, none is sampled. Latencies are counted in bins, 1 % apart, which can be added
-up over partitions as they are; a percentile is the upper edge of its bin, so that no more than so
-many took longer, and at most 1 % too much.
+Every record counts; there is no sampling. Latencies are counted in bins that are 1 % apart, which
+can be added up over partitions. A percentile is the upper edge of its bin: at most the stated share
+took longer, and the figure is at most 1 % too high.
 
-- Of acks: the records that were acknowledged. What never was is in other counts; so is what a
-  producer let go when it was due, since its turn was skipped.
-- Of what was shown: what each tail reader was shown, the first time. Two clocks are in it, the
-  producer's and the reader's (table ``clocks``), which are one where both are on one machine."""
+- Ack latency includes the records that were acknowledged. Records that never were have counts of
+  their own, and so have records that a producer skipped because they were overdue.
+- Read latency includes the first read of each record by each tail reader. It is the difference
+  between two clocks, the producer's and the reader's (table ``clocks``). On one machine they are
+  the same clock.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -25,7 +28,7 @@ from ackproof.checkers.index.partition_history import Fate, PartitionHistory
 from ackproof.checkers.verdict import Latency
 
 BIN = 1.01
-"""The ratio of two edges."""
+"""The ratio of the two edges of a bin."""
 
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
@@ -34,27 +37,28 @@ _FIRST, _LAST = "acks from", "acks until"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is measured, by its names among the counts of a partition."""
+    """A kind of latency, with the names of its counts."""
 
     prefix: str
 
     def bin(self, number: int) -> str:
-        """How many took at most ``BIN ** number`` nanoseconds, and more than the bin below."""
+        """Return the name of the count of latencies of at most ``BIN ** number`` nanoseconds that
+        are above the bin below."""
         return f"{self.prefix} bin {number}"
 
     def number(self, name: str) -> int | None:
-        """The bin that is called so; None where none of this kind is."""
+        """Return the bin that has this name, or None if no bin of this kind has it."""
         start = f"{self.prefix} bin "
         return int(name.removeprefix(start)) if name.startswith(start) else None
 
     @property
     def longest(self) -> str:
-        """Nanoseconds."""
+        """The name of the longest latency, in nanoseconds."""
         return f"{self.prefix} at most"
 
     @property
     def without_schedule(self) -> str:
-        """How many were due when they were sent."""
+        """The name of the count of records that were due when they were sent."""
         return f"{self.prefix} since sent"
 
 
@@ -62,7 +66,8 @@ ACK, SHOWN = Kind("ack latency"), Kind("shown latency")
 
 
 def of_acks(history: PartitionHistory) -> Counter[str]:
-    """The latencies of a partition's acks, and when the first and the last of them were."""
+    """Count the latencies of a partition's acks, and record the times of the first and the last
+    ack."""
     acked = np.flatnonzero(
         (history.fate == Fate.ACKED) & (history.asked != NONE) & ~history.contradicted
     )
@@ -74,8 +79,8 @@ def of_acks(history: PartitionHistory) -> Counter[str]:
 
 
 def of_reader(history: PartitionHistory, shown: Array, times: Array) -> Counter[str]:
-    """The latencies of what a tail reader was shown of a partition: the numbers of the records, and
-    when it was shown each, as it went."""
+    """Count the latencies of the reads of a tail reader from one partition. ``shown`` has the
+    numbers of the records and ``times`` the times of the reads, in the order of the reads."""
     ours = np.flatnonzero((shown != NONE) & (shown < len(history.sequence)))
     records, first = np.unique(shown[ours], return_index=True)
     sent = history.asked[records] != NONE
@@ -83,8 +88,7 @@ def of_reader(history: PartitionHistory, shown: Array, times: Array) -> Counter[
 
 
 def together(some: Iterable[Mapping[str, int]]) -> Counter[str]:
-    """The latencies among the counts of several readers, partitions or slices of one, as those of
-    one."""
+    """Add up the latencies among the counts of several readers, partitions or slices."""
     found: Counter[str] = Counter()
     for counts in some:
         for name, many in counts.items():
@@ -98,7 +102,8 @@ def together(some: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 
 def latency(kind: Kind, partitions: Iterable[Mapping[str, int]]) -> Latency | None:
-    """Of a cell, from the counts of its partitions; None where there is none."""
+    """Return the latencies of a cell from the counts of its partitions, or None if there are
+    none."""
     counts = together(partitions)
     bins = sorted(
         (number, many) for name, many in counts.items() if (number := kind.number(name)) is not None
@@ -126,14 +131,14 @@ def latency(kind: Kind, partitions: Iterable[Mapping[str, int]]) -> Latency | No
 
 
 def acks_per_second(partitions: Iterable[Mapping[str, int]]) -> float | None:
-    """Of a cell, from its first ack to its last one, from the counts of its partitions; None where
-    there are less than two moments."""
+    """Return the throughput of a cell from its first ack to its last one, or None if all acks came
+    at the same time or there are none."""
     counted = [one for one in partitions if _FIRST in one]
     if not counted:
         return None
     lasted = max(one[_LAST] for one in counted) - min(one[_FIRST] for one in counted)
     acked = sum(one["acked"] for one in counted)
-    # The first ack is where time begins.
+    # The first ack is the start of the measured time and does not count.
     return round((acked - 1) * _NS_PER_S / lasted, 1) if lasted else None
 
 
@@ -141,7 +146,7 @@ def _counts(kind: Kind, history: PartitionHistory, records: Array, times: Array)
     due = history.due[records]
     scheduled = due != NONE
     took = times - np.where(scheduled, due, history.asked[records])
-    # Where two clocks are in it, what took no time may have taken less than none.
+    # The two times may come from different clocks, so a very short latency may seem to be negative.
     bins = np.ceil(np.log(np.maximum(took, 1)) / np.log(BIN)).astype(np.int64)
     many = np.bincount(bins)  # of int64 nanoseconds there are 4,400 bins
     counts = Counter({kind.bin(n): int(many[n]) for n in np.flatnonzero(many).tolist()})

@@ -1,13 +1,14 @@
-"""Unavailability: for how long a partition was asked to take records, and acknowledged none.
+"""Outages: the times in which a partition had requests waiting and acknowledged none.
 
-A partition is *asked* while at least one record is under way: from the moment at which it was
-handed to the client library until its outcome is known. An *outage* is the time asked between one
-ack and the next (or between the last one and the end of the sends), where that is more than
-:data:`OUTAGE_MIN_NS`. It begins with the first ack: until then clients connect. A partition that
-never acknowledged anything had one outage, from the first record on.
+A request is *waiting* from the moment at which a record is passed to the client library until its
+outcome is known. An *outage* is the time with waiting requests between one ack and the next, or
+between the last ack and the end of the sends, if it is longer than :data:`OUTAGE_MIN_NS`. Outages
+are counted from the first ack on, because clients connect until then. A partition that never
+acknowledged anything had one outage, from its first record on.
 
-Only one clock is in it, the client's. Shorter times are how long an ack takes: added up over every
-one, they would say how busy the clients were."""
+All times are those of one clock, the client's. Shorter times are ordinary ack latencies. Their sum
+would only say how busy the clients were.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,15 +23,20 @@ from ackproof.checkers.verdict import Outages, Unavailable
 
 _NS_PER_MS = 1_000_000
 OUTAGE_MIN_NS = OUTAGE_MIN_MS * _NS_PER_MS
-"""Ten times what an ack takes on a busy machine, and a sixth of a short session timeout."""
+"""The shortest outage. It is ten times the latency of an ack on a busy machine, and a sixth of a
+short session timeout."""
 
 _TOTAL, _LONGEST, _TRAFFIC = "unavailable", "unavailable at most", "traffic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """``start``: when it began, nanoseconds of the Unix epoch on the client's clock; ``length``:
-    the time asked from then until the next ack, nanoseconds."""
+    """One outage.
+
+    Attributes:
+        start: Its start, in nanoseconds of the Unix epoch by the client's clock.
+        length: The time with waiting requests from then until the next ack, in nanoseconds.
+    """
 
     start: int
     length: int
@@ -38,16 +44,17 @@ class Outage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is to be known of some records of a partition, all or a slice of them, to tell its
-    outages: few numbers, since times without an outage are told by their edges.
+    """The times of sends and acks of a partition or a slice of one, as far as its outages depend on
+    them. There are few numbers, because times without an outage are represented by their bounds.
 
     Attributes:
-        first, last: The earliest and the latest that is told of a send; None where nothing was
+        first, last: The earliest and the latest time of a send or outcome; None if nothing was
             sent.
-        unanswered: When the earliest was sent whose outcome is not known; None where there is none.
-        run_starts, run_ends: Of times in which acks came one soon after the other; in order.
-        since, until: When records were under way whose outcome is known, as far as that was not
-            all within one such time; disjoint, in order.
+        unanswered: The time of the earliest send with an unknown outcome; None if there is none.
+        run_starts, run_ends: The bounds of the periods in which acks came in quick succession, in
+            order.
+        since, until: The bounds of the periods in which requests with a known outcome were waiting,
+            unless the whole period is within such a run; disjoint, in order.
     """
 
     first: int | None
@@ -60,7 +67,7 @@ class Asked:
 
 
 def asked(history: PartitionHistory) -> Asked:
-    """Of a partition, or of a slice of one."""
+    """Return the times of a partition or of a slice of one."""
     sent = history.asked != NONE
     begun, answered = history.asked[sent], history.answered[sent]
     known = answered != NONE
@@ -82,7 +89,7 @@ def asked(history: PartitionHistory) -> Asked:
 
 
 def together(some: Sequence[Asked]) -> Asked:
-    """Of several slices, at least one."""
+    """Return the times of several slices, at least one, as those of the partition."""
     starts, ends = (
         np.concatenate([getattr(one, name) for one in some]) for name in ("run_starts", "run_ends")
     )
@@ -104,7 +111,8 @@ def together(some: Sequence[Asked]) -> Asked:
 
 
 def outages(told: Asked) -> Iterator[Outage]:
-    """The outages of a partition, in the order of time. ``told``: of all of it."""
+    """Yield the outages of a partition in the order of time. ``told`` has the times of the whole
+    partition."""
     first, last = told.first, told.last
     if first is None or last is None:
         return
@@ -124,9 +132,9 @@ def outages(told: Asked) -> Iterator[Outage]:
 
 
 def counts(told: Asked, faults: FaultWindows) -> dict[str, int]:
-    """Return the outages of a partition as counts of nanoseconds: in all and at most, over all and
-    by the faults within whose reach they began; and how long it had traffic at all, from the first
-    send to the last outcome."""
+    """Return the outages of a partition as nanoseconds: the sum and the longest one, of all outages
+    and by the faults that were active when they began. Also return the time with traffic, from the
+    first send to the last outcome."""
     found = list(outages(told))
     lasted = 0 if told.first is None or told.last is None else told.last - told.first
     counted: dict[str, int] = {_TOTAL: 0, _LONGEST: 0, _TRAFFIC: lasted}
@@ -143,21 +151,22 @@ def counts(told: Asked, faults: FaultWindows) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Nanoseconds without an ack: ``longest`` at a time, ``total`` of all."""
+    """The length of outages in nanoseconds: ``longest`` of the longest one, ``total`` of all."""
 
     longest: int
     total: int
 
 
 def spent(counted: dict[str, int]) -> Spent | None:
-    """Of a partition; None where its outages were not counted."""
+    """Return the outages of a partition, or None if they were not counted."""
     if _TOTAL not in counted:
         return None
     return Spent(longest=counted[_LONGEST], total=counted[_TOTAL])
 
 
 def by_fault(counted: dict[str, int]) -> dict[str | None, Spent]:
-    """The same by the faults within whose reach they began; None: no fault was on."""
+    """Return the outages by the faults that were active when they began. None stands for no
+    fault."""
     return {
         name.removeprefix(f"{_LONGEST} ") or None: Spent(
             longest=longest, total=counted[name.replace(_LONGEST, _TOTAL, 1)]
@@ -168,8 +177,8 @@ def by_fault(counted: dict[str, int]) -> dict[str | None, Spent]:
 
 
 def _runs(starts: Array, ends: Array) -> tuple[Array, Array]:
-    """Times with acks, in order, of which neighbours that no outage can part are one; of moments,
-    too."""
+    """Return the bounds of periods in which acks came in quick succession, joined if no outage can
+    lie between them."""
     apart = np.flatnonzero(starts[1:] - ends[:-1] > OUTAGE_MIN_NS)
     first = np.concatenate([[0], apart + 1]) if len(starts) else apart
     last = np.append(apart, len(starts) - 1) if len(starts) else apart
@@ -177,7 +186,7 @@ def _runs(starts: Array, ends: Array) -> tuple[Array, Array]:
 
 
 def _merged(since: Array, until: Array) -> tuple[Array, Array]:
-    """Intervals as their union: disjoint, in order."""
+    """Return the union of intervals as disjoint intervals in order."""
     if not len(since):
         return since, until
     order = np.argsort(since, kind="stable")
@@ -188,8 +197,8 @@ def _merged(since: Array, until: Array) -> tuple[Array, Array]:
 
 
 def unavailable(partitions: Mapping[str, Mapping[str, int]]) -> Unavailable | None:
-    """Return the unavailability of a cell, from the counts of its partitions by their names; None
-    where one was not counted."""
+    """Return the unavailability of a cell from the counts of its partitions by name, or None if a
+    partition was not counted."""
     counted = {name: dict(one) for name, one in partitions.items()}
     found = [spent(one) for one in counted.values()]
     whole = [one for one in found if one is not None]

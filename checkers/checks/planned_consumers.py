@@ -1,4 +1,4 @@
-"""The consumers of a run: who was to read what, what they left, and what is promised to groups."""
+"""The planned consumers of a run: their partitions, their files, and the guarantees to groups."""
 
 from collections.abc import Mapping
 
@@ -25,8 +25,8 @@ _NOTHING = Left(files=(), whole=False, cut=False)
 
 
 def consumers_of(run: RunEvidence, partition: Partition) -> list[Consumer]:
-    """Who was to read a partition, and what they left, by name. Who is to commit is a member of a
-    group; who is not reads all there is."""
+    """Return the planned readers of a partition with their files, by name. A client that is planned
+    to commit is a member of a group; any other is a tail reader."""
     return [
         _consumer(run, client, tables, partition)
         for client, tables in sorted(clients_of(run.planned).items())
@@ -35,7 +35,7 @@ def consumers_of(run: RunEvidence, partition: Partition) -> list[Consumer]:
 
 
 def clients_of(run: PlannedRun) -> Mapping[str, Mapping[str, PlannedWriter]]:
-    """The writers of these tables, by client and table."""
+    """Return the writers of the tables of consumers, by client and table."""
     found: dict[str, dict[str, PlannedWriter]] = {}
     for writer in run.writers:
         if writer.table in CONSUMPTION:
@@ -65,7 +65,7 @@ def _consumer(
 
 
 def group_of(run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Partition) -> Group:
-    """What is promised to a group of a cell that reads a partition, for a work item."""
+    """Return the guarantees to a group of a cell that reads a partition, for a work item."""
     peace = peace_of(run, cell).span
     promise, kept_in = committed_terms_of(run, group, partition), offsets_partition(run, group)
     concerned = [

@@ -124,8 +124,8 @@ def unread(records: int) -> tuple[Doubt, ...]:
 
 
 def contested(records: int) -> tuple[Doubt, ...]:
-    """Return the check error for records that share an offset of the final log with another record.
-    """
+    """Return the check error for records that share an offset of the final log with another
+    record."""
     message = f"{records} records are in the final log at an offset at which another one is"
     return _of_history(message) if records else ()
 

@@ -271,8 +271,8 @@ class Scanned:
 
 
 def scan(split: Split) -> Scanned:
-    """Scan the final log. The pieces of ``split.log`` must be those by offset. Raises DamagedFiles.
-    """
+    """Scan the final log. The pieces of ``split.log`` must be those by offset. Raises
+    DamagedFiles."""
     read = split.read
     blank = nothing(split)
     edge = read.start
