@@ -1,7 +1,8 @@
-"""The examination of a partition, or of a cell, by a plug-in's checker, and the counts of it.
+"""The examination of a partition or a cell by a plug-in's checker, and its counts.
 
-Whatever the checker raises or returns harms no other check: what cannot be used becomes a sentence
-in ``lacking``, and its guarantee is not checked."""
+Nothing that the checker raises or returns affects another check. An unusable result becomes a
+sentence in ``lacking``, and the guarantee of the checker is not checked.
+"""
 
 import operator
 import socket
@@ -34,9 +35,9 @@ class PluginTotals:
     """The counts of one checker.
 
     Attributes:
-        found: The number of anomalies, by whether the guarantee was promised of each.
-        examined: How many things were looked at.
-        lacking: What is missing to say that the guarantee held, a sentence each.
+        found: The number of anomalies by guarantee status.
+        examined: The number of things that were examined.
+        lacking: The missing evidence for saying that the guarantee held, a sentence each.
     """
 
     found: Counter[Standing] = field(default_factory=Counter)
@@ -45,7 +46,7 @@ class PluginTotals:
 
 
 def added(totals: Iterable[PluginTotals]) -> PluginTotals:
-    """Return the sum of what one checker found in several partitions."""
+    """Return the sum of the counts of one checker in several partitions."""
     found: Counter[Standing] = Counter()
     examined = 0
     lacking: list[str] = []
@@ -72,8 +73,8 @@ class Examination:
 
 
 def examined(work: PluginWork) -> Examination:
-    """Have a checker look at what it must look at. Raises nothing because of the checker, or of
-    what the files hold."""
+    """Run a checker on its work. Raises nothing because of the checker or the contents of the
+    files."""
     try:
         checker = _installed(work)
         missing = list(work.missing)
@@ -97,7 +98,7 @@ def _failure(work: PluginWork, error: BaseException) -> str:
 
 
 class NotInstalled(Exception):
-    """The plug-in is not there where the task runs."""
+    """The plug-in is not installed where the task runs."""
 
 
 def _installed(work: PluginWork) -> PluginChecker:
@@ -112,12 +113,12 @@ def _installed(work: PluginWork) -> PluginChecker:
 
 
 def _asked(checker: PluginChecker, recorded: RecordedRows) -> object:
-    checker.concerns(recorded.cell)  # what it raises is told here
+    checker.concerns(recorded.cell)  # An exception of ``concerns`` becomes part of the result here.
     return checker.examine(recorded)
 
 
 def _recorded(work: PluginWork, checker: PluginChecker, problems: list[str]) -> RecordedRows:
-    """Return the rows for a checker; what cannot be read of them goes into ``problems``."""
+    """Return the rows for a checker. Rows that cannot be read add a sentence to ``problems``."""
     tables = {table: _table(work, table, names, problems) for table, names in checker.reads.items()}
     return RecordedRows(
         run=work.run,
@@ -155,7 +156,7 @@ def _table(work: PluginWork, table: str, wanted: Sequence[str], problems: list[s
 
 
 def _of_place(rows: pa.Table, work: PluginWork) -> pa.Table:
-    """Return the rows that name no other topic, or partition, than that of the work."""
+    """Return the rows that do not name another topic or partition than that of the work."""
     wanted = {"topic": work.cell.topic, "partition": work.partition}
     for name, value in wanted.items():
         if value is not None and name in rows.column_names:
@@ -164,8 +165,8 @@ def _of_place(rows: pa.Table, work: PluginWork) -> pa.Table:
 
 
 def _sound(work: PluginWork, returned: object) -> Examined:
-    """Return what a checker returned, with Python's own numbers. Raises TypeError or ValueError for
-    what no checker may return."""
+    """Return the result of a checker with plain Python numbers. Raises TypeError or ValueError for
+    a result that no checker may return."""
     if not isinstance(returned, Examined):
         raise TypeError(f"it returned {type(returned).__name__}, and must return Examined")
     count = _number("examined", returned.examined)
@@ -199,7 +200,8 @@ def _sound_anomaly(work: PluginWork, anomaly: object) -> Anomaly:
 
 
 def _number(name: str, value: object, most: int = FOREVER) -> int | None:
-    """Return a whole number as Python's own. Raises TypeError or ValueError for another value."""
+    """Return a whole number as a plain Python number. Raises TypeError or ValueError for another
+    value."""
     if value is None and name != "examined":
         return None
     if isinstance(value, bool) or not hasattr(value, "__index__"):
@@ -225,8 +227,8 @@ def _examined(work: PluginWork, looked: Examined) -> Examination:
 
 
 def _standing(work: PluginWork, anomaly: Anomaly) -> Standing:
-    """Return whether the guarantee was promised of an anomaly. One without a time is of the
-    earliest, of which the least is promised."""
+    """Return the guarantee status of an anomaly. One without a time counts as the earliest, for
+    which the least is promised."""
     times = np.array([anomaly.time or 0], dtype=np.int64)
     unpromised, unknown = standings(times, work.terms[anomaly.partition])
     if unpromised[0]:
@@ -236,16 +238,16 @@ def _standing(work: PluginWork, anomaly: Anomaly) -> Standing:
 
 # --- cells ----------------------------------------------------------------------------------------
 #
-# The examination of whole cells by plug-ins' checkers, in the process that checks, a cell at a
-# time.
+# The examination of whole cells by plug-ins' checkers, one cell at a time, in the process that runs
+# the check.
 
 
 CellExaminations = Mapping[tuple[int, str], Mapping[str, Examination]]
-"""By run and cell, then by checker."""
+"""The examinations by run and cell, then by checker."""
 
 
 def examine_cells(runs: Sequence[RunEvidence], tell: Callable[[str], None]) -> CellExaminations:
-    """Have every checker of whole cells look at each cell that it concerns."""
+    """Run every checker of whole cells on each cell that it applies to."""
     found = {}
     for run in runs:
         for planned in run.planned.cells:

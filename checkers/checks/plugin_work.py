@@ -1,4 +1,4 @@
-"""The work of a plug-in's checker: listed by the driver and sent to the task that does it."""
+"""The work of a plug-in's checker. The driver lists it, and a task does it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,13 @@ from ackproof.history.manifest import PlannedCell, PlannedRun
 from ackproof.history.names import PARTITIONED
 
 _CLIENTS = frozenset({"sends", "polls", "assignments", "commits"})
-"""Tables that clients close when they are asked to end."""
+"""The tables that clients close when they are asked to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFiles:
-    """The files of one table, or of one partition of it, and what their rows must say."""
+    """The files of one table or of one partition of it, and the values that their rows must
+    have."""
 
     table: str
     files: tuple[str, ...]
@@ -31,19 +32,22 @@ class TableFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginWork:
-    """One checker, and one partition or cell that it must look at.
+    """One checker, and one partition or cell that it must examine.
 
     Attributes:
         checker: The name of the checker.
-        plugin: The plug-in that it is of, with its version.
-        partition: The number of the partition; None for the whole cell.
+        plugin: The plug-in that provides it, with its version.
+        run: The number of the run.
+        cell: The cell.
+        partition: The number of the partition, or None for the whole cell.
         tables: The files that it reads, in the order of the partitions.
-        missing: Which rows of these are missing, a sentence each.
-        log_records: How many records the final read got, over all files of ``log``.
+        missing: The rows that are missing from these, a sentence each.
+        log_records: The number of records that the final read got, over all files of ``log``.
         crashed: The tables with writers that a fault crashed.
-        read_began: As in :class:`checkers.interface.RecordedRows`.
-        terms: When the guarantee is promised, by partition; None for what is about no single one.
-        faults: The faults of the run, to label anomalies with.
+        clock_bound_ns, read_began: As in :class:`checkers.interface.RecordedRows`.
+        terms: The validity window of the guarantee by partition, and under None for anomalies that
+            do not concern a single partition.
+        faults: The faults of the run, to which anomalies are attributed.
     """
 
     checker: str
@@ -62,8 +66,9 @@ class PluginWork:
 
 
 def concerned(run: PlannedRun, planned: PlannedCell) -> Mapping[str, PluginChecker]:
-    """Return the checkers of plug-ins that concern a cell, by name: those of which all tables are
-    recorded, and that say so. One that fails to say so does."""
+    """Return the checkers of plug-ins that apply to a cell, by name: those for which all tables are
+    recorded and whose ``concerns`` returns true. If ``concerns`` raises an exception, the checker
+    applies."""
     return {
         name: checker
         for name, checker in plugin_checkers().items()
@@ -84,7 +89,7 @@ def _is_recorded(checker: PluginChecker, run: PlannedRun, cell: Cell) -> bool:
 def _concerns(checker: PluginChecker, cell: Cell) -> bool:
     try:
         return bool(checker.concerns(cell))
-    except (Exception, SystemExit):  # noqa: BLE001 - the examination asks again, and tells why
+    except (Exception, SystemExit):  # noqa: BLE001 - the examination reports it
         return True
 
 
@@ -146,7 +151,7 @@ def _files(
 def _missing(
     run: RunEvidence, places: Sequence[Partition], checker: PluginChecker
 ) -> Iterator[str]:
-    """Yield which rows of the tables that a checker reads are missing or damaged."""
+    """Yield a sentence for each part of the tables of a checker that is missing or damaged."""
     for table in checker.reads:
         if table in PARTITIONED:
             for topic, number in places:

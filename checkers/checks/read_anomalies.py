@@ -1,9 +1,10 @@
-"""What is wrong with what consumers were shown and committed of a partition, as rows of anomalies,
-and how each stands to what was promised.
+"""Anomalies of what consumers read and committed of a partition, as rows with their guarantee
+status.
 
-A read is promised to stay from some time on (:func:`checkers.context.validity.shown_terms`). When
-it was read from the log is not known: not before the record was sent, and not after it was shown; a
-client library may have held it for a while."""
+A read is guaranteed to stay from a certain time on (:func:`checkers.context.validity.shown_terms`).
+The exact time at which it was read from the log is unknown. It is not before the record was sent
+and not after the poll returned it, because a client library may hold records back.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,15 +39,16 @@ SKIPPED_BY_COMMIT = "skipped-by-commit"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinated:
-    """What is promised of a group's committed offsets.
+    """The guarantees for a group's committed offsets.
 
     Attributes:
-        at_least_once: Whether it commits what its members were shown, and nothing else; None where
-            nobody knows.
-        terms: Of the partition of ``__consumer_offsets`` that keeps them.
-        stale: When a coordinator that was deposed may have told what it knew.
-        faults: That reach that partition, or this one.
-        peace: When nothing keeps it from going on (:mod:`checkers.context.quiet_period`).
+        at_least_once: Whether the group commits exactly what its members read; None if that is
+            unknown.
+        terms: The validity window of the partition of ``__consumer_offsets`` that stores them.
+        stale: The periods in which a deposed coordinator may have answered from its memory.
+        faults: The faults that affect that partition or this one.
+        peace: The quiet period, in which nothing keeps the group from making progress
+            (:mod:`checkers.context.quiet_period`).
     """
 
     at_least_once: bool | None = None
@@ -61,8 +63,14 @@ _UNPLANNED = Coordinated(terms=Terms(unknown_before=FOREVER))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promises:
-    """What is promised of a partition: of its acked records, of what consumers were shown of it,
-    and to its groups, by Kafka's ``group.id``. ``compacted``: whether its log is compacted."""
+    """The guarantees for a partition.
+
+    Attributes:
+        acked: The validity window for acked records.
+        shown: The validity window for reads of consumers.
+        groups: The guarantees to its groups, by Kafka's ``group.id``.
+        compacted: Whether its log is compacted.
+    """
 
     acked: Terms = ALL_PROMISED
     shown: Terms = ALL_PROMISED
@@ -70,12 +78,12 @@ class Promises:
     compacted: bool = False
 
     def to(self, group: str) -> Coordinated:
-        """What is promised to a group; of one that nobody planned nobody knows."""
+        """Return the guarantees to a group. For a group that was not planned they are unknown."""
         return self.groups.get(group, _UNPLANNED)
 
     def counts(self, history: PartitionHistory) -> Counter[str]:
-        """How the partition stands to what is promised to its consumers, and each group's share of
-        it."""
+        """Count the partition by the status of the guarantees to its consumers, once for each
+        group."""
         shown = status.of_partition(history.begun, self.shown)
         counts = Counter({status.count_name(status.READABLE, shown): 1})
         for group in self.groups.values():
@@ -86,13 +94,16 @@ class Promises:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Anomalies of one kind: their rows, and how many stand how to what was promised.
+    """Anomalies of one kind, as rows and as counts by guarantee status.
 
     Attributes:
-        shown: What the rows were made of, where these tell that what somebody was shown does not
-            stand in the log: what an offset was said to hold.
-        whose: Of each row, its places in ``shown``.
-        promised: Of each row, whether that was promised not to be.
+        anomaly: The name of the anomaly.
+        rows: The rows.
+        standing: The counts by guarantee status.
+        shown: The claims from which the rows were made, if the rows say that a read record is not
+            in the log.
+        whose: For each row, the places of its claims in ``shown``.
+        promised: For each row, whether the guarantee applied.
     """
 
     anomaly: str
@@ -105,7 +116,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomalies:
-    """Makes them, of one partition. ``clients``: the names of its consumers, by number."""
+    """The builder of anomalies of one partition. ``clients`` has the names of its consumers by
+    number."""
 
     history: PartitionHistory
     records: Records
@@ -113,7 +125,7 @@ class Anomalies:
     clients: Sequence[str]
 
     def vanished(self, made: Claims) -> Found:
-        """One row an offset and record, whoever was shown it."""
+        """Return one row for each offset and record that a consumer read and that vanished."""
         gone = claims.vanished(made, self.history, self.promises.compacted)
         firsts, whose = _each(gone.offset, gone.record)
         until, since = _latest(gone.until, whose), _latest(gone.since, whose)
@@ -139,7 +151,7 @@ class Anomalies:
         )
 
     def inconsistent(self, made: Claims) -> Found:
-        """One row an offset."""
+        """Return one row for each offset with contradictory claims."""
         wrong = claims.overruled(made, self.history)
         firsts, whose = _each(wrong.offset)
         details = [self._disagreement(made, wrong, mine) for mine in whose]
@@ -161,7 +173,7 @@ class Anomalies:
         )
 
     def nonmonotonic(self, client: str, seen: Seen, steps: Steps) -> Found:
-        """One row a step."""
+        """Return one row for each step back."""
         details = (
             f"shown to {client} in poll {seen.poll[row]}, after offset {seen.offset[before]} "
             f"in poll {seen.poll[before]}"
@@ -178,7 +190,7 @@ class Anomalies:
         return self._of_partition(NONMONOTONIC, found)
 
     def skipped(self, client: str, seen: Seen, passed: Passed) -> Found:
-        """One row a record."""
+        """Return one row for each record that the client skipped."""
         details = (
             f"{client} passed over it: poll {seen.poll[row]} went on at offset {seen.offset[row]}"
             for row in passed.rows
@@ -194,7 +206,7 @@ class Anomalies:
         return self._of_partition(SKIPPED, found)
 
     def unseen(self, client: str, seen: Seen, unseen: Array) -> Found:
-        """One row a record."""
+        """Return one row for each record that the client never read."""
         detail = f"never shown to {client}, which was shown offset {seen.highest}"
         found = rows(
             self.history,
@@ -206,7 +218,7 @@ class Anomalies:
         return self._of_partition(UNSEEN, found)
 
     def read_back(self, group: str, told: Sequence[ReadBack], lost: bool) -> Found:
-        """One row a time that a member was told too little."""
+        """Return one row for each answer to a member that said too little."""
         anomaly = COMMIT_LOST if lost else COMMIT_REGRESSED
         mine = [one for one in told if one.lost is lost]
         promise = self.promises.to(group)
@@ -221,7 +233,8 @@ class Anomalies:
         certain = np.array([one.certain for one in mine], dtype=bool)
         answered = np.array([one.answered for one in mine], dtype=np.int64)
         stands = Counter(status.by_time(anomaly, answered[certain], promise.terms))
-        # Whoever told it: what was not promised to be kept need not be told.
+        # Whichever coordinator answered: it need not return a commit that was not guaranteed to be
+        # kept.
         unpromised, _ = status.standings(answered[~certain], promise.terms)
         stands[status.count_name(anomaly, Standing.UNPROMISED)] += int(unpromised.sum())
         stands[status.count_name(anomaly, Standing.UNKNOWN)] += int((~unpromised).sum())
@@ -231,7 +244,8 @@ class Anomalies:
     def skipped_by_commit(
         self, group: str, passed: Array, furthest: Furthest, members: Sequence[Committed]
     ) -> Found:
-        """One row a record. ``passed``: their numbers."""
+        """Return one row for each record below the group's commit that no member read. ``passed``
+        has the numbers of the records."""
         at = self.history.first_offset(passed)
         commit = furthest.past(at)
         details = (
@@ -250,7 +264,8 @@ class Anomalies:
         return self._of_partition(SKIPPED_BY_COMMIT, found)
 
     def _of_partition(self, anomaly: str, found: pa.Table) -> Found:
-        """What a consumer makes of a log of which nothing was cut off that it was shown."""
+        """Return the anomalies of a consumer whose guarantee holds for a log that lost nothing that
+        it had read."""
         stands = status.of_partition(self.history.begun, self.promises.shown)
         return Found(
             anomaly=anomaly,
@@ -259,7 +274,7 @@ class Anomalies:
         )
 
     def _best_of(self, wrong: Claims, whose: Sequence[Array]) -> list[Standing]:
-        """How each offset stands: as the one that stands best of those that were overruled."""
+        """Return the status of each offset: the best status among the overruled claims."""
         acks = wrong.who == ACK
         shown = status.standings(wrong.until, self.promises.shown, wrong.since)
         acked = status.standings(wrong.until, self.promises.acked)
@@ -320,8 +335,8 @@ def _told(group: str, one: ReadBack) -> str:
 
 
 def _each(*keys: Array) -> tuple[Array, list[Array]]:
-    """Of arrays that are sorted by all of these: where each different one begins, and the places
-    of all that are the same."""
+    """Return where each distinct key begins, and the places of all that are equal. The arrays must
+    be sorted by all of the keys."""
     count = len(keys[0])
     if not count:
         return np.empty(0, dtype=np.int64), []

@@ -1,4 +1,4 @@
-"""The counts of one consumer, and of one group, of a partition."""
+"""Counts of the reads of one consumer, and of the commits of one group, for one partition."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,14 +52,15 @@ Counts = Mapping[str, int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a client was shown of a partition.
+    """The reads of one client from a partition.
 
     Attributes:
-        events: Of its assignments; None where they are not all known.
-        whole: Whether ``seen`` is all, but for the last of a client that was crashed.
-        cut: Whether it was crashed.
-        all_of_it: Whether it is a tail reader, which is to be shown everything.
-        claims: What of it the final log or an ack disagrees with.
+        seen: The rows of its polls.
+        events: The events of its assignments, or None if they are not complete.
+        whole: Whether ``seen`` is complete, except for the last moments of a crashed client.
+        cut: Whether the client was crashed.
+        all_of_it: Whether it is a tail reader, which must read everything.
+        claims: The claims of its reads that the final log or an ack contradicts.
     """
 
     seen: Seen
@@ -72,7 +73,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientReads:
-    """What the checkers found in it; None where one could not look."""
+    """What the checkers found in the reads of one client. An attribute is None if the checker could
+    not examine them."""
 
     steps: Steps | None
     passed: Passed | None
@@ -80,10 +82,10 @@ class ClientReads:
 
 
 def look_at_client(shown: Shown, history: PartitionHistory) -> ClientReads:
-    """What the checkers of one consumer find."""
+    """Run the checkers of one consumer."""
     seen = shown.seen
-    # A file that is missing leaves a hole in what is known to have been shown; one that holds more
-    # than its writer closed, rows that were shown once.
+    # A missing file leaves a gap in the known reads. A file with more rows than its writer closed
+    # has rows of one read twice.
     known = shown.events is not None and shown.whole
     together = spans(seen, shown.events or ()) if known else None
     return ClientReads(
@@ -96,8 +98,8 @@ def look_at_client(shown: Shown, history: PartitionHistory) -> ClientReads:
 def client_counts(
     shown: Shown, found: ClientReads, contested: Claims, history: PartitionHistory, compacted: bool
 ) -> Counts:
-    """The counts of COUNTS. ``contested``: acks that the final log disagrees with; ``compacted``:
-    whether the log is."""
+    """Return the counts of CLIENT_COUNTS. ``contested`` has the acks that the final log
+    contradicts, and ``compacted`` says whether the log is compacted."""
     seen, whole, complete = shown.seen, shown.whole, history.read.complete
     everything = whole and complete and history.sends_whole
     wrong = claims.overruled(claims.together([shown.claims, contested]), history)
@@ -123,7 +125,7 @@ def client_counts(
     if found.unseen is not None:
         known["unseen"] = at_least(len(found.unseen), everything)
         above = history.shown_to_consumers(np.flatnonzero(history.log_offset > highest))
-        # What a client was shown in its last moments, before it was crashed, is recorded nowhere.
+        # The reads of a client in its last moments before a crash are not recorded.
         known["unread"] = (
             None if shown.cut else at_least(_distinct(history.log_offset[above]), complete)
         )
@@ -131,12 +133,12 @@ def client_counts(
 
 
 def at_least(count: int, known: bool) -> int | None:
-    """What was found; None where that is nothing and not everything could be looked at."""
+    """Return the count, or None if it is 0 and not everything could be examined."""
     return count if count or known else None
 
 
 def added(counted: Iterable[int | None]) -> int | None:
-    """Of several partitions together, as :func:`at_least`."""
+    """Return the sum over several partitions, as :func:`at_least` defines it."""
     values = list(counted)
     known = [value for value in values if value is not None]
     return at_least(sum(known), len(known) == len(values))
@@ -158,19 +160,25 @@ def _distinct(offsets: Array) -> int:
 
 # --- consumers ------------------------------------------------------------------------------------
 #
-# The consumers of one partition, what is promised to its groups, and what was counted of them: as
-# data, for a work item and for what becomes of it.
-#
-# What each count is stands in :mod:`checkers.checks.read_counts` (of a client) and
-# :mod:`checkers.checks.read_counts` (of a group).
+# The consumers of one partition, the guarantees to its groups, and their counts, as data for a work
+# item and for its result.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """A client that was to read a partition, and the files that it left: ``polls`` of this
-    partition, ``assignments`` and ``commits`` of all. ``..._whole``: whether that is all that was
-    written, but for the last moments of who was crashed (``cut``). ``member``: of a group; else it
-    is a tail reader. ``expected``: what the rows of these files must say."""
+    """A planned reader of a partition, with the files that it left.
+
+    Attributes:
+        client: The name of the client.
+        member: Whether it is a member of a group. Otherwise it is a tail reader.
+        polls: The files of ``polls`` of this partition.
+        assignments: The files of ``assignments``, of all partitions.
+        commits: The files of ``commits``, of all partitions.
+        polls_whole, assignments_whole, commits_whole: Whether these are complete, except for the
+            last moments of a crashed client.
+        cut: Whether the client was crashed.
+        expected: The values that the rows of these files must have.
+    """
 
     client: str
     member: bool
@@ -186,8 +194,8 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """What is promised to a group, :class:`checkers.checks.read_anomalies.Coordinated`; ``name``:
-    Kafka's ``group.id``."""
+    """The guarantees to a group, as in :class:`checkers.checks.read_anomalies.Coordinated`.
+    ``name`` is Kafka's ``group.id``."""
 
     name: str
     at_least_once: bool | None
@@ -214,31 +222,31 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What was counted of one partition: of a client, or where that is None of a group. ``group``
-    is None for a tail reader, and where nothing tells the group of a member."""
+    """The counts of one client, or of one group if ``client`` is None, for one partition. ``group``
+    is None for a tail reader, and for a member whose group is unknown."""
 
     client: str | None
     group: str | None
     counts: Counts
 
     def plain(self) -> "Counted":
-        """The same in Python's own numbers."""
+        """Return the same counts as plain Python numbers."""
         told = {name: None if many is None else int(many) for name, many in self.counts.items()}
         return replace(self, counts=told)
 
 
 # --- commits --------------------------------------------------------------------------------------
 #
-# What the members of one consumer group committed of one partition, as counts.
+# The commits of the members of one consumer group for one partition, as counts.
 #
-# - ``committed``: how many commits of the partition were answered without an error.
-# - ``commit_errors``: how many ended with one that does not tell whether they were kept (``info``).
+# - ``committed``: the number of commits that were answered without an error.
+# - ``commit_errors``: the number of commits with an error that does not say whether the offset was
+#   stored (``info``).
 #
-# The others are how often a checker found what it looks for (``checkers.checks.catalogue``):
-# ``commits_lost``, ``commits_regressed``, and of a group that is at-least-once
-# ``skipped_by_commit``.
+# The others are the numbers of anomalies of the checkers (``checkers.checks.catalogue``):
+# ``commits_lost``, ``commits_regressed``, and for an at-least-once group ``skipped_by_commit``.
 #
-# None as in :mod:`checkers.checks.read_counts`.
+# A count is None if it would be 0 and not everything could be examined.
 
 
 GROUP_COUNTS = (
@@ -252,13 +260,15 @@ GROUP_COUNTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfGroup:
-    """A group, and what is known of it.
+    """A consumer group and its records.
 
     Attributes:
-        shown: By record number: whether one of its members was shown it.
-        whole: Whether these are all members, and what they committed is known; but for the last
-            moments of those who were crashed.
-        shown_whole: Whether all that they were shown is known, likewise.
+        name: Kafka's ``group.id``.
+        members: The commits of its members.
+        shown: Whether one of its members read each record, by record number.
+        whole: Whether all members and all of their commits are known, except for the last moments
+            of crashed members.
+        shown_whole: Whether all of their reads are known, with the same exception.
     """
 
     name: str
@@ -269,14 +279,14 @@ class OfGroup:
 
     @property
     def cut(self) -> bool:
-        """Whether a member was crashed, whose last commits are recorded nowhere."""
+        """Whether a member was crashed, so that its last commits are not recorded."""
         return any(member.cut for member in self.members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCommits:
-    """What the checkers found. ``passed``: numbers of the records that the group committed past and
-    was never shown; None where nobody could look."""
+    """What the checkers found in the commits of a group. ``passed`` has the numbers of the records
+    below its commit that no member read, or None if that could not be examined."""
 
     told: Sequence[ReadBack]
     furthest: Furthest
@@ -284,7 +294,7 @@ class GroupCommits:
 
 
 def look_at_group(group: OfGroup, promise: Coordinated, history: PartitionHistory) -> GroupCommits:
-    """What the checkers of one group find."""
+    """Run the checkers of one group."""
     committed = furthest(group.members)
     may = promise.at_least_once is True and group.whole and group.shown_whole
     return GroupCommits(
@@ -302,7 +312,7 @@ def _passed(group: OfGroup, committed: Furthest, history: PartitionHistory) -> A
 
 
 def group_counts(group: OfGroup, found: GroupCommits, history: PartitionHistory) -> Counts:
-    """The counts of COUNTS."""
+    """Return the counts of GROUP_COUNTS."""
     types = [row["type"] for member in group.members for row in member.rows]
     lost = sum(one.lost for one in found.told)
     passed = None

@@ -1,5 +1,5 @@
-"""What consumers were shown of a partition, row by row: the records that the rows name, which rows
-belong together, and what is wrong with their order."""
+"""The reads of consumers from a partition, row by row: the records that the rows name, the rows
+that belong together, and errors in their order."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,24 +12,23 @@ from ackproof.checkers.arrays import NONE, Array, numbers_of
 from ackproof.checkers.index.partition_history import Fate, PartitionHistory, record_numbers
 
 COLUMNS = ("poll", "time", "offset", "leader_epoch", "cell", "producer", "sequence")
-"""Of ``polls``."""
+"""The columns of ``polls`` that are needed."""
 
 Stranger = tuple[str, int, int]
-"""Cell, producer and sequence."""
+"""The cell, producer and sequence number of a record that the history does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Rows in the order in which they were shown.
+    """Rows of polls in the order in which the consumer read them.
 
     Attributes:
         poll, time, offset: As in ``polls``.
-        record: Number of the record that was shown; NONE where the payload was none of ours, or
-            damaged. Two such payloads are the same for all that is known.
-        epoch: The leader epoch in which it was appended, NONE where the client was not told.
-        position: Where the final log holds that record at that offset, in its arrays; NONE where it
-            does not.
-        highest: The highest offset, NONE without rows.
+        record: The number of the record. NONE if the payload is damaged or was not written by a
+            client; two such payloads cannot be told apart.
+        epoch: The leader epoch in which the record was appended, or NONE if the client did not
+            receive it.
+        position: The place of that record at that offset in the arrays of the final log, or NONE.
     """
 
     poll: Array
@@ -45,7 +44,7 @@ class Seen:
 
 
 class Records:
-    """The records that the consumers of one partition were shown, by number."""
+    """The records that the consumers of one partition read, by number."""
 
     def __init__(self, history: PartitionHistory) -> None:
         self._history = history
@@ -53,7 +52,8 @@ class Records:
         self._named: list[Stranger] = []
 
     def seen(self, rows: pa.Table) -> Seen:
-        """Rows of ``polls`` (COLUMNS), as they were shown to one consumer."""
+        """Return the rows of ``polls`` (COLUMNS) of one consumer with the numbers of their
+        records."""
         offset = numbers_of(rows["offset"])
         ours = _ours(rows)
         position = self._standing(rows, offset, ours)
@@ -72,7 +72,7 @@ class Records:
         )
 
     def name(self, record: int) -> str:
-        """A record in words; NONE is a payload of nobody's."""
+        """Return the name of a record. NONE stands for a payload that no client wrote."""
         if record == NONE:
             return "a payload of no client"
         known = len(self._history.sequence)
@@ -83,7 +83,8 @@ class Records:
         return words if cell == self._history.cell else f"cell {cell} {words}"
 
     def sent(self, records: Array) -> Array:
-        """When each was handed to its producer, at the earliest; 0 where nobody knows."""
+        """Return the earliest time at which each record was passed to its producer, or 0 if it is
+        unknown."""
         times = np.zeros(len(records), dtype=np.int64)
         known = (records != NONE) & (records < len(self._history.sequence))
         times[known] = np.maximum(self._history.asked[records[known]], 0)
@@ -97,7 +98,7 @@ class Records:
         cell = numbers_of(pc.index_in(rows["cell"], value_set=names))
         shown = cell, numbers_of(rows["producer"]), numbers_of(rows["sequence"])
         position = np.full(len(offset), NONE, dtype=np.int64)
-        # A final read that was taken up again may have met two records at one offset.
+        # A final read that was resumed may have two records at one offset.
         for copy in range(int(copies.max(initial=0))):
             there = np.flatnonzero(copies > copy)
             at = left[there] + copy
@@ -106,7 +107,7 @@ class Records:
         return position
 
     def _looked_up(self, rows: pa.Table) -> Array:
-        """Of records of ours, wherever they stand."""
+        """Return the numbers of records that clients wrote, wherever they are in the log."""
         if not len(rows):
             return np.empty(0, dtype=np.int64)
         history = self._history
@@ -114,7 +115,7 @@ class Records:
         names = {name: code for code, name in enumerate(history.cell_names)}
         told = [rows[name].to_pylist() for name in ("cell", "producer", "sequence")]
         cells = np.array([names.setdefault(name, len(names)) for name in told[0]], dtype=np.int64)
-        # The history's are all different and come first: so its numbers are what they are there.
+        # The records of the history are distinct and come first, so they keep their numbers.
         found, _ = record_numbers(
             np.concatenate([history.cell_of, cells]),
             np.concatenate([history.producer, numbers_of(rows["producer"])]),
@@ -148,19 +149,19 @@ def _ours(rows: pa.Table) -> Array:
 
 # --- spans ----------------------------------------------------------------------------------------
 #
-# Which reads of a consumer belong together: what it was shown from where it began to read until it
-# began anew.
+# Spans of a consumer's reads. A span contains the reads from a position at which the consumer began
+# to read until it began at another position.
 #
-# It begins anew where it is assigned the partition, and where it found nothing to go on with and
-# took another place (``out-of-range``): what comes after that may well be lower than what came
-# before, or far beyond it. The same holds within a poll during which the partition was taken away
-# and given again: its records may be from before or from after, so no step within it, into it or
-# out of it is judged (Jepsen ignores the keys in the rebalance log of an operation). Where the
-# partition was only taken away, what the poll still returns goes on as before; where it was only
-# given, nothing of it was under way.
+# A consumer begins when it is assigned the partition, and when it finds no record at its position
+# and takes another one (``out-of-range``). Later reads may then be at lower offsets than earlier
+# ones, or far beyond them. The same holds within a poll during which the partition was revoked and
+# assigned again: its records may be from before or after, so no step within it, into it or out of
+# it is judged (Jepsen ignores the keys in the rebalance log of an operation). If the partition was
+# only revoked, the rest of the poll continues as before. If it was only assigned, no read of it was
+# in progress.
 #
-# Empty polls are not counted, so that a poll which is left out here mostly came after all that was
-# over, and is all from after.
+# Empty polls are not counted. A poll that is left out here therefore usually came after the whole
+# change, and all of its records are from after it.
 
 
 BEGINS = ("assigned", "out-of-range")
@@ -169,8 +170,9 @@ ENDS = ("revoked", "lost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A row of ``assignments`` on the partition, as the schema has it; ``offset``: where the client
-    begins to read, None where that is not recorded; ``time`` in nanoseconds, by its clock."""
+    """A row of ``assignments`` about the partition, with the columns of the schema. ``offset`` is
+    where the client begins to read, or None if it is not recorded. ``time`` is in nanoseconds, by
+    the client's clock."""
 
     event: str
     poll: int
@@ -180,11 +182,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Some reads of a consumer that belong together.
+    """A span of a consumer's reads.
 
     Attributes:
-        rows: Their positions among all that it was shown, in that order; never empty.
-        begun: Where it began to read, NONE where nobody knows.
+        rows: The places of its rows among all reads of the consumer, in order; never empty.
+        begun: The offset at which it began to read, or NONE if it is unknown.
     """
 
     rows: Array
@@ -192,7 +194,8 @@ class Span:
 
 
 def spans(seen: Seen, events: Sequence[Event]) -> list[Span]:
-    """The spans of what a consumer was shown. ``events``: all of the partition, in their order."""
+    """Return the spans of a consumer's reads. ``events`` has all events of the partition in their
+    order."""
     number = assignment_of(seen.poll, events, BEGINS)
     mixed = np.isin(seen.poll, list(_mixed(events)))
     begun = [NONE, *(_begun(one) for one in _begins(events, BEGINS))]
@@ -205,8 +208,8 @@ def spans(seen: Seen, events: Sequence[Event]) -> list[Span]:
 
 
 def assignment_of(polls: Array, events: Sequence[Event], begins: Iterable[str]) -> Array:
-    """Which of those that begin something each of these polls came after, counted from 1; 0 for one
-    before all."""
+    """Return for each poll the number of the last begin that it came after, counted from 1, or 0 if
+    it came before all of them."""
     begun = np.array([one.poll for one in _begins(events, begins)], dtype=np.int64)
     number: Array = np.searchsorted(begun, polls, side="left")
     return number
@@ -217,34 +220,34 @@ def _begins(events: Sequence[Event], begins: Iterable[str]) -> list[Event]:
 
 
 def _mixed(events: Sequence[Event]) -> set[int]:
-    """The polls during which the partition may have been taken away and given again."""
+    """Return the polls during which the partition may have been revoked and assigned again."""
     given = {one.poll for one in events if one.event in BEGINS}
     return {one.poll + 1 for one in events if one.event in ENDS and one.poll in given}
 
 
 def _begun(one: Event) -> int:
-    # Below 0 it is a word of Kafka's (the beginning, the end) and no offset.
+    # A negative offset is one of Kafka's constants (the beginning, the end).
     return NONE if one.offset is None or one.offset < 0 else one.offset
 
 
 def _together(rows: Array, number: Array) -> list[Array]:
-    """Rows of one assignment each; what is shown of one after another was is of that one."""
+    """Return groups of rows, one for each assignment."""
     bounds = np.flatnonzero(np.diff(number[rows])) + 1
     return [some for some in np.split(rows, bounds) if len(some)]
 
 
 # --- polls ----------------------------------------------------------------------------------------
 #
-# The order in which one consumer was shown a partition, and whether it was shown all of it.
+# The order in which one consumer read a partition, and whether it read all of it.
 #
-# What is passed over is looked for in all of a span, not from one record to the next: 0, 2, 1, 3 is
-# a step back and passes over nothing. Of consumers that ask for committed transactions alone, what
-# is not committed is passed over by right.
+# Skipped records are searched in a whole span and not from one record to the next: 0, 2, 1, 3 is a
+# step back and skips nothing. Consumers that read committed records only may skip records that are
+# not committed.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Steps of a consumer: from the row before each of ``rows`` to that row."""
+    """Steps of a consumer, from the row before each of ``rows`` to that row."""
 
     before: Array
     rows: Array
@@ -252,15 +255,15 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """What a consumer passed over: ``positions`` in the final log's arrays, and for each of them
-    the row that was the first beyond it."""
+    """The skipped records: their ``positions`` in the arrays of the final log, and for each of them
+    the first row beyond it."""
 
     positions: Array
     rows: Array
 
 
 def nonmonotonic(seen: Seen, spans: Iterable[Span]) -> Steps:
-    """The steps to an offset that is not higher than the one before."""
+    """Return the steps to an offset that is not higher than the one before."""
     before, rows = [_NOTHING], [_NOTHING]
     for span in spans:
         back = np.flatnonzero(np.diff(seen.offset[span.rows]) <= 0)
@@ -270,8 +273,8 @@ def nonmonotonic(seen: Seen, spans: Iterable[Span]) -> Steps:
 
 
 def skipped(seen: Seen, spans: Iterable[Span], history: PartitionHistory) -> Passed:
-    """What the final log holds between where a span began (where that is not known: the lowest
-    offset in it) and the highest offset in it, and was not shown in it."""
+    """Return the records of the final log that a span skipped. They are between the begin of the
+    span, or its lowest offset if the begin is unknown, and its highest offset."""
     positions, rows = [_NOTHING], [_NOTHING]
     for span in spans:
         offsets = seen.offset[span.rows]
@@ -289,8 +292,8 @@ def skipped(seen: Seen, spans: Iterable[Span], history: PartitionHistory) -> Pas
 
 
 def unseen(seen: Seen, history: PartitionHistory) -> Array:
-    """Numbers of the acked records in the final log, below the highest offset that a consumer was
-    shown, that it was never shown anywhere. For one that is to be shown everything."""
+    """Return the numbers of the acked records in the final log, below the highest offset that a
+    tail reader read, that it never read at any offset."""
     shown = records_shown(seen, history)
     missed = np.flatnonzero((history.fate == Fate.ACKED) & (history.first != NONE) & ~shown)
     if history.visible is not None:
@@ -300,7 +303,7 @@ def unseen(seen: Seen, history: PartitionHistory) -> Array:
 
 
 def records_shown(seen: Seen, history: PartitionHistory) -> Array:
-    """By record number: whether a consumer was shown it, at whatever offset."""
+    """Return whether a consumer read each record at any offset, by record number."""
     known = len(history.sequence)
     shown = np.zeros(known, dtype=bool)
     shown[seen.record[(seen.record != NONE) & (seen.record < known)]] = True

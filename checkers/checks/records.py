@@ -1,5 +1,5 @@
-"""The rules on the records of one partition: what is lost, repeated, out of order, nobody's, or
-missing from the final log, and leader epochs that go back."""
+"""The rules for the records of one partition: records that are lost, repeated, out of order,
+unknown, or missing from the final log, and leader epochs that go back."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,11 +21,12 @@ from ackproof.checkers.index.partition_history import Fate, PartitionHistory
 
 
 def lost(partition: PartitionHistory) -> pa.Table:
-    """Acked records that are absent from the final log.
+    """Return acked records that are absent from the final log.
 
-    Matched by record, not by offset: after a truncation another record may stand there. Needs the
-    whole log, and says nothing where the final read is incomplete. What was acked at an offset
-    below which records were deleted by order is not lost.
+    Records are matched by name and not by offset, because after a truncation another record may be
+    at the offset. The rule needs the whole log and returns nothing if the final read is incomplete.
+    A record that was acked below the offset up to which records were deleted by an administrator's
+    order is not lost.
     """
     gone = partition.lost
     if not len(gone):
@@ -37,18 +38,20 @@ def lost(partition: PartitionHistory) -> pa.Table:
 
 
 def offset_mismatch(partition: PartitionHistory) -> pa.Table:
-    """Records whose acks name an offset that is not theirs: one row a record.
+    """Return records whose acks name an offset that is not theirs, one row each.
 
-    - It stands in the log, but only at other offsets. E.g. one acked copy was truncated away and an
-      earlier attempt's copy stayed. Not if it was acked below where records were deleted by order:
-      sent twice without idempotence, it stood at 38 and at 117, and the first 100 were deleted.
-    - Another record was acked at the same offset. It is the one of them that does not stand there;
-      where none does, or the log was not read so far, all but the one that was acked last: it was
-      theirs before.
+    - The record is in the log, but only at other offsets. For example, an acked copy was truncated
+      and the copy of an earlier attempt stayed. An ack below the offset up to which records were
+      deleted is left out: a record sent twice without idempotence was at 38 and 117, and the first
+      100 offsets were deleted.
+    - Another record was acked at the same offset. The row names the one of them that is not at that
+      offset. If none is, or the log was not read that far, all of them but the one that was acked
+      last are returned, because the offset belonged to them before.
     """
     moved = _moved(partition)
     others, owners = _shared(partition)
-    # What stands elsewhere is told so, whoever else was acked there.
+    # A record that is at another offset gets the first kind of row, whatever else was acked at its
+    # offset.
     still = ~np.isin(others, moved)
     others, owners = others[still], owners[still]
     records = np.concatenate([moved, others])
@@ -56,7 +59,7 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
         return NOTHING
     ascending = np.argsort(records)
     details = in_blocks(lambda some: _moved_words(partition, moved[some]), len(moved))
-    if len(others):  # the moved ones are ascending by themselves
+    if len(others):  # The moved records are already in ascending order.
         told = _shared_words(partition, others, owners)
         details = pa.concat_arrays([details, told]).take(pa.array(ascending))
     records = records[ascending]
@@ -65,7 +68,7 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
 
 
 def _moved(partition: PartitionHistory) -> Array:
-    """Those that stand in the log, but not at the offset of their ack."""
+    """Return the records that are in the log, but not at the offset of their ack."""
     named = partition.named_acks
     kept = partition.acked_offset[named] >= partition.deleted_before
     named = named[kept & (partition.first[named] != NONE)]
@@ -81,14 +84,16 @@ def _moved_words(partition: PartitionHistory, moved: Array) -> pa.Array:
 
 
 def _shared(partition: PartitionHistory) -> tuple[Array, Array]:
-    """Of the records that were acked at one offset, those whose it is not, and whose it is."""
+    """Return, of the records that were acked at the same offset, those to which it does not belong,
+    and for each of them the owner of the offset."""
     named = partition.named_acks
     named = named[_repeated(partition.acked_offset[named])]
     if not len(named):
         return named, named
     stands = partition.at_acked_offset[named] != NONE
     offsets = partition.acked_offset[named]
-    # Whose it is comes last of its offset: who stands there, else who was acked last.
+    # The owner is the last one in the order of an offset: the record that is there, or else the one
+    # that was acked last.
     order = np.lexsort((partition.time[named], stands, offsets))
     named, offsets = named[order], offsets[order]
     last = np.append(np.flatnonzero(np.diff(offsets)), len(offsets) - 1)
@@ -98,7 +103,7 @@ def _shared(partition: PartitionHistory) -> tuple[Array, Array]:
 
 
 def _repeated(values: Array) -> Array:
-    """Which of them occur more than once."""
+    """Return which of the values occur more than once."""
     order = np.argsort(values, kind="stable")
     same = np.diff(values[order]) == 0
     found = np.zeros(len(values), dtype=bool)
@@ -112,7 +117,7 @@ def _shared_words(partition: PartitionHistory, others: Array, owners: Array) -> 
 
 
 def _endings(partition: PartitionHistory, offsets: Array) -> pa.Array:
-    """What became of each: the first that applies."""
+    """Return what happened to each record; the first case that applies."""
     start, end = partition.read.start, partition.read.end
     told = joined("rewritten: it now holds ", standing_at(partition, offsets))
     if start is not None and (offsets < start).any():
@@ -126,11 +131,11 @@ def _endings(partition: PartitionHistory, offsets: Array) -> pa.Array:
 
 # --- order ----------------------------------------------------------------------------------------
 #
-# Records that stand in the log more than once, or in another order than they were sent in.
+# Records that are in the log more than once, or in another order than that of their sends.
 
 
 def duplicated(partition: PartitionHistory) -> pa.Table:
-    """Sent records that stand at two or more offsets: one row a record, at its first offset."""
+    """Return sent records that are at two or more offsets, one row each, at the first offset."""
     found = partition.copies
     if not found:
         return NOTHING
@@ -148,14 +153,15 @@ def duplicated(partition: PartitionHistory) -> pa.Table:
 
 
 def renewed(partition: PartitionHistory, offsets: Sequence[int]) -> bool:
-    """Whether each of the copies of a record was written in another session of its producer, so
-    that no log could tell that it had it (KIP-98). False where that is not known."""
+    """Return whether each copy of a record was written in another session of its producer, so that
+    no log could recognise it as a duplicate (KIP-98). Return False if that is unknown."""
     told = [partition.written[at].session for at in offsets if at in partition.written]
     return len(set(told)) == len(offsets)
 
 
 def reordered(partition: PartitionHistory) -> pa.Table:
-    """Records that stand behind one that their producer sent later. First copies count."""
+    """Return records that follow in the log a record that their producer sent later. First copies
+    count."""
     behind, ahead = partition.out_of_order
     if not len(behind):
         return NOTHING
@@ -172,15 +178,16 @@ def reordered(partition: PartitionHistory) -> pa.Table:
 
 # --- content --------------------------------------------------------------------------------------
 #
-# What stands in the final log and should not, and what is missing between its ends.
+# Records that should not be in the final log, and offsets that are missing from it.
 
 
 def phantom(partition: PartitionHistory) -> pa.Table:
-    """Records in the log that no client sent to this partition, undecodable payloads among them.
+    """Return records in the log that no client sent to this partition, including undecodable
+    payloads.
 
-    One row an offset. Needs every send to be recorded, and says nothing where that is not known.
-    What a client sent in the last moments before it was crashed is recorded nowhere, so that of
-    such a producer nothing is a phantom that comes after the last that it recorded.
+    There is one row for each offset. The rule needs every send to be recorded and returns nothing
+    if that is unknown. The sends of a client in its last moments before a crash are not recorded.
+    Records of such a producer after its last recorded one are therefore never phantoms.
     """
     if not partition.sends_whole:
         return NOTHING
@@ -199,7 +206,7 @@ def phantom(partition: PartitionHistory) -> pa.Table:
 
 
 def failed_but_present(partition: PartitionHistory) -> pa.Table:
-    """Records that certainly failed, and yet stand in the log: one row a record."""
+    """Return records that certainly failed and yet are in the log, one row each."""
     failed = (partition.fate == Fate.FAILED) & ~partition.contradicted
     present = np.flatnonzero(failed & (partition.first != NONE))
     details = pa.repeat("failed for certain, and stands in the log", len(present))
@@ -208,11 +215,11 @@ def failed_but_present(partition: PartitionHistory) -> pa.Table:
 
 
 def offset_gap(partition: PartitionHistory) -> pa.Table:
-    """Holes in the final log: one row a hole, at its first offset.
+    """Return gaps in the final log, one row each, at the first missing offset.
 
-    Sound because a log without transactions and compaction has a record at every offset from its
-    start to its end: of one with transactions, whose markers no consumer is shown, nothing is said.
-    Topics with ``cleanup.policy=compact`` are not handled. Needs a complete read.
+    A log without transactions and compaction has a record at every offset from its start to its
+    end. A log with transactions is left out, because consumers do not receive its markers. Topics
+    with ``cleanup.policy=compact`` are not handled. The rule needs a complete read.
     """
     asked = partition.read.complete and not partition.transactional
     holes = list(_holes(partition)) if asked else []
@@ -230,7 +237,7 @@ def offset_gap(partition: PartitionHistory) -> pa.Table:
 
 
 def _holes(partition: PartitionHistory) -> Iterator[tuple[int, int]]:
-    """First and last missing offset of each hole."""
+    """Yield the first and last missing offset of each gap."""
     offsets = partition.log_offset
     start = partition.read.start if partition.read.start is not None else offsets[:1]
     end = partition.read.end if partition.read.end is not None else offsets[-1:] + 1
@@ -241,20 +248,21 @@ def _holes(partition: PartitionHistory) -> Iterator[tuple[int, int]]:
 
 # --- epochs ---------------------------------------------------------------------------------------
 #
-# Leader epochs that go back, and epochs with several leaders.
+# Leader epochs that go back, and leader epochs with several leaders.
 
 
 def epoch_regressed(partition: PartitionHistory) -> pa.Table:
-    """Where a leader epoch went back. Three witnesses, each by itself:
+    """Return the places where a leader epoch went back. There are three independent sources:
 
-    - ZooKeeper's state of the partition, as it was observed: one row a time, without an offset.
-    - A broker's own log, which took a role in an earlier epoch than before: likewise.
-    - The final log: who leads appends behind all that is there, in the highest epoch that there has
-      been, so that epochs never go back from one offset to a later one. One row a place, at the
-      later offset. They do where a replica was cut at another place than its log parted from the
-      leader's.
+    - The observed state of the partition in ZooKeeper: one row each, without an offset.
+    - A broker's own log, in which the broker took a role in an earlier epoch than before: one row
+      each, without an offset.
+    - The final log: a leader appends after all existing records, in the highest epoch so far, so
+      that epochs never go back from one offset to a later one. There is one row for each place, at
+      the later offset. Epochs go back if a replica was truncated at another offset than the one at
+      which its log diverged from the leader's.
 
-    Not seen: what went back and came again between two readings of ZooKeeper.
+    A change that was undone between two readings of ZooKeeper is not detected.
     """
     told = _told(partition, "epoch-regressed")
     epochs, offsets = partition.log_epoch, partition.log_offset
@@ -274,10 +282,12 @@ def epoch_regressed(partition: PartitionHistory) -> pa.Table:
 
 
 def two_leaders(partition: PartitionHistory) -> pa.Table:
-    """Leader epochs in which two brokers led, by ZooKeeper or by their own word: one row an epoch.
+    """Return leader epochs in which two brokers led, by ZooKeeper or by their own logs, one row
+    each.
 
-    No clock is in it. Not seen: a leader that ZooKeeper did not show and whose log was not
-    collected; and where leaders coordinate themselves, whoever ZooKeeper alone would tell of.
+    The rule uses no clock. It does not detect a leader that ZooKeeper did not show and whose log
+    was not collected. If leaders coordinate themselves, it does not detect a leader that only
+    ZooKeeper would show.
     """
     return _told(partition, "two-leaders")
 

@@ -1,5 +1,6 @@
-"""Whether replicas hold the same log: their raw logs compared byte by byte, as far as they were
-collected (:mod:`checkers.index.raw_logs`), and rows of anomalies made of what differs."""
+"""The comparison of replicas: their raw logs, as far as they were collected
+(:mod:`checkers.index.raw_logs`), are compared byte by byte, and differences become rows of
+anomalies."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,9 +22,9 @@ FILE = "replication-offset-checkpoint"
 
 
 def high_watermark(log: AnyPath, partition: tuple[str, int]) -> int | None:
-    """That of the partition whose log is in this directory; None where nothing is written of it, or
-    not in that format. Up to five seconds old, and lower than it is
-    (``replica.high.watermark.checkpoint.interval.ms``)."""
+    """Return the high watermark of the partition whose log is in this directory, or None if it is
+    not recorded or has another format. The recorded value may be up to five seconds old and is then
+    too low (``replica.high.watermark.checkpoint.interval.ms``)."""
     try:
         version, _, *entries = (log.parent / FILE).read_text().splitlines()
     except (OSError, ValueError):
@@ -38,22 +39,24 @@ def high_watermark(log: AnyPath, partition: tuple[str, int]) -> int | None:
 
 # --- collected ------------------------------------------------------------------------------------
 #
-# Which copies of a partition's log can be compared, and up to where.
+# The copies of a partition's log that can be compared, and the range of offsets.
 #
-# All that was committed is the same in the logs of all of the ISR. So what is compared is
+# Every committed record is the same in the logs of all in-sync replicas. The comparison therefore
+# includes
 #
-# - the logs of those who were in the ISR as long as logs were being copied, under one leader in one
-#   leader epoch. Who was out of it (down, cut off, catching up) may hold anything.
-# - up to the end of the final read: a consumer is given nothing that is not committed, and what was
-#   committed then every member of the ISR had then, and whoever entered it later. What stands
-# behind
-#   that may be under way, and may differ. Where the final read tells no end, as when what it was
-#   given ended its client, up to the largest high watermark that a member has written down: those
-#   are up to five seconds old, and lower.
-# - from the later of the two log starts on.
+# - the logs of the brokers that were in the ISR for as long as logs were being copied, under one
+#   leader in one leader epoch. A broker out of the ISR (stopped, cut off, catching up) may hold
+#   anything.
+# - the offsets up to the end of the final read. A consumer receives committed records only, and
+#   every member of the ISR then had what was committed, as has every broker that joined it later.
+#   Records beyond that end may be in progress and may differ. If the final read has no end, for
+#   example because its client crashed, the largest high watermark that a member recorded counts: it
+#   is up to five seconds old, and too low.
+# - the offsets from the later of the two log starts on.
 #
-# So what is found below the end is no race of the copying: nothing there is written any more. What
-# cannot be seen: copies that are all wrong in the same way, and those of brokers out of the ISR.
+# A difference below the end is therefore no race of copying, because nothing is written there any
+# more. Two cases cannot be detected: copies that are all wrong in the same way, and copies of
+# brokers out of the ISR.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +64,10 @@ class Copies:
     """The collected logs of a partition that can be compared.
 
     Attributes:
-        brokers: Their ids, the leader's first.
-        directories: Where the log of each is.
-        end: Up to where (exclusive) they are to be the same.
-        untold: Why others cannot be, a sentence each.
+        brokers: The ids of the brokers, the leader's first.
+        directories: The directory of each log.
+        end: The offset up to which (exclusive) the logs must agree.
+        untold: The reasons why other logs cannot be compared, a sentence each.
     """
 
     brokers: tuple[int, ...] = ()
@@ -74,14 +77,15 @@ class Copies:
 
 
 def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
-    """Those of one partition; none, and nothing told of it, where the run as a whole has none."""
+    """Return the comparable copies of one partition. If the run has no collected logs at all,
+    return none, and no reason."""
     if run.collected is None or run.logs is None:
         return Copies()
     if "cluster" in run.incomplete:
         why = "rows of the table cluster are missing, which tell who was in the ISR"
         return Copies(untold=(f"replicas not compared: {why}",))
     observed = run.observation.of(partition)
-    # A change that took place while logs were copied may be in the table a moment later.
+    # The table may have a change that happened during copying a moment later.
     lagging = min(run.collected.end + OBSERVATION_LAG_NS, FOREVER)
     states = observed.during(Span(run.collected.start, lagging))
     if not states or observed.blind(run.collected):
@@ -107,7 +111,7 @@ def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
 
 
 def _committed(run: RunEvidence, partition: Partition, logs: Sequence[AnyPath]) -> int | None:
-    """Up to where the log is committed for certain; None where nothing tells."""
+    """Return the offset up to which the log is certainly committed, or None if it is unknown."""
     read = run.reads.get(partition)
     if read is not None and read.read.end is not None:
         return read.read.end
@@ -127,28 +131,30 @@ def _untold(cell: Cell, found: Mapping[int, list[AnyPath]]) -> Iterator[str]:
 
 # --- comparison -----------------------------------------------------------------------------------
 #
-# Where two replicas' logs differ: a walk along both by offset, a batch of each in memory.
+# The differences between the logs of two replicas, from a walk along both by offset with one batch
+# of each in memory.
 #
-# A follower appends the leader's batches as they are, so that the same bytes stand in every log,
-# and whoever has a batch has all of it. Only where the bytes differ batches are opened, and
-# compared record by record: by leader epoch, then by content. Where neither tells them apart, the
-# rest of the batch does (its CRC, attributes, producer, timestamps), and all its offsets differ.
-# Batches that are cut differently and hold the same records in the same epochs do not differ. Nor
-# is anything said of offsets that lie in what cannot be read of a log.
+# A follower appends the leader's batches unchanged. Every log then has the same bytes, and a broker
+# with part of a batch has all of it. Batches are decoded only where the bytes differ, and are
+# compared record by record: by leader epoch, then by content. If these are equal, the rest of the
+# batch differs (its CRC, attributes, producer or timestamps), and all of its offsets are different.
+# Batches with other boundaries but the same records in the same epochs do not differ. Offsets in an
+# unreadable part of a log are left out.
 
 
 class Kind(StrEnum):
-    """How two logs differ at an offset."""
+    """The way in which two logs differ at an offset."""
 
     DIFFERS = "differs"
-    """Each holds something there, and not the same."""
+    """Each log holds something there, and the two are not the same."""
     LACKS = "lacks"
-    """One holds nothing there."""
+    """One log holds nothing there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The batch that a log holds at an offset: its leader epoch, its CRC, and whether that fits."""
+    """The batch that a log holds at an offset: its leader epoch, its CRC, and whether the CRC is
+    right."""
 
     leader_epoch: int
     crc: int
@@ -160,10 +166,11 @@ class Difference:
     """Neighbouring offsets at which two logs differ in the same way.
 
     Attributes:
-        first, last: Offsets, both included.
-        one, other: What each holds at the first of them, in words; None for nothing.
-        sides: The batches that hold that, one and other; None for nothing.
-        identity: Whose record stands there in the one, or else in the other; None for nobody's.
+        kind: The way in which they differ.
+        first, last: The offsets, both included.
+        one, other: A description of what each holds at the first offset, or None for nothing.
+        sides: The batches that hold it, or None for nothing.
+        identity: The record there in one log, or else in the other, or None if no client wrote it.
     """
 
     kind: Kind
@@ -175,7 +182,7 @@ class Difference:
     identity: Identity | None
 
     def continued_by(self, later: "Difference") -> bool:
-        """Whether ``later`` is more of the same."""
+        """Return whether ``later`` continues this difference."""
         same = (self.kind, self.one is None, self.other is None)
         return self.last + 1 == later.first and same == (
             later.kind,
@@ -185,7 +192,7 @@ class Difference:
 
 
 def differences(one: RawLog, other: RawLog, start: int, end: int) -> Iterator[Difference]:
-    """The differences of two logs from ``start`` to ``end`` (exclusive), in their order.
+    """Yield the differences of two logs from ``start`` to ``end`` (exclusive), in their order.
 
     Raises what :meth:`checkers.index.raw_logs.RawLog.batches` raises.
     """
@@ -223,8 +230,8 @@ def _differences(one_log: RawLog, other_log: RawLog, offset: int, end: int) -> I
 
 
 def _outside(unread: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield the offsets, from one to another, that lie in none of the ranges that could not be
-    read: what a log holds there nobody knows."""
+    """Yield the ranges of offsets outside the unreadable ranges. It is unknown what a log holds in
+    these."""
     for since, until in sorted(unread):
         if first < since <= last:
             yield first, since - 1
@@ -239,7 +246,7 @@ def _at(batch: Batch | None, offset: int) -> Batch | None:
 
 
 def _stretch(offset: int, end: int, *batches: Batch | None) -> int:
-    """How far it stays the same batches, or none, that stand from ``offset`` on."""
+    """Return the last offset up to which the batches from ``offset`` on stay the same."""
     edges = [end - 1]
     for batch in batches:
         if batch is not None:
@@ -256,7 +263,7 @@ def _compared(one: Batch, other: Batch, first: int, last: int) -> Iterator[Diffe
 
 
 def _unlike(one: Batch, other: Batch, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """The offsets, from one to another, at which the records of two batches are not alike."""
+    """Yield the ranges of offsets at which the records of two batches differ."""
     if one.leader_epoch != other.leader_epoch:
         yield first, last
         return
@@ -296,11 +303,11 @@ def _side(batch: Batch | None) -> Side | None:
 
 # --- divergence -----------------------------------------------------------------------------------
 #
-# The checker divergent-replicas: rows of anomalies from the copies of one partition.
+# The checker divergent-replicas, which turns the copies of one partition into rows of anomalies.
 
 
 DIVERGENT = "divergent-replicas"
-"""This checker, which is no rule: its input is not the history."""
+"""The name of this checker. It is not a rule, because its input is not the history."""
 
 _ROWS_AT_ONCE = 1_000
 
@@ -319,12 +326,13 @@ class Divergence:
     """The copies of one partition, each compared with the first.
 
     Attributes:
-        brokers: Whose the copies are, the leader first where its is among them.
-        directories: Where each is.
-        end: Up to where (exclusive) they are to be the same.
-        deleted_before: The offset below which records were deleted by order.
-        untold: What of them could not be compared, a sentence each; grows with :meth:`partings`.
-        compared: How many offsets were compared, pair by pair; likewise.
+        cell, topic, partition: The partition.
+        brokers: The brokers of the copies, the leader first if its copy is among them.
+        directories: The directory of each copy.
+        end: The offset up to which (exclusive) they must agree.
+        deleted_before: The offset below which records were deleted by an administrator's order.
+        untold: The parts that could not be compared, a sentence each; :meth:`partings` adds to it.
+        compared: The number of compared offsets, summed over pairs; :meth:`partings` adds to it.
     """
 
     cell: str
@@ -338,10 +346,10 @@ class Divergence:
     compared: int = 0
 
     def partings(self) -> Iterator[list[Parting]]:
-        """Where copies differ from the first, some at a time.
+        """Yield the places where copies differ from the first, several at a time.
 
         Raises:
-            OtherFormat: A log is not of message format v2.
+            OtherFormat: A log is not in message format v2.
             OSError: A file cannot be read.
         """
         some: list[Parting] = []
@@ -354,7 +362,7 @@ class Divergence:
             yield some
 
     def rows(self, partings: Sequence[Parting]) -> pa.Table:
-        """A row of :data:`checkers.checks.rows.ROWS` for each."""
+        """Return one row of :data:`checkers.checks.rows.ROWS` for each."""
         return pa.Table.from_pylist(list(map(self._row, partings)), schema=ROWS)
 
     def _partings(self) -> Iterator[Parting]:
@@ -374,13 +382,13 @@ class Divergence:
             self.untold += [f"the log of {who} {what}" for who in told for what in told[who]]
 
     def _start(self, starts: Mapping[int, int | None]) -> int:
-        """Where both logs have begun; that one of them begins later is told, for what it lacks may
-        have been deleted as it should, or not."""
+        """Return the offset from which both logs have records. If one log begins later, a sentence
+        in ``untold`` says so, because what it lacks may or may not have been deleted rightly."""
         known = [start for start in starts.values() if start is not None]
         if len(known) < len(starts):
             self.untold.append(f"replicas not compared: {_starts(starts)}")
             return self.end
-        # What was to be deleted, one that was copied anew never had.
+        # A replica that was copied again never had the records that an order deleted.
         if len(set(known)) > 1 and max(known) > self.deleted_before:
             words = f"replicas not compared below offset {max(known)}: {_starts(starts)}"
             self.untold.append(words)

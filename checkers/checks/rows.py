@@ -1,4 +1,4 @@
-"""The rows that rules return, and the words that their details share."""
+"""The rows that rules return, and the phrases that their details share."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -17,7 +17,8 @@ _BLOCK = 1 << 18
 
 
 def joined(*parts: str | Array | pa.Array) -> pa.Array:
-    """Words, numbers and columns of words one behind the other. At least one is an array."""
+    """Concatenate texts, numbers and columns of texts, element by element. At least one part is an
+    array."""
     columns = [
         pc.cast(pa.array(part), pa.string()) if isinstance(part, np.ndarray) else part
         for part in parts
@@ -26,13 +27,15 @@ def joined(*parts: str | Array | pa.Array) -> pa.Array:
 
 
 def in_blocks(words: Callable[[slice], pa.Array], count: int) -> pa.Array:
-    """Words of so many, made of some at a time: on the way there are several columns of them."""
+    """Build a column of ``count`` texts block by block, because several intermediate columns exist
+    at a time."""
     blocks = [words(slice(first, first + _BLOCK)) for first in range(0, count, _BLOCK)]
     return pa.concat_arrays(blocks) if blocks else pa.array([], pa.string())
 
 
 def names(partition: PartitionHistory, records: Array) -> pa.Array:
-    """Each as :meth:`checkers.index.partition_history.PartitionHistory.name` has it."""
+    """Return the name of each record, as
+    :meth:`checkers.index.partition_history.PartitionHistory.name` does."""
     words = joined(
         "producer ", partition.producer[records], " sequence ", partition.sequence[records]
     )
@@ -43,7 +46,7 @@ def names(partition: PartitionHistory, records: Array) -> pa.Array:
 
 
 def standing_at(partition: PartitionHistory, offsets: Array) -> pa.Array:
-    """What the final log holds at each offset."""
+    """Return what the final log holds at each offset."""
     positions = np.searchsorted(partition.log_offset, offsets)
     held = np.append(partition.log_offset, NONE)[positions] == offsets
     held &= positions < len(partition.log_offset)
@@ -56,20 +59,21 @@ def standing_at(partition: PartitionHistory, offsets: Array) -> pa.Array:
 
 
 def chosen(condition: Array, words: pa.Array | str, otherwise: pa.Array | str) -> pa.Array:
-    """Of each the one or the other."""
+    """Return for each element one text or the other."""
     return pc.if_else(pa.array(condition), words, otherwise)
 
 
 # --- rows -----------------------------------------------------------------------------------------
 #
-# Building the rows that rules return.
+# The rows that rules return.
 
 
 ROWS = pa.schema([field for field in ANOMALIES if field.name != "run"])
-"""Shape of what a rule returns."""
+"""The schema of the rows that a rule returns."""
 
 NOTHING = ROWS.empty_table()
-"""What most rules find in most partitions: made once, not for each of thousands."""
+"""The empty result, which most rules have for most partitions. It exists once instead of once for
+each of thousands."""
 
 
 def rows(
@@ -83,20 +87,20 @@ def rows(
     faults: FaultWindows | None = None,
     seen: Array | None = None,
 ) -> pa.Table:
-    """One row an offence, in the order given.
+    """Return one row for each violation, in the order of the offsets given.
 
     Args:
-        partition: Where it was found.
-        anomaly: Name of the rule.
-        offsets: Where in the log, NONE for nowhere.
-        details: What to tell of each.
-        records: Record numbers; NONE, a number that the history does not know or no records at all
-            where it is about none of ours.
-        times: Of each, where that is not the ack's, or else the send's, of its record; NONE where
-            nobody knows.
-        faults: Where it is not those of the partition that may have to do with it.
-        seen: Whether a consumer was shown each, NONE where nobody knows; without it that is not
-            asked.
+        partition: The history of the partition.
+        anomaly: The name of the rule.
+        offsets: The offset in the log, or NONE.
+        details: The detail of each row.
+        records: The record numbers. NONE, or a number that the history does not know, stands for a
+            row that is about no record of a client. Without record numbers, all rows are.
+        times: The time of each row, or NONE if it is unknown. The default is the time of the
+            record's ack, or else of its send.
+        faults: The faults to attribute rows to. The default is those of the partition.
+        seen: Whether a consumer read each record, or NONE if that is unknown. Without it, the
+            column is null.
     """
     offsets = np.asarray(offsets, dtype=np.int64)
     count = len(offsets)
@@ -124,8 +128,9 @@ def rows(
 
 
 class Finding(Protocol):
-    """An anomaly that was found one by one, and not in columns. None: it is about none, or at a
-    time that is not known. ``time``: nanoseconds of the Unix epoch."""
+    """An anomaly that was found individually and not in columns. An attribute is None if the
+    anomaly does not concern such a thing, or if its time is unknown. ``time`` is in nanoseconds of
+    the Unix epoch."""
 
     @property
     def detail(self) -> str: ...
@@ -150,7 +155,7 @@ def rows_of_findings(
         run: The number of the run.
         cell: The cell.
         found: The name of each anomaly, and the finding.
-        faults: Those that each is attributed to, by its time.
+        faults: The faults to which each is attributed by its time.
     """
     times = [NONE if each.time is None else each.time for _, each in found]
     attributed = faults.at(np.array(times, dtype=np.int64)).to_pylist()

@@ -1,7 +1,8 @@
-"""The history of a cell's transactions, put together of the tables that its clients left.
+"""The history of a cell's transactions, built from the tables of its clients.
 
-What cannot be read becomes a sentence in ``problems``, and what would rest on it is not looked
-at."""
+Rows that cannot be read become a sentence in ``problems``, and rules that depend on them do not
+run.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -44,14 +45,15 @@ _POLLS = ("client", "time", "offset", "cell", "producer", "sequence")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """``history`` of a cell, and what could not be read of it."""
+    """The transactional history of a cell, and the problems of reading it."""
 
     history: TransactionalHistory
     problems: list[str] = field(default_factory=list)
 
 
 def gathered(run: RunEvidence, cell: Cell) -> Gathered:
-    """The history of a cell's transactions. Raises nothing because of what the tables hold."""
+    """Return the history of a cell's transactions. Raises nothing because of the contents of the
+    tables."""
     problems: list[str] = []
     partitions = cell.topic_partitions
     indexed = [index([_unindexed(run, cell, one, problems)])[0] for one in partitions]
@@ -79,8 +81,8 @@ def gathered(run: RunEvidence, cell: Cell) -> Gathered:
 
 
 def _lacking(run: RunEvidence, cell: Cell) -> frozenset[str]:
-    """Return the tables of which not every row is there that their writers closed them with: as
-    far as they tell of this cell. The gaps of the run name the files."""
+    """Return the tables that lack rows about this cell that their writers had closed them with. The
+    gaps of the run name the files."""
     mine = set(cell.topic_partitions)
     return frozenset(
         writer.table
@@ -92,7 +94,8 @@ def _lacking(run: RunEvidence, cell: Cell) -> frozenset[str]:
 
 
 def _unread(run: RunEvidence, cell: Cell, told: Sequence[Transaction]) -> Iterator[str]:
-    """Yield that transactions ended after the final read had begun, which may not show them."""
+    """Yield a sentence if transactions ended after the final read had begun, because it may not
+    contain them."""
     began = run.final_read(cell.topic_partitions[0]).began
     late = sum(began is not None and one.time >= began for one in told)
     if late:
@@ -102,8 +105,8 @@ def _unread(run: RunEvidence, cell: Cell, told: Sequence[Transaction]) -> Iterat
 def _committed_beside_the_log(
     indexed: Sequence[PartitionHistory], committed: Sequence[Array]
 ) -> Iterator[str]:
-    """Yield where the read of what is committed got an offset that the read of everything did not
-    get: the two contradict each other."""
+    """Yield a sentence for each partition in which the read of committed records returned an offset
+    that the read of all records did not return. The two contradict each other."""
     for one, offsets in zip(indexed, committed, strict=True):
         beside = offsets[~np.isin(offsets, one.log_offset)]
         if len(beside):
@@ -149,7 +152,7 @@ def _sent(indexed: Sequence[PartitionHistory]) -> Sent:
 
 
 def _log(indexed: Sequence[PartitionHistory], committed: Sequence[Array]) -> Log:
-    """Payloads that are none of this cell's are for the rule ``phantom``."""
+    """Return the final log. Payloads of other writers are left to the rule ``phantom``."""
     rows = []
     for one in indexed:
         ours = one.log_record != NONE
@@ -169,7 +172,7 @@ def _log(indexed: Sequence[PartitionHistory], committed: Sequence[Array]) -> Log
 
 
 def _of_cell(one: PartitionHistory) -> Array:
-    """By record number: whether it is of the cell whose topic this is."""
+    """Return whether each record belongs to the cell of this topic, by record number."""
     code = one.cell_names.index(one.cell) if one.cell in one.cell_names else NONE
     found: Array = one.cell_of == code
     return found
@@ -187,7 +190,7 @@ def _shown(run: RunEvidence, cell: Cell, inputs: pa.Table, problems: list[str]) 
     read = inputs.select([*names, "client", "time", "offset", "partition"])
     tables.append(read.rename_columns([names.get(name, name) for name in read.column_names]))
     same = [one.select(sorted(one.column_names)) for one in tables]
-    rows = pa.concat_tables(same, promote_options="default")  # they differ by what may be null
+    rows = pa.concat_tables(same, promote_options="default")  # other nullability
     rows = _filtered(rows, "cell", cell.name)
     clients = rows["client"].combine_chunks().dictionary_encode()
     return Shown(
@@ -201,7 +204,8 @@ def _shown(run: RunEvidence, cell: Cell, inputs: pa.Table, problems: list[str]) 
 
 
 def _inputs(rows: pa.Table, cell: Cell) -> Inputs:
-    """A record of another cell's, or of nobody's, is read all the same: it is of no transaction."""
+    """Return the reads of transformers. A record of another cell or of an unknown writer is
+    included; it belongs to no transaction."""
     ours = pc.fill_null(pc.equal(rows["read_cell"], cell.name), False).to_numpy()
     return Inputs(
         producer=np.where(ours, numbers_of(rows["read_producer"]), NONE),
@@ -215,7 +219,8 @@ def _inputs(rows: pa.Table, cell: Cell) -> Inputs:
 
 
 def _positions(run: RunEvidence, cell: Cell, problems: list[str]) -> dict[int, int]:
-    """What the final read fetched: of that rows name no transaction."""
+    """Return the group's offsets as the final read fetched them. Rows of the final read name no
+    transaction."""
     rows = _filtered(_table(run, "transaction_offsets", problems), "topic", cell.topic)
     return {
         row["partition"]: row["offset"]
@@ -225,7 +230,7 @@ def _positions(run: RunEvidence, cell: Cell, problems: list[str]) -> dict[int, i
 
 
 def _complete(run: RunEvidence, cell: Cell, problems: list[str]) -> bool:
-    """Whether every partition was read to its end, once more as read_committed."""
+    """Return whether every partition was read to its end, also as read_committed."""
     rows = _filtered(_table(run, "committed_reads", problems), "topic", cell.topic).to_pylist()
     ended = {row["partition"]: row for row in rows}
     for topic, number in cell.topic_partitions:
@@ -235,12 +240,12 @@ def _complete(run: RunEvidence, cell: Cell, problems: list[str]) -> bool:
             problems.append(f"{topic}-{number}: what is committed was not read to its end: {why}")
         read = run.reads.get((topic, number))
         if read is None or not read.read.complete:
-            return False  # which is told by who looks after the final read
+            return False  # The check of the final read reports this.
     return not problems
 
 
 def _transactions(run: RunEvidence, cell: Cell, problems: list[str]) -> pa.Table:
-    """The rows of ``transactions`` by the clients of a cell, which must name that cell."""
+    """Return the rows of ``transactions`` by the clients of a cell, which must name that cell."""
     mine = [
         one for one in run.planned.writers if (one.table, one.cell) == ("transactions", cell.name)
     ]
@@ -249,7 +254,7 @@ def _transactions(run: RunEvidence, cell: Cell, problems: list[str]) -> pa.Table
 
 
 def _table(run: RunEvidence, table: str, problems: list[str]) -> pa.Table:
-    """All of a table that is not written by partition."""
+    """Return all rows of a table that is not divided by partition."""
     return _read(table, run.writers.files(table), problems, run.expected(table))
 
 
@@ -272,5 +277,5 @@ def _joined(arrays: Iterable[Array]) -> Array:
 
 
 def _numbered(indexed: Sequence[PartitionHistory], many: Iterable[int]) -> Array:
-    """The number of each one's partition, so many times."""
+    """Return the number of each history's partition, repeated as often as given."""
     return np.repeat([one.partition for one in indexed], list(many)).astype(np.int64)

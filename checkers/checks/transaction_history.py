@@ -1,4 +1,4 @@
-"""The transactions of a cell: what is known of each, and the history that the rules look at."""
+"""The transactions of a cell: what is known of each, and the history that the rules examine."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,13 +38,14 @@ SUMMARIES: Mapping[str, str] = {
     G0: "a cycle of transactions, each of which wrote behind the one before",
     G1C: "a cycle of transactions, each of which read the one before, or came next in its session",
 }
-"""Name to summary."""
+"""The summary of each anomaly by its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offence:
-    """One anomaly. ``time``: of the commit, or of the read; nanoseconds, None where nobody knows.
-    The others are None where it is about none."""
+    """One anomaly of transactions. ``time`` is that of the commit or of the read in nanoseconds, or
+    None if it is unknown. The other attributes are None if the anomaly does not concern such a
+    thing."""
 
     anomaly: str
     detail: str
@@ -57,18 +58,19 @@ class Offence:
 
 # --- outcomes -------------------------------------------------------------------------------------
 #
-# What is known of each transaction: was it committed?
+# The outcome of each transaction.
 #
-# - *Committed*: its commit was asked for while its session was not fenced, and was answered.
-# - *Not committed*: nobody asked for its commit; or that was asked for when the next session's
-#   ``init_transactions`` had been answered, which fences this one (KIP-98); or its abort was
-#   answered; or the client refused to ask.
-# - *Unknown* otherwise (Jepsen's ``info``): it timed out, its client was killed, a fencing came
-#   while it was under way, or its events contradict each other. It counts for neither side.
+# - *Committed*: its commit was requested while its session was not fenced, and was acknowledged.
+# - *Not committed*: its commit was not requested; or it was requested after the next session's
+#   ``init_transactions`` had been answered, which fences this session (KIP-98); or its abort was
+#   acknowledged; or the client refused to request the commit.
+# - *Unknown* otherwise (Jepsen's ``info``): the commit timed out, the client was killed, fencing
+#   came while the commit was in progress, or its events contradict each other. Such a transaction
+#   counts for neither side.
 #
-# A commit that was asked for and not recorded does not exist: its row is in its file before the
-# coordinator is asked (``history.transactional``). An abort is another matter: that of a
-# transaction whose commit nobody asked for may come late, or never, and nothing rests on it.
+# Every requested commit is recorded, because its row is written to the file before the coordinator
+# is asked (``history.transactional``). An abort is different: the abort of a transaction without a
+# requested commit may come late or never, and no rule depends on it.
 
 
 Row = Mapping[str, Any]
@@ -88,15 +90,16 @@ class Transaction:
     """One transaction.
 
     Attributes:
-        transactional_id: Of its session.
+        transactional_id: The transactional id of its session.
         producer: The number of its session.
-        number: Which of the session's it is, from 1.
-        first: Sequence number of the first record in it; the next one's ends it.
-        begun: When it began; nanoseconds.
-        asked: When its commit was asked for; None where it was not.
-        answered: When its commit was answered without an error, likewise.
-        fenced: When it was certain that its session was fenced, likewise.
+        number: Its number within the session, from 1.
+        first: The sequence number of its first record. It ends where the next transaction begins.
+        begun: The time of its begin, in nanoseconds.
+        asked: The time at which its commit was requested, or None.
+        answered: The time at which its commit was acknowledged without an error, or None.
+        fenced: The time from which on its session was certainly fenced, or None.
         contradictory: Whether its events contradict each other, so that its outcome is unknown.
+        outcome: Its outcome.
     """
 
     transactional_id: str
@@ -112,18 +115,18 @@ class Transaction:
 
     @property
     def time(self) -> int:
-        """When it was what it is, as far as its client knows: of the commit, else of its begin."""
+        """The latest known time of the transaction: of its commit, or else of its begin."""
         return next(t for t in (self.answered, self.asked, self.begun) if t is not None)
 
     @property
     def name(self) -> str:
-        """In words, e.g. ``transaction 3 of producer 1000``."""
+        """The name of the transaction, for example ``transaction 3 of producer 1000``."""
         return f"transaction {self.number} of producer {self.producer}"
 
 
 def transactions_of(rows: Iterable[Row]) -> list[Transaction]:
-    """The transactions that rows of ``transactions`` tell of, by producer and number. Rows of one
-    client are in their order; a transaction that did not begin is none."""
+    """Return the transactions of these rows of ``transactions``, by producer and number. The rows
+    of one client must be in their order. A transaction that did not begin is left out."""
     told: dict[tuple[int, int], dict[tuple[str, str], Row]] = defaultdict(dict)
     for row in rows:
         told[row["producer"], row["transaction"]].setdefault((row["event"], row["type"]), row)
@@ -138,8 +141,8 @@ def transactions_of(rows: Iterable[Row]) -> list[Transaction]:
 def _fences(
     told: Mapping[tuple[int, int], Mapping[tuple[str, str], Row]],
 ) -> Iterator[tuple[int, int]]:
-    """When each session was fenced for certain: the answer to the first ``init_transactions`` that
-    another one began after its own was answered."""
+    """Yield each session with the time from which on it was certainly fenced: the answer to the
+    first ``init_transactions`` that another session requested after its own was answered."""
     lives: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for (producer, _), events in told.items():
         asked = events.get((TransactionEvent.INIT, SendType.INVOKE))
@@ -175,8 +178,8 @@ def _transaction(
 
 
 def _contradictory(events: Mapping[tuple[str, str], Row]) -> bool:
-    """Return whether the commit or the abort was answered in two ways, without a question or before
-    it, or both were answered without an error."""
+    """Return whether the commit or the abort was answered in two ways, without a request, or before
+    it, or whether both were acknowledged."""
     ended = [
         (TransactionEvent.COMMIT, SendType.OK) in events,
         (TransactionEvent.ABORT, SendType.OK) in events,
@@ -213,7 +216,7 @@ def _outcome(
 
 
 class Membership:
-    """Which transaction a record is of."""
+    """The assignment of records to transactions."""
 
     def __init__(self, transactions: Sequence[Transaction]) -> None:
         producer = np.array([one.producer for one in transactions], dtype=np.int64)
@@ -224,7 +227,8 @@ class Membership:
         self._producer = producer
 
     def of(self, producer: Array, sequence: Array) -> Array:
-        """Positions of the transactions; NONE of a record that is of none."""
+        """Return the positions of the records' transactions, or NONE for a record outside all
+        transactions."""
         found = np.searchsorted(self._keys, record_keys(producer, sequence), side="right") - 1
         mine = np.full(len(found), NONE, dtype=np.int64)
         inside = found >= 0
@@ -235,8 +239,8 @@ class Membership:
 
 
 def record_keys(producer: Array, sequence: Array) -> Array:
-    """A number for each record, the same for the same alone: ascending by producer, then sequence.
-    A sequence number that no producer reaches (2**31) counts as the last that one does."""
+    """Return a distinct number for each record, ascending by producer and then by sequence number.
+    A sequence number of 2**31 or more, which no producer reaches, counts as 2**31 - 1."""
     within = np.clip(sequence.astype(np.int64), 0, _SEQUENCE_MAX)
     keys: Array = (producer.astype(np.int64) << _SEQUENCE_BITS) | within
     return keys
@@ -244,14 +248,14 @@ def record_keys(producer: Array, sequence: Array) -> Array:
 
 # --- histories ------------------------------------------------------------------------------------
 #
-# What a cell's transactions came to, as the rules are given it: built once, shared by all.
-#
-# Rows of several tables as arrays, one row a place; nothing here judges.
+# The history of a cell's transactions for the rules: rows of several tables as arrays. It is built
+# once and shared by all rules, and contains no judgement.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Records:
-    """Rows that name a record each: NONE where the payload is none of ours, or damaged."""
+    """Rows that each name a record. The name is NONE if the payload is damaged or no client wrote
+    it."""
 
     producer: Array
     sequence: Array
@@ -262,14 +266,15 @@ class Records:
 
     @cached_property
     def keys(self) -> Array:
-        """As :func:`checkers.checks.transaction_history.record_keys`."""
+        """The keys of the records, as of
+        :func:`checkers.checks.transaction_history.record_keys`."""
         return record_keys(self.producer, self.sequence)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sent(Records):
-    """The sends. ``fate``: :class:`checkers.index.partition_history.Fate`; ``asked``: when each was
-    handed to its producer, NONE where nobody knows."""
+    """The sends. ``fate`` is a :class:`checkers.index.partition_history.Fate`. ``asked`` is the
+    time at which each record was passed to its producer, or NONE if it is unknown."""
 
     fate: Array
     asked: Array
@@ -277,8 +282,8 @@ class Sent(Records):
 
 @dataclass(frozen=True, kw_only=True)
 class Log(Records):
-    """The final log of all partitions. ``committed``: whether the final read was given it as
-    read_committed, too."""
+    """The final log of all partitions. ``committed`` says whether the final read as read_committed
+    also returned the record."""
 
     offset: Array
     committed: Array
@@ -286,8 +291,8 @@ class Log(Records):
 
 @dataclass(frozen=True, kw_only=True)
 class Shown(Records):
-    """What consumers were shown, transformers among them. ``client``: a position in ``clients``;
-    ``time``: when the poll returned."""
+    """The reads of consumers, including transformers. ``client`` is a position in ``clients``, and
+    ``time`` is when the poll returned."""
 
     offset: Array
     time: Array
@@ -297,9 +302,9 @@ class Shown(Records):
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs(Records):
-    """What transformers read, by name. ``reader``: the number of the transformer's session;
-    ``transaction``: which of its; ``made``: the sequence number of what was made of it, NONE where
-    that is nothing."""
+    """The records that transformers read. ``reader`` is the number of the transformer's session,
+    ``transaction`` the number of its transaction, and ``made`` the sequence number of the output
+    record, or NONE if there is none."""
 
     offset: Array
     reader: Array
@@ -309,16 +314,20 @@ class Inputs(Records):
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionalHistory:
-    """A cell's.
+    """The transactional history of a cell.
 
     Attributes:
-        reads_committed: Whether its consumers ask for committed transactions alone.
-        transactions: All of them.
-        positions: What the transformers' group has committed in the end, by partition; those of
-            which nobody knows are not there.
-        log_complete: Whether the final read got every partition, as read_committed too, and its
-            rows are all there.
-        lacking: The tables of which rows are missing, or more than there should be.
+        reads_committed: Whether its consumers read committed records only.
+        transactions: All transactions.
+        sent: The sends.
+        log: The final log.
+        shown: The reads of consumers.
+        inputs: The reads of transformers.
+        positions: The last committed offset of the transformers' group by partition, where it is
+            known.
+        log_complete: Whether the final read covered every partition, also as read_committed, and
+            all of its rows are present.
+        lacking: The tables with missing rows or more rows than there should be.
     """
 
     reads_committed: bool
@@ -336,44 +345,45 @@ class TransactionalHistory:
         return Membership(self.transactions)
 
     def transactions_of(self, records: Records) -> Array:
-        """Positions in ``transactions``; NONE of a record that is of none."""
+        """Return positions in ``transactions``, or NONE for a record outside all transactions."""
         return self.membership.of(records.producer, records.sequence)
 
     @cached_property
     def committed_keys(self) -> Array:
-        """The keys of the records that stand in the final log as committed."""
+        """The keys of the records that are committed in the final log."""
         return np.unique(self.log.keys[self.log.committed])
 
     @cached_property
     def stands(self) -> Array:
-        """By transaction: whether any of its records stands in the final log as committed."""
+        """Whether any record of each transaction is committed in the final log."""
         mine = self.transactions_of(self.log)
         found = np.zeros(len(self.transactions), dtype=bool)
         found[mine[self.log.committed & (mine != NONE)]] = True
         return found
 
     def with_outcome(self, *outcomes: Outcome) -> Array:
-        """By transaction: whether its outcome is one of these."""
+        """Return whether the outcome of each transaction is one of these."""
         return np.array([one.outcome in outcomes for one in self.transactions], dtype=bool)
 
     @cached_property
     def certainly_not(self) -> Array:
-        """By transaction: whether it was not committed. One of unknown outcome has been decided by
-        the time of a complete final read: nothing of it is there, or all."""
+        """Whether each transaction was certainly not committed. A transaction with an unknown
+        outcome is decided by the time of a complete final read: the log has all of its records or
+        none."""
         unknown = self.with_outcome(Outcome.UNKNOWN) & self.log_complete & ~self.stands
         return self.with_outcome(Outcome.NOT_COMMITTED) | unknown
 
     @cached_property
     def input_transactions(self) -> Array:
-        """By row of ``inputs``: the position of the transaction that read it, NONE where that did
-        not begin."""
+        """For each row of ``inputs``, the position of the transaction that read it, or NONE if that
+        did not begin."""
         numbers = {(t.producer, t.number): at for at, t in enumerate(self.transactions)}
         pairs = zip(self.inputs.reader.tolist(), self.inputs.transaction.tolist(), strict=True)
         return np.array([numbers.get(pair, NONE) for pair in pairs], dtype=np.int64)
 
     @cached_property
     def transformed(self) -> Array:
-        """By row of ``inputs``: whether what was made of it stands as committed."""
+        """For each row of ``inputs``, whether its output record is committed."""
         at = self.input_transactions
         kept = np.append(self.stands, False)[at]
         found: Array = (self.inputs.made != NONE) & kept & (at != NONE)
@@ -381,6 +391,6 @@ class TransactionalHistory:
 
 
 def of_producers(records: Records) -> Array:
-    """Which were sent by a producer that is no transformer."""
+    """Return whether each record was sent by a producer that is not a transformer."""
     theirs: Array = (records.producer != NONE) & (records.producer < TRANSFORMERS)
     return theirs

@@ -1,5 +1,5 @@
-"""The rules on transactions, each a function from the history of a cell to offences: what is
-visible of them, what they processed, and cycles between them."""
+"""The rules for transactions: which of their records are visible, what they processed, and cycles
+between them. Each is a function from the history of a cell to violations."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -28,7 +28,8 @@ from ackproof.checkers.index.partition_history import Fate
 
 
 def lost_commits(history: TransactionalHistory) -> Iterator[Offence]:
-    """One a transaction. Needs the whole final log, as read_committed too."""
+    """Yield one violation for each committed transaction without committed records. Needs the whole
+    final log, also as read_committed."""
     if not history.log_complete:
         return
     wrote, kept = _kept(history, history.sent.fate != Fate.FAILED)
@@ -47,11 +48,13 @@ def lost_commits(history: TransactionalHistory) -> Iterator[Offence]:
 
 
 def torn(history: TransactionalHistory) -> Iterator[Offence]:
-    """One a transaction, committed or of unknown outcome: at its first record that is missing. What
-    stands of one that was not committed is another matter. Needs what :func:`lost_commits` needs.
+    """Yield one violation for each committed or undecided transaction with some of its records
+    missing, at the first missing one. Transactions that were not committed are left to another
+    rule. Needs the same as :func:`lost_commits`.
 
-    Of one of unknown outcome only what was acked counts: with a record that was not, the client
-    library asks for no commit, and what its coordinator decided tells nothing of that record.
+    If the outcome is unknown, only acked records count. The client library does not request a
+    commit while a record is not acked, so the coordinator's decision says nothing about such a
+    record.
     """
     if not history.log_complete:
         return
@@ -78,8 +81,8 @@ def torn(history: TransactionalHistory) -> Iterator[Offence]:
 
 
 def resurrected(history: TransactionalHistory) -> Iterator[Offence]:
-    """One a record that stands as committed, of a transaction that was not. One that was handed to
-    its producer after that was fenced is a zombie's."""
+    """Yield one violation for each committed record of a transaction that was not committed. A
+    record that was passed to its producer after that was fenced is a zombie's."""
     mine = history.transactions_of(history.log)
     wrong = np.append(history.with_outcome(Outcome.NOT_COMMITTED), False)[mine]
     asked = _asked(history)
@@ -100,8 +103,9 @@ def resurrected(history: TransactionalHistory) -> Iterator[Offence]:
 
 
 def aborted_reads(history: TransactionalHistory) -> Iterator[Offence]:
-    """One a consumer and offset. Whoever asks for committed transactions alone is shown none that
-    turns out not to be."""
+    """Yield one violation for each consumer and offset with a read of a transaction that was not
+    committed. A read_committed consumer must not read a record whose transaction is later
+    aborted."""
     decided = history.certainly_not
     if not history.reads_committed:
         decided = history.with_outcome(Outcome.NOT_COMMITTED)
@@ -111,8 +115,8 @@ def aborted_reads(history: TransactionalHistory) -> Iterator[Offence]:
 
 
 def precommitted_reads(history: TransactionalHistory) -> Iterator[Offence]:
-    """One a consumer and offset. Of those that ask for committed transactions alone: any other is
-    to be shown what is not committed yet."""
+    """Yield one violation for each consumer and offset with a read before the commit was requested.
+    Only read_committed consumers count, because others may read uncommitted records."""
     if not history.reads_committed:
         return
     asked = np.array([one.asked or 0 for one in history.transactions] + [0], dtype=np.int64)
@@ -140,8 +144,8 @@ def _shown(
 
 
 def _kept(history: TransactionalHistory, asked: Array) -> tuple[Array, Array]:
-    """By transaction: of how many of its sends it is ``asked`` whether they stand as committed, and
-    how many of these do."""
+    """Return for each transaction the number of its sends that are selected by ``asked``, and the
+    number of these that are committed in the log."""
     mine = history.transactions_of(history.sent)
     counted = asked & (mine != NONE)
     stands = counted & np.isin(history.sent.keys, history.committed_keys)
@@ -151,26 +155,28 @@ def _kept(history: TransactionalHistory, asked: Array) -> tuple[Array, Array]:
 
 
 def _asked(history: TransactionalHistory) -> dict[int, int]:
-    """When each record was handed to its producer, by key."""
+    """Return the time at which each record was passed to its producer, by key."""
     return dict(zip(history.sent.keys.tolist(), history.sent.asked.tolist(), strict=True))
 
 
 # --- processing -----------------------------------------------------------------------------------
 #
-# What transformers committed of what they read, beside what they made of it: exactly once?
+# Exactly-once processing: the offsets that transformers committed, compared with the records that
+# they produced.
 #
-# A transformer reads, sends what it makes of it and, in the same transaction, the offsets of what
-# it has read (KIP-98, ``send_offsets_to_transaction``). So what its group has committed in the end
-# is what committed transactions were made of: each record below it of one, none above it of any.
+# A transformer reads records, sends output records, and commits the offsets of its reads in the
+# same transaction (KIP-98, ``send_offsets_to_transaction``). Each record below the group's last
+# committed offset must therefore have the output of one committed transaction, and no record above
+# it may have any.
 
 
 _BEYOND_ALL = 2**62
 
 
 def offsets_without_records(history: TransactionalHistory) -> Iterator[Offence]:
-    """One a producer's record that stands below the group's offset (as committed, where the group
-    reads only that), and of which no committed transaction was made. Needs the final log, and all
-    that transformers read."""
+    """Yield one violation for each producer's record below the group's offset without an output
+    record of a committed transaction. If the group reads committed records only, the record must be
+    committed. Needs the final log and all reads of transformers."""
     if not history.log_complete or "inputs" in history.lacking:
         return
     log = history.log
@@ -192,8 +198,8 @@ def offsets_without_records(history: TransactionalHistory) -> Iterator[Offence]:
 
 
 def records_without_offsets(history: TransactionalHistory) -> Iterator[Offence]:
-    """One a record that was read, and of which a committed transaction was made, at or above the
-    group's offset."""
+    """Yield one violation for each record at or above the group's offset that was read and has an
+    output record of a committed transaction."""
     inputs = history.inputs
     above = inputs.offset >= _positions(history, inputs.partition, unknown=_BEYOND_ALL)
     for row in np.flatnonzero(above & history.transformed):
@@ -208,7 +214,7 @@ def records_without_offsets(history: TransactionalHistory) -> Iterator[Offence]:
 
 
 def transformed_twice(history: TransactionalHistory) -> Iterator[Offence]:
-    """One a record that was read by two transactions or more, all of which are committed."""
+    """Yield one violation for each record that was read by two or more committed transactions."""
     rows = np.flatnonzero(history.transformed)
     places = _places(history.inputs.partition, history.inputs.offset)[rows]
     pairs = np.stack([places, history.input_transactions[rows]], axis=1)
@@ -235,52 +241,52 @@ def _of_input(history: TransactionalHistory, row: int, anomaly: str, words: str)
 
 
 def _positions(history: TransactionalHistory, partition: Array, *, unknown: int) -> Array:
-    """What the group has committed of each partition."""
+    """Return the group's committed offset of each partition."""
     known = history.positions
     return np.array([known.get(number, unknown) for number in partition.tolist()], np.int64)
 
 
 def _places(partition: Array, offset: Array) -> Array:
-    """A number for each partition and offset, the same for the same alone: an offset of 2**40 would
-    take a log of tens of terabytes."""
+    """Return a distinct number for each partition and offset. An offset of 2**40 would take a log
+    of tens of terabytes."""
     places: Array = (partition.astype(np.int64) << 40) | offset
     return places
 
 
 # --- cycles ---------------------------------------------------------------------------------------
 #
-# Cycles of transactions (Adya's G0 and G1c), as far as a log has them.
+# Cycles of transactions (Adya's G0 and G1c), as far as a log can have them.
 #
-# Of the transactions that stand as committed:
+# Between transactions with committed records there are three kinds of edges:
 #
-# - *ww*: in some partition a record of the second is the next committed one behind a record of the
-#   first. A log is append-only: nothing is overwritten, and Kafka promises no order between two
-#   producers' transactions over several partitions. So a cycle of these, G0, is told, and broken is
-#   nothing.
-# - *wr*: the second, a transformer's, has read a record of the first.
-# - *session*: the second is the next one of the same session.
+# - *ww*: in some partition, a record of the second transaction is the next committed one after a
+#   record of the first. A log is append-only, so nothing is overwritten, and Kafka promises no
+#   order between two producers' transactions over several partitions. A cycle of such edges, G0, is
+#   reported but violates no guarantee.
+# - *wr*: the second transaction, of a transformer, read a record of the first.
+# - *session*: the second transaction is the next one of the same session.
 #
-# G1c is a cycle of wr and session edges: somebody was shown what was written by a transaction that
-# was not over when it began. ww edges are left out, as Jepsen's Kafka workload does with
-# ``--no-ww-deps``: with them every G0 would be one.
+# G1c is a cycle of wr and session edges: a transaction read a record of another one that had not
+# ended when it began. ww edges are left out, as in Jepsen's Kafka workload with ``--no-ww-deps``,
+# because every G0 would otherwise be a G1c.
 #
-# Cycles that share a transaction are told as one; of many the first :data:`CYCLES_MAX`.
+# Cycles that share a transaction are reported as one. At most :data:`CYCLES_MAX` are reported.
 
 
 CYCLES_MAX = 100
 _SHOWN_MAX = 8
 
 Edges = set[tuple[int, int]]
-"""From one transaction to another, as positions."""
+"""Edges from one transaction to another, as positions."""
 
 
 def g0(history: TransactionalHistory) -> Iterator[Offence]:
-    """Cycles of ww edges."""
+    """Yield the cycles of ww edges."""
     yield from _offences(history, G0, _ww(history))
 
 
 def g1c(history: TransactionalHistory) -> Iterator[Offence]:
-    """Cycles of wr and session edges."""
+    """Yield the cycles of wr and session edges."""
     yield from _offences(history, G1C, _wr(history) | _session(history))
 
 
@@ -329,8 +335,8 @@ def _offences(history: TransactionalHistory, anomaly: str, edges: Edges) -> Iter
 
 
 def cycles(edges: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
-    """Cycles that have no node in common, in the order of their edges, each from its least node;
-    when these are taken out, and no more than :data:`CYCLES_MAX` are, none is left."""
+    """Yield cycles without a common node, in the order of their edges, each from its least node. If
+    these, at most :data:`CYCLES_MAX`, are removed, no cycle is left."""
     before: dict[int, set[int]] = {}
     for first, second in sorted(edges):
         before.setdefault(second, set()).add(first)
@@ -338,7 +344,7 @@ def cycles(edges: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
         try:
             TopologicalSorter(before).prepare()
         except CycleError as found:
-            # Its first node comes again as its last; each node is before the next one.
+            # The first node of the cycle is repeated as the last. Each node precedes the next one.
             cycle = found.args[1][:-1]
             least = cycle.index(min(cycle))
             yield cycle[least:] + cycle[:least]
@@ -356,7 +362,7 @@ def _remove(before: dict[int, set[int]], gone: set[int]) -> None:
 
 # --- catalogue ------------------------------------------------------------------------------------
 #
-# The rules on transactions, in one explicit table. A new one is a function and a line here.
+# The rules for transactions are in one explicit table. A new rule is a function and a line here.
 
 
 Rule = Callable[[TransactionalHistory], Iterator[Offence]]
@@ -373,4 +379,5 @@ RULES: Mapping[str, Rule] = {
     G0: g0,
     G1C: g1c,
 }
-"""By the anomaly that each finds; ``resurrected-write`` finds those of zombies, too."""
+"""The rules by the anomaly that each finds. ``resurrected-write`` also finds the writes of
+zombies."""
