@@ -180,8 +180,8 @@ class Cell:
         parse=_acks,
         scope=Scope.PRODUCER,
         named=True,
-        meaning="Whose acknowledgement a send waits for: nobody's (0), the leader's (1), that of "
-        "all in sync (all, or -1).",
+        meaning="The acks that a send waits for: none (0), the leader's (1) or all in-sync "
+        "replicas' (all or -1).",
     )
     min_insync_replicas = Setting(
         name="min.insync.replicas",
@@ -190,7 +190,7 @@ class Cell:
         default=lambda _: 1,
         short="minisr",
         named=True,
-        meaning="With acks=all a partition takes records only while so many replicas are in sync.",
+        meaning="The smallest ISR with which acks=all is accepted.",
     )
     replication_factor = Setting(
         name="replication.factor",
@@ -198,7 +198,7 @@ class Cell:
         scope=Scope.CREATION,
         default=lambda _: 3,
         short="rf",
-        meaning="Replicas of each partition. There must be as many brokers.",
+        meaning="Replicas of each partition; at most the number of brokers.",
     )
     partitions = Setting(
         name="partitions",
@@ -213,8 +213,8 @@ class Cell:
         scope=Scope.TOPIC,
         default=lambda _: False,
         short="unclean",
-        meaning="Whether a replica outside the ISR may lead when nobody in it can: available, but "
-        "acknowledged records are lost.",
+        meaning="Whether a replica outside the ISR may lead if no ISR member can; acked records"
+        " may be lost.",
     )
     enable_idempotence = Setting(
         name="enable.idempotence",
@@ -222,8 +222,8 @@ class Cell:
         scope=Scope.PRODUCER,
         default=lambda _: False,
         short="idempotence",
-        meaning="Whether the producer numbers its records, so that one that is sent again is not "
-        "written twice. Needs acks=all.",
+        meaning="Whether the producer numbers its records, so that a retry is not written "
+        "twice. Needs acks=all.",
     )
     max_in_flight = Setting(
         name="max.in.flight.requests.per.connection",
@@ -231,8 +231,8 @@ class Cell:
         scope=Scope.PRODUCER,
         default=_in_flight,
         short="inflight",
-        meaning="Requests that a producer may have under way to one broker. Where nothing is said, "
-        "5 with enable.idempotence, else the client library's own default.",
+        meaning="Requests in flight to one broker. Default: 5 with enable.idempotence, else the"
+        " library's own.",
     )
     producer_type = Setting(
         name="producer.type",
@@ -240,17 +240,16 @@ class Cell:
         scope=Scope.WORKLOAD,
         default=lambda _: ASYNC,
         short="producer",
-        meaning="sync: a producer waits for the outcome of each record before it sends the next "
-        "one. What is due meanwhile is sent later, and none is left out. async: records wait in "
-        "the client's queue and are sent in batches. The name is that of Kafka 0.8's producer.",
+        meaning="sync: wait for the outcome of each record, and send late records after it. "
+        "async: queue records and send batches. The name is Kafka 0.8's.",
     )
     client = Setting(
         name="client",
         parse=_client,
         scope=Scope.PROGRAM,
         default=lambda _: LIBRDKAFKA,
-        meaning="The client library of the producers: librdkafka, java, aiokafka, franz-go or a "
-        "plug-in's (docs/extend.md); or the path of a program of your own, which needs --program "
+        meaning="The producers' library: librdkafka, java, aiokafka, franz-go or a plug-in's "
+        "(docs/extend.md); or the path of your own program, which needs --program "
         "(docs/client-protocol.md).",
     )
 
@@ -260,8 +259,8 @@ class Cell:
         scope=Scope.CONSUMER,
         default=lambda _: READ_UNCOMMITTED,
         short="isolation",
-        meaning="What its consumers are shown of transactions: those that were committed alone, or "
-        "all. For the workload transactions.",
+        meaning="Whether consumers see all records of transactions or only committed ones. For "
+        "the workload transactions.",
     )
 
     def of(self, scope: Scope) -> Iterator[tuple[str, Value]]:

@@ -25,41 +25,41 @@ from ackproof.nemesis.targets.expressions import with_prefix
 
 
 class EvidenceSpec(Section):
-    """How much a `pass` rests on."""
+    """The evidence that a `pass` requires."""
 
     acked_min: Annotated[int, Field(ge=1)] = 1
-    """A cell with fewer acknowledged records is `inconclusive`."""
+    """Require this many acknowledged records of a cell; with fewer it is `inconclusive`."""
 
 
 class Limits(Section):
-    """How long the steps of a run may take. A step over its limit is a finding that names it."""
+    """The time limits of a run's steps. A step over its limit is a finding."""
 
     deploy: Duration = 90_000
     """Until all servers serve."""
     ready: Duration = 60_000
-    """Until every partition is led and every ISR is full."""
+    """Until every partition has a leader and a full ISR."""
     fault: Duration | None = None
-    """To prove that a fault bit, and again that it is healed. Without it: 30 s or, where that is
-    longer, what it takes a session to expire and 15 s."""
+    """To prove that a fault took effect, and again that it is healed. Default: 30 s, or the session
+    timeout and 15 s if that is longer."""
     recover: Duration = 60_000
-    """After the last fault, until every partition is led and every ISR is full again. Consumer
-    groups then have as long once more, and their members' `session.timeout.ms` and
-    `max.poll.interval.ms` besides, to go on; who goes on is not waited for."""
+    """After the last fault, until every partition has a leader and a full ISR. Stuck consumer
+    groups get the same time again, and their members' `session.timeout.ms` and
+    `max.poll.interval.ms`."""
     final_read: Duration = 60_000
-    """To read everything back."""
+    """To read all partitions."""
     collect: Duration = 60_000
-    """To fetch every replica's log and every server's output."""
+    """To fetch the logs of all replicas and the output of all servers."""
     teardown: Duration = 30_000
-    """To end everything."""
+    """To stop everything."""
 
 
 class Skipped(Section):
-    """Something that the place refuses, and that was left out."""
+    """A part of the campaign that the backend refused and that was left out."""
 
     what: str
-    """A fault and its target, a story, or the key of the file."""
+    """A fault and its target, a story, or a key of the file."""
     reason: str
-    """Why it is refused."""
+    """The reason for the refusal."""
 
 
 class Campaign(Section):
@@ -73,37 +73,33 @@ class Campaign(Section):
         ),
         Field(max_length=100),
     ]
-    """What it is called; the directory of its results, too."""
+    """The name of the campaign and of the directory of its results."""
     seed: Annotated[int, Field(ge=0)] | None = None
-    """Fixes what is left to chance, unless `--seed` gives another. Without it one is drawn, and
-    written into the copy of the file that a run leaves behind."""
+    """The seed of all random choices, unless `--seed` gives another. Without it, one is drawn and
+    written into the copy of the file in the results."""
     runs: Annotated[int, Field(ge=1, le=RUNS_MAX)] = 1
-    """How often it is run, with another seed each time; each of the clusters, if there are
-    several."""
+    """The number of runs of each cluster, each with a seed of its own."""
     cluster: ClusterSweep = ClusterSweep()
-    """What to deploy, and where."""
+    """The cluster to deploy."""
     cells: Cells
-    """The topics and clients that are told apart."""
+    """The topics and clients to compare."""
     expect: Expectations = ()
-    """What is [expected](#expectations) of cells, besides that what is promised is kept: a verdict
-    of all cells, or verdicts and thresholds on what is measured. Where several say something of a
-    cell, the last one counts, key by key."""
+    """[Expectations](#expectations): a verdict, or verdicts and thresholds. Of several for a cell,
+    the last one counts, key by key."""
     workload: WorkloadSpec
-    """What is sent."""
+    """The clients and what they send."""
     evidence: EvidenceSpec = EvidenceSpec()
-    """How much a `pass` rests on."""
+    """The evidence that a `pass` requires."""
     schedule: Schedule = Schedule()
-    """When things break."""
+    """The times of the faults."""
     faults: tuple[Entry, ...]
-    """What breaks. There is no default, so that nobody forgets it: a campaign that breaks nothing,
-    a baseline, says so: `faults: []`."""
+    """The faults to inject. A baseline without faults must say `faults: []`."""
     failover: FailoverSpec | None = None
-    """How long failovers take, measured after all that, if at all."""
+    """A measurement of failover times after the final read."""
     limits: Limits = Limits()
-    """How long the steps of a run may take."""
+    """The time limits of the steps."""
     skipped: tuple[Skipped, ...] = ()
-    """What `ackproof run --skip-refused` left out of the file, in the copy of it that a run leaves
-    behind."""
+    """What `--skip-refused` left out; written into the copy of the file in the results."""
 
     @property
     def baseline(self) -> bool:

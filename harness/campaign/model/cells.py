@@ -39,17 +39,17 @@ _PATTERN = r"^([a-zA-Z0-9._-]|\{[a-zA-Z0-9._-]+\})+$"
 
 
 class CellName(Section):
-    """The name of the cells with these settings; of all without `where`."""
+    """The name of the cells with these settings."""
 
     where: Where = {}
-    """Settings of the cells that it is for."""
+    """The settings of these cells; without it, all cells."""
     name: Annotated[
         str,
         Worded(_PATTERN, "letters, digits, dots, _ and -, and settings in braces, as {acks}"),
         Field(max_length=200),
     ]
-    """The name of the cell and of its topic. A setting in braces, as `{acks}` or
-    `{producer.linger.ms}`, stands for its value in the cell."""
+    """The name of the cell and its topic. A setting in braces, as `{acks}` or
+    `{producer.linger.ms}`, stands for its value."""
 
 
 CellNames = Annotated[
@@ -92,31 +92,27 @@ _FURTHER = (Scope.TOPIC, Scope.PRODUCER)
 
 
 class Sweep(Section):
-    """What is told apart: topics and clients. Each value may be a list, and every combination of
-    the lists is a cell, with a topic of its own; all live in the same cluster, through the same
-    faults."""
+    """The topics and clients to compare. Each value may be a list. Every combination is a cell with
+    a topic of its own; all share one cluster and its faults."""
 
     prefix: Annotated[
         str, Worded(r"^[a-zA-Z0-9._-]*$", "letters, digits, dots, _ and -"), Field(max_length=60)
     ] = ""
-    """What the names of all topics begin with; on a cluster of your own `ackproof-`, the seed and a
-    dash, where nobody says. Whoever gives one names topics with it in targets, too."""
+    """The prefix of all topic names, which targets then include. Default on an external cluster:
+    `ackproof-`, the seed and a dash."""
     alone: bool = False
-    """Whether each cell has a run of its own, one after the other, and with it the cluster to
-    itself: where speed is compared, cells that share one take it from each other."""
+    """Give each cell a run of its own, one after the other, so that speed can be compared."""
     name: CellNames = ()
-    """The names of cells and of their topics: a text for all, which may hold settings in braces, as
-    `"{acks}-{client}"`, or a list for some, as `[{where: {acks: 1}, name: orders}]`. A cell without
-    one is called after `acks`, `min.insync.replicas` and each swept setting, except where this has
-    its default value, or, if the list lacks that, the first value of the list."""
+    """[Names of cells](#names-of-cells) and their topics: a text such as `"{acks}-{client}"`, or a
+    list such as `[{where: {acks: 1}, name: orders}]`."""
     exclude: tuple[Where, ...] = ()
-    """Combinations to leave out: `[{acks: 0, enable.idempotence: true}]` leaves out every cell with
+    """Combinations to leave out: `[{acks: 0, enable.idempotence: true}]` excludes cells with
     both."""
     topic: Mapping[str, OneOrSeveral] = {}
-    """Further properties of the topics, by Kafka's names, such as ``segment.bytes``."""
+    """Further topic properties, by Kafka's names, such as ``segment.bytes``."""
     producer: Mapping[str, OneOrSeveral] = {}
-    """Further properties of the producers, by librdkafka's names, such as ``linger.ms``; where
-    there are cells of another ``client``, those that [all have](client-protocol.md#properties)."""
+    """Further producer properties, by librdkafka's names, such as ``linger.ms``; if cells have
+    another ``client``, [those that all have](client-protocol.md#properties)."""
 
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:

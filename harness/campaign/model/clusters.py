@@ -33,13 +33,13 @@ _Name = Annotated[
 
 
 class DisksSpec(Section):
-    """Disks of the brokers' own, that can fail. Without it, brokers have them where a planned fault
-    needs them."""
+    """Disks of the brokers' own, which faults can affect. Without it, brokers get them if a planned
+    fault needs them."""
 
     per_broker: Annotated[int, Field(ge=1, le=8)] = 1
-    """How many each broker has, with a log directory on each."""
+    """Disks of each broker, each with a log directory."""
     megabytes: Annotated[int, Field(ge=32, le=1 << 20)] = 4096
-    """The size of each. Only what is written takes room on this machine."""
+    """The size of each. Only written data takes space."""
 
 
 class ClusterSpec(Section):
@@ -87,47 +87,41 @@ class ClusterSpec(Section):
 
 
 class ClusterSweep(Section):
-    """What to deploy, and where. Where several values are given, as a list, each combination is a
-    run."""
+    """The cluster to deploy. Values may be lists; each combination is a run."""
 
     backend: str = "local"
-    """Where the nodes are: `local` (namespaces on this machine), `docker` or `ssh`; `here`, this
-    machine as it is, for the clients of a cluster of your own."""
+    """The place of the nodes: `local` (namespaces on this machine), `docker`, `ssh`, or `here`
+    (this machine, for clients of an external cluster)."""
     inventory: str | None = None
     """The file with the hosts of the backend `ssh`."""
     system: str = "bundled"
-    """What is put to the test. `bundled`: the bundled broker. `kafka:VERSION`, for example
-    `kafka:4.1.1`: that release of Apache Kafka, 2.4 or newer, from Maven Central, on Apache
-    ZooKeeper or, from 4.0 on, with KRaft. `kafka:/DIRECTORY`: Apache Kafka as it is unpacked there,
-    with `libs/`; `kafka:image:NAME`: that of a container
-    image ([kafka.md](kafka.md)). `external`: a cluster of your own
-    ([your-cluster.md](your-cluster.md)). `ackproof systems` lists all, plug-ins' too
-    ([extend.md](extend.md))."""
+    """The system under test. `bundled`: the bundled broker. `kafka:3.9.1`: that release of Apache
+    Kafka, with ZooKeeper, or KRaft from 4.0 on. `kafka:/DIRECTORY`: an unpacked Kafka with `libs/`.
+    `kafka:image:NAME`: Kafka in a container image ([kafka.md](kafka.md)). `external`: your own
+    cluster ([your-cluster.md](your-cluster.md)). `ackproof systems` lists all, with those of
+    plug-ins ([extend.md](extend.md))."""
     metadata_quorum: MetadataQuorum | None = None
-    """Who keeps the metadata: `zookeeper`; `isolated-kraft`, controllers of their own; or
-    `combined-kraft`, the first of the brokers, which are controllers, too. Without it: ZooKeeper,
-    and of Apache Kafka from 4.0 on, which has none, `isolated-kraft`. KRaft is for Apache Kafka
-    from 3.3 on ([kafka.md](kafka.md))."""
+    """The metadata servers: `zookeeper`, `isolated-kraft` (controllers of their own) or
+    `combined-kraft` (the first brokers are controllers). Default: ZooKeeper, or `isolated-kraft`
+    from Kafka 4.0 on. KRaft needs Kafka 3.3 ([kafka.md](kafka.md))."""
     external: ExternalSpec | None = None
-    """The cluster of your own."""
+    """The external cluster."""
     brokers: Annotated[tuple[_Brokers, ...], Field(min_length=1), Several, AsWritten] = (3,)
-    """How many; they are called `broker-1`, `broker-2`, ..."""
+    """The number of brokers, named `broker-1`, `broker-2`, ..."""
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
-    """How many servers keep the metadata: ZooKeeper's, `zookeeper-1`, ..., or with KRaft the
-    controllers, `controller-1`, ..., or `broker-1`, ..., where they are brokers, too."""
+    """The number of metadata servers: `zookeeper-1`, ..., or `controller-1`, ... with KRaft.
+    Combined controllers keep their names `broker-1`, ..."""
     clients: _ClientNodes = 1
-    """On how many nodes the workload's clients run: `client-1`, `client-2`, ... Those of each cell
-    take turns, in the same order in every cell, so that all cells have the same there when a node
-    is cut off."""
+    """The number of client nodes, `client-1`, `client-2`, ... The clients of each cell are spread
+    over them in the same order."""
     disks: DisksSpec | None = None
-    """Disks of the brokers' own, that can fail. Without it, brokers have them where a planned fault
-    needs them."""
+    """Disks of the brokers' own."""
     properties: Mapping[str, OneOrSeveral] = {}
-    """Of every broker, by Kafka's names: [broker-properties.md](broker-properties.md)."""
+    """Properties of every broker, by Kafka's names:
+    [broker-properties.md](broker-properties.md)."""
     compare: Mapping[_Name, Mapping[str, Scalar]] = {}
-    """Clusters by name, each with the properties by which it differs from the others. Every one of
-    them is a run, of every combination of the lists. For what belongs together: of two properties
-    with two values each, lists make four clusters, whether or not they can be."""
+    """Named clusters, each with the properties in which it differs. Each is a run for every
+    combination of the lists. Use it for properties that belong together."""
 
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:

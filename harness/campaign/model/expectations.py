@@ -32,13 +32,12 @@ from ackproof.history.manifest import PlannedThreshold
 
 
 class _Expected(Section):
-    """What is expected of the cells with these settings; of all without `where`. Each key but
-    `verdict` and `where` is a threshold on something that is measured, or a list of thresholds that
-    must all be met."""
+    """The expectations for the cells with these settings. Each key but `verdict` and `where` is a
+    threshold, or a list of thresholds that must all be met."""
 
     where: Where = {}
-    """Settings of the cells that it is for: their own, what is swept of the cluster, and
-    `cluster: NAME` of clusters that are compared."""
+    """The settings of the cells, swept values of the cluster, or `cluster: NAME` of a compared
+    cluster; without it, all cells."""
     verdict: (
         Annotated[
             tuple[Annotated[Verdict, Field(strict=False)], ...],
@@ -48,8 +47,8 @@ class _Expected(Section):
         ]
         | None
     ) = None
-    """What they are to come to: see the [guarantees](guarantees.md). Of a list each is right: for
-    cells whose verdict depends on the seed. Without it, that every guarantee holds."""
+    """The expected [verdict](guarantees.md). Of a list each is accepted. Without it, every
+    guarantee must hold."""
 
     @property
     def thresholds(self) -> Mapping[str, tuple[str, ...]]:

@@ -29,12 +29,12 @@ Command = Annotated[tuple[Word, ...], Field(min_length=1)]
 
 
 class SecretSpec(Section):
-    """Where a secret is, which stands in no file that is kept: one of the two."""
+    """The place of a secret, which is in no stored file: `env` or `file`."""
 
     env: Annotated[str, VARIABLE] | None = None
-    """In this environment variable."""
+    """The environment variable with the secret."""
     file: Word | None = None
-    """In this file, without the line break at its end."""
+    """The file with the secret; a line break at its end is dropped."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -49,47 +49,46 @@ class SshSpec(Section):
     address: Address
     """A name or an IPv4 address."""
     user: User
-    """Who logs in there."""
+    """The user who logs in."""
     port: Annotated[int, Field(ge=1, le=65535)] = 22
-    """Of its sshd."""
+    """The port of its sshd."""
     key: Word | None = None
-    """The file with the private key; else the SSH agent's keys and the usual files."""
+    """The file with the private key. Default: the SSH agent's keys and the usual files."""
     passphrase_env: Annotated[str, VARIABLE] | None = None
     """The environment variable with the key's passphrase."""
     known_hosts: Word = "~/.ssh/known_hosts"
-    """Where its host key must be known already."""
+    """The file that must already hold its host key."""
 
 
 class CommandsSpec(Section):
-    """Commands as lists of words, which no shell reads. Those that are missing cannot be asked
-    for."""
+    """Commands as lists of words, without a shell. Faults that need a missing one are refused."""
 
     stop: Command | None = None
-    """Asks it to end, and comes back when it has, or will within seconds."""
+    """Ask the broker to end; return when it has, or will within seconds."""
     start: Command | None = None
-    """Starts it, and comes back; what it has started goes on."""
+    """Start the broker and return; the broker keeps running."""
     kill: Command | None = None
-    """Kills it, and keeps whoever would start it again from doing so."""
+    """Kill the broker and prevent its supervisor from restarting it."""
     pause: Command | None = None
-    """Stops its process where it is (SIGSTOP)."""
+    """Stop its process with SIGSTOP."""
     resume: Command | None = None
-    """Lets it go on (SIGCONT)."""
+    """Continue its process with SIGCONT."""
 
 
 class HandSpec(Section):
-    """By which hands a broker is stopped and started: one of `systemd`, `container`, `compose` and
+    """The way to stop and start a broker: one of `systemd`, `container`, `compose` and
     `commands`."""
 
     systemd: Word | None = None
-    """A unit, for `systemctl`; by way of `sudo -n` for whoever is not root."""
+    """A unit for `systemctl`, called by `sudo -n` if you are not root."""
     container: Word | None = None
-    """The name of a container of the Docker Engine (`DOCKER_HOST`, or this machine's)."""
+    """A container of the Docker Engine (`DOCKER_HOST`, or this machine's)."""
     compose: Annotated[str, Worded(r"^[^/]+/[^/]+$", "PROJECT/SERVICE")] | None = None
-    """`PROJECT/SERVICE` of Docker Compose: its only container."""
+    """`PROJECT/SERVICE` of Docker Compose, with one container."""
     commands: CommandsSpec | None = None
     """Commands of your own."""
     ssh: SshSpec | None = None
-    """Where `systemctl` or the commands are run. Without it: on this machine."""
+    """The host for `systemctl` or the commands. Default: this machine."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -102,18 +101,18 @@ class HandSpec(Section):
 
 
 class ExternalSpec(Section):
-    """A cluster that was there before (`system: external`): nothing of it is deployed, and nothing
-    touched that is not named here."""
+    """A cluster that Ackproof did not start (`system: external`). It affects only what is named
+    here."""
 
     bootstrap_servers: Word
     """Kafka's `bootstrap.servers`."""
     client: Mapping[str, Scalar] = {}
-    """What librdkafka is told besides in order to connect: `security.protocol`, `sasl.*`, `ssl.*`.
-    No secrets."""
+    """librdkafka properties for the connection, without secrets: `security.protocol`, `sasl.*`,
+    `ssl.*`."""
     secrets: Mapping[str, SecretSpec] = {}
-    """Such properties that are secret, `sasl.password`, say: where each is."""
+    """Places of secret properties such as `sasl.password`."""
     broker_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """The `broker.id` of each, where they are not the numbers from 1 to `brokers`, nor named under
+    """The `broker.id` of each broker, if they are not 1 to `brokers` and not named under
     `servers`."""
     servers: Mapping[
         Annotated[
@@ -121,8 +120,8 @@ class ExternalSpec(Section):
         ],
         HandSpec,
     ] = {}
-    """The inventory: `broker-` and the `broker.id` of each, and by which hands it may be stopped
-    and started. All brokers, or none: then there are no faults that need hands."""
+    """`broker-` and the `broker.id` of each broker, with the way to stop and start it. Name all
+    brokers or none; without them, faults on processes are refused."""
 
 
 def ids(spec: ExternalSpec, brokers: int) -> tuple[int, ...]:

@@ -38,78 +38,64 @@ _Seed = Annotated[int, Field(ge=0)]
 
 
 class AtMost(Section):
-    """How many servers may suffer at once: a number, or `minority`, as many as leave a majority.
-
-    What counts is what targets can stand for at the most: `leader(t, 0)` is one broker,
-    `isr(t, any)` as many as the topic has replicas, a link both its ends. Two faults that happen to
-    find the same broker count twice.
-
-    A fault, or a story, that cannot be alone within these limits is refused with the file. In a
-    lane one that does not fit with what is planned to be on at that time is planned for when it
-    does; where the order is `drawn`, another is drawn instead if there is one that fits. What comes
-    later than planned, because another took longer to heal, waits again.
-    """
+    """How many servers may be affected at once. Targets count with the most servers that they can
+    mean: `leader(t, 0)` one, `isr(t, any)` the replication factor, a link both ends. A fault that
+    exceeds a limit alone is refused; others are delayed, or with `order: drawn` replaced."""
 
     brokers: _AtMost | None = None
-    """Brokers that may suffer at once. Without it, any number."""
+    """Brokers affected at once; `minority` leaves a majority. Without it, any number."""
     zookeepers: _AtMost | None = None
-    """ZooKeeper servers that may suffer at once, or with KRaft controllers. Without it, any
-    number."""
+    """ZooKeeper servers or KRaft controllers affected at once. Without it, any number."""
 
 
 class Schedule(Section):
-    """When things break: the faults without a time of their own, one after the other."""
+    """The times of the faults without an `at`, which follow one another."""
 
     warmup: Duration = 5_000
     """Traffic before the first fault of a lane."""
     gap: DurationRange = (5_000, 10_000)
-    """Rest, from one fault healed to the next of the same lane."""
+    """Time from the heal of a fault to the next fault of the lane."""
     tail: Duration = 5_000
     """Traffic after the cluster has recovered."""
     settle: Duration = 15_000
-    """How long a fault without a time of its own waits, at most, for every partition to be led and
-    every ISR to be full again before it strikes. The run and its report name each fault for which
-    that time was too short. With `0s` it does not wait: with a gap of `0s` besides, it strikes
-    right after the one before."""
+    """The longest wait before each fault for every partition to have a leader and a full ISR. A
+    fault that begins without is named in the report. `0s`: do not wait."""
     order: Literal["shuffled", "listed", "drawn"] = "shuffled"
-    """`shuffled` by the seed, in another order each round, or `listed` as in the file; or each
-    fault `drawn` anew, by its weight."""
+    """`shuffled` by the seed in each round, `listed` as in the file, or `drawn` by weight."""
     rounds: Annotated[int, Field(ge=1)] = 1
-    """How often each lane goes through the list of faults; where they are drawn, how many times as
-    many as there are in the list."""
+    """Passes of each lane through the list of faults; with `drawn`, as many faults as these
+    have."""
     lasts: Duration | None = None
-    """Instead of rounds: as many faults as are planned to begin within this time. The last one may
-    last longer, and each may come later than planned."""
+    """Instead of rounds: plan the faults that begin within this time. They may come later and last
+    longer."""
     lanes: Annotated[int, Field(ge=1, le=LANES_MAX)] = 1
-    """How many such sequences go on side by side, each by itself, so that their faults overlap."""
+    """Sequences of faults side by side, so that their faults overlap."""
     at_most: AtMost = AtMost()
-    """How many servers may suffer at once, whatever the lanes."""
+    """How many servers may be affected at once."""
     until: Literal["end", "first-broken-guarantee"] = "end"
-    """With `first-broken-guarantee` no further fault strikes once a server has ended by itself,
-    which is seen as it happens, and no further run begins once one broke a guarantee: every run is
-    checked when it is over, what was lost cannot be known before."""
+    """`first-broken-guarantee`: inject no fault after a server ended by itself, and begin no run
+    after one that violated a guarantee. Runs are checked when they are over."""
 
 
 class FaultEntry(Section):
-    """One fault: which, against whom, for how long."""
+    """A fault with its target and duration."""
 
     fault: str
-    """Its name: see [Faults](#the-catalogue-of-faults)."""
+    """A name of the [catalogue of faults](#the-catalogue-of-faults)."""
     target: str
-    """Against whom, said by role, which is resolved when its moment has come: see
-    [Targets](#targets). `command` may leave it out: then it is `all`."""
+    """The affected servers or links, resolved when the fault begins: [Targets](#targets). Default
+    for `command`: `all`."""
     parameters: Mapping[str, Any] = {}
-    """Its own settings: see [Faults](#the-catalogue-of-faults)."""
+    """The parameters of the [fault](#the-catalogue-of-faults)."""
     hold: DurationRange | None = None
-    """For how long it is held. Without it: the least that gives it its full effect, up to half as
-    much again."""
+    """The duration. Default: the least that gives full effect, up to half as much again."""
     at: DurationRange | None = None
-    """When it strikes, once, since the workload began, whatever else is on. Without it the fault is
-    one of those that come one after the other."""
+    """The time since the start of the workload at which it begins, once. Without it, the fault
+    follows the schedule."""
     weight: _Weight | None = None
-    """With the order `drawn`: how often it is drawn, in comparison; 1 if not given."""
+    """With `order: drawn`, its relative frequency; default 1."""
     seed: _Seed | None = None
-    """For what its target leaves open (`any`, `one`, ...). Without it, the run's."""
+    """A seed for open choices of the target (`any`, `one`). Default: the run's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -130,21 +116,21 @@ class FaultEntry(Section):
 
 
 class StoryEntry(Section):
-    """A sequence of faults that has a name; one entry, and as many faults as it has steps."""
+    """A named sequence of faults, one for each of its steps."""
 
     story: str
-    """Its name: see [Stories](#the-catalogue-of-stories)."""
+    """A name of the [catalogue of stories](#the-catalogue-of-stories)."""
     topic: str | None = None
-    """On which topic it plays, where it is about a partition."""
+    """The topic, if the story is about a partition."""
     partition: Annotated[int, Field(ge=0)] | Literal["any"] = "any"
-    """On which partition of it; `any`: drawn by the seed, once for the whole story."""
+    """Its partition; `any` is drawn once for the whole story."""
     at: DurationRange | None = None
-    """When it begins, once, since the workload began, whatever else is on. Without it the story is
-    one of those that come one after the other."""
+    """The time since the start of the workload at which it begins, once. Without it, the story
+    follows the schedule."""
     weight: _Weight | None = None
-    """With the order `drawn`: how often it is drawn, in comparison; 1 if not given."""
+    """With `order: drawn`, its relative frequency; default 1."""
     seed: _Seed | None = None
-    """For what it leaves open: the partition, targets, turns, times. Without it, the run's."""
+    """A seed for its open choices. Default: the run's."""
 
 
 _KINDS = {"fault": "<FaultEntry>", "story": "<StoryEntry>"}
@@ -179,19 +165,19 @@ _Partitions = Annotated[int, Field(ge=1, le=10_000)]
 
 
 class FailoverSpec(Section):
-    """A broker is killed with kill -9, once for each number of ``partitions``, which a topic of
-    its own has then; and it is looked how long each partition that it led takes to be led by
-    another. Measured when the final read is over."""
+    """A measurement after the final read: a broker is killed with kill -9 once for each number of
+    ``partitions`` of a topic, and the time until each of its partitions has another leader is
+    measured."""
 
     partitions: Annotated[tuple[_Partitions, ...], Field(min_length=1), Several, AsWritten]
-    """The numbers of partitions, each larger than the one before."""
+    """Numbers of partitions in rising order."""
     replication_factor: Annotated[int, Field(ge=2)] = 3
-    """Replicas of each."""
+    """Replicas of each partition."""
     target: str = "one(all - controller)"
-    """Who is killed, resolved when all partitions are whole; one broker."""
+    """The broker to kill, resolved when all partitions have a full ISR."""
     limit: Duration = 120_000
-    """How long it may take to make the partitions; again, until they are whole; and until the last
-    of them is led again."""
+    """The time limit for each of three steps: create the partitions, fill the ISRs, elect the last
+    leader."""
 
     @property
     def kill(self) -> FaultEntry:

@@ -25,24 +25,23 @@ KEYS_MAX = 100_000
 
 
 class GroupSpec(Section):
-    """A consumer group of each cell, or of some: its members share the partitions, and commit what
-    they have read."""
+    """A consumer group, whose members commit what they have read."""
 
     name: Annotated[
         str,
         Worded(r"^[a-z0-9][a-z0-9-]*$", "small letters, digits and -, a letter or digit first"),
         Field(max_length=40),
     ]
-    """What it is called; its `group.id` is the topic, a dash and this name."""
+    """Its name; `group.id` is the topic, a dash and this name."""
     members: Annotated[int, Field(ge=1)]
-    """How many it has. Those beyond the number of partitions are idle until others are gone."""
+    """The number of members. Members beyond the number of partitions are idle."""
     delivery: Annotated[Delivery, Field(strict=False)] = Delivery.AT_LEAST_ONCE
-    """When a member commits: `at-least-once`: after it has recorded what it was shown;
-    `at-most-once`: before that; `auto-commit`: whenever the client library does."""
+    """`at-least-once`: commit after recording the records; `at-most-once`: before; `auto-commit`:
+    by the client library."""
     static: bool = False
-    """Whether each member has a `group.instance.id` (KIP-345)."""
+    """Give each member a `group.instance.id` (KIP-345)."""
     where: Where = {}
-    """Settings of the cells that have it; all have it without `where`."""
+    """The settings of the cells that have it; without it, all cells."""
     consumer: Mapping[str, Scalar] = {}
     """Further properties of its members, by librdkafka's names, such as `session.timeout.ms`."""
 
@@ -59,19 +58,18 @@ class GroupSpec(Section):
 
 
 class TransactionsSpec(Section):
-    """What the clients of the workload `transactions` do. What each of them does when is drawn by
-    the seed."""
+    """The clients of the workload `transactions`. The seed draws their actions."""
 
     records: Annotated[int, Field(ge=1, le=10_000)] = 10
-    """Records of a transaction, on average."""
+    """Mean number of records of a transaction."""
     aborts: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.2
-    """The share of transactions that are aborted."""
+    """Share of transactions that are aborted."""
     fences: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.02
-    """The share of a producer's transactions in whose middle a second producer with the same
-    `transactional.id` begins; the first goes on, as a zombie."""
+    """Share of a producer's transactions during which a second producer starts with the same
+    `transactional.id`; the first goes on as a zombie."""
     transformers: Annotated[int, Field(ge=0)] = 1
-    """How many clients of each cell read it in one group and write what they make of it back into
-    it, in transactions that commit the offsets of what they read, too."""
+    """Clients of each cell that read it in a group and write their output back, in transactions
+    with the offsets of their input."""
 
     @property
     def as_told(self) -> Transactions:
@@ -85,42 +83,39 @@ class TransactionsSpec(Section):
 
 
 class WorkloadSpec(Section):
-    """What the clients of every cell do."""
+    """The clients of every cell."""
 
     kind: str = "produce"
-    """Which workload: `ackproof workloads`."""
+    """The workload: `ackproof workloads`."""
     rate: Rate
-    """Records a second, of each cell: of all its producers together. `flat-out`: as many as their
-    clients take, which needs `records`."""
+    """Records a second of each cell, over all its producers. `flat-out`: as fast as the clients
+    can; needs `records`."""
     records: Annotated[int, Field(ge=1)] | None = None
-    """How many records each cell is sent at the most, of all its producers together; then they fall
-    silent. Without it, they send as long as the schedule lasts."""
+    """The most records of each cell, over all its producers. Without it, they send until the
+    schedule ends."""
     record_bytes: Sizes = (100, 100)
-    """Bytes of a record's value; `[100, 2000]`: each size in between is as likely, and the same
-    record has the same size in every run."""
+    """Bytes of a record's value. `[100, 2000]` draws evenly; a record has the same size in every
+    run."""
     keys: Annotated[int, Field(ge=1, le=KEYS_MAX)] | None = None
-    """How many keys the records of each producer have, at least one a partition. They take turns,
-    and each belongs to one partition: key n to partition n modulo their number, or the one that the
-    cell's `producer.partitioner` picks for it (librdkafka's, but for `random`). Then librdkafka
-    picks the partition as it sends, and a record that is acknowledged in another one is found.
-    Without it, records have no key."""
+    """Keys of each producer, used in turn; at least one a partition. Key n goes to partition n
+    modulo their number, or to the one of `producer.partitioner` (librdkafka's, except `random`),
+    and an ack from another partition is reported. Without it, records have no key."""
     producers: Annotated[int, Field(ge=1)] = 1
-    """How many send to each cell."""
+    """Producers of each cell."""
     readers: Annotated[int, Field(ge=0)] = 0
-    """How many tail readers each cell has. Each reads all partitions from their beginning, as they
-    grow, in no group. With the broker property `replica.selector.class:
-    org.apache.kafka.common.replica.RackAwareReplicaSelector` they and the members of groups read
-    from followers, too (KIP-392): each broker stands in a rack of its own (`broker.rack`), and of
-    the readers of a cell, as of the members of a group, the first stands in that of `broker-1`
-    (`client.rack`), the second in that of `broker-2`, and so on in turn."""
+    """Tail readers of each cell, which read all partitions from the start, in no group. With the
+    broker property `replica.selector.class:
+    org.apache.kafka.common.replica.RackAwareReplicaSelector` all consumers read from followers
+    (KIP-392): each broker has a `broker.rack` of its own, and the consumers take these as
+    `client.rack` in turn."""
     readers_where: Where = {}
-    """Settings of the cells that have tail readers; all have them without it."""
+    """The settings of the cells with tail readers; without it, all cells."""
     groups: tuple[GroupSpec, ...] = ()
     """The consumer groups of the cells."""
     transactions: TransactionsSpec | None = None
-    """Of `kind: transactions` alone: what its clients do."""
+    """The clients of `kind: transactions`."""
     parameters: Mapping[str, Scalar] = {}
-    """Settings of a plug-in's workload, by its names: `ackproof workloads NAME`."""
+    """Parameters of a plug-in's workload: `ackproof workloads NAME`."""
 
     @property
     def is_transactional(self) -> bool:
