@@ -20,6 +20,8 @@ from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions
 
 _WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
+_LISTED_MAX = 10
+"""The most values that a type lists; of more, the meaning of the key says where they are."""
 
 
 def page() -> str:
@@ -28,7 +30,7 @@ def page() -> str:
     parts = {
         "{keys}": "\n".join(_keys()),
         "{faults}": "\n".join(_faults()),
-        "{offers}": "\n".join(_table(("fault", *PLACES), _offers())),
+        "{offers}": "\n".join(_table(("faults", *PLACES), _offers())),
         "{stories}": "\n".join(_table(("story", "what happens", "needs", "source"), _stories())),
         "{targets}": "\n".join(_table(("form", "stands for"), _targets())),
         "{limits}": "\n".join(_table(("total", "asked about above", "at most"), sizes.table())),
@@ -107,6 +109,8 @@ def _flow(value: object) -> str:
 def _kind(node: Schema, paths: Mapping[str, str]) -> str:
     """The type of a value in words; ``paths`` as from :func:`_paths`."""
     if "enum" in node:
+        if len(node["enum"]) > _LISTED_MAX:
+            return "name"
         return " or ".join(f"`{one}`" for one in dict.fromkeys(map(str, node["enum"])))
     if "$ref" in node:
         name = node["$ref"].rpartition("/")[2]
@@ -164,8 +168,8 @@ def _faults() -> Iterator[str]:
     ]
     yield from _table(("fault", "what it does", "aimed at", "needs of the backend"), catalogue)
     yield ""
-    parameters = [row for fault in FAULTS.values() for row in _parameters(fault)]
-    yield from _table(("fault", "parameter", "type", "default", "meaning"), parameters)
+    parameters = (row for fault in FAULTS.values() for row in _parameters(fault))
+    yield from _table(("faults", "parameter", "type", "default", "meaning"), _merged(parameters))
 
 
 def _parameters(fault: Fault) -> Iterator[tuple[str, ...]]:
@@ -177,8 +181,16 @@ def _parameters(fault: Fault) -> Iterator[tuple[str, ...]]:
 
 
 def _offers() -> Iterator[Sequence[str]]:
-    for name, places in offers_table():
-        yield (f"`{name}`", *map(str, places.values()))
+    return _merged((f"`{name}`", *map(str, places.values())) for name, places in offers_table())
+
+
+def _merged(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+    """Merge the rows that differ in their first column only, which then lists all of them."""
+    merged: dict[tuple[str, ...], list[str]] = {}
+    for first, *rest in rows:
+        merged.setdefault(tuple(rest), []).append(first)
+    for shared, firsts in merged.items():
+        yield ", ".join(firsts), *shared
 
 
 def _stories() -> Iterator[tuple[str, ...]]:
