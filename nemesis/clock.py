@@ -227,12 +227,12 @@ class Stepped(Parameters):
         default=60_000,
         ge=-_FARTHEST_MS,
         le=_FARTHEST_MS,
-        description="how far ahead of the true time it is set, milliseconds; negative: behind it",
+        description="milliseconds ahead of the true time; negative: behind",
     )
     scramble: bool = Field(
         default=False,
-        description="set the clock of each server differently: ahead or behind, by at least half "
-        "of offset_ms and no more than it, as the seed draws",
+        description="set each clock differently, ahead or behind by half to all of offset_ms, "
+        "drawn by the seed",
     )
 
     @model_validator(mode="after")
@@ -248,7 +248,7 @@ class Paced(Parameters):
         default=2.0,
         ge=0.1,
         le=10,
-        description="how many times as fast it goes as the true time; below 1 it is slow",
+        description="speed relative to the true time",
     )
 
     @model_validator(mode="after")
@@ -265,10 +265,10 @@ class Strobing(Parameters):
         default=500,
         ge=-_FARTHEST_MS,
         le=_FARTHEST_MS,
-        description="how far it jumps, milliseconds, and back again; negative: back first",
+        description="milliseconds of each jump; negative: back first",
     )
     period_ms: int = Field(
-        default=200, ge=50, le=10_000, description="for how long it is wrong, and then right"
+        default=200, ge=50, le=10_000, description="milliseconds wrong, and then right"
     )
 
     @model_validator(mode="after")
@@ -361,21 +361,21 @@ def _to_and_fro(parameters: Parameters) -> Rhythm:
 
 STEP_CLOCK = ClockFault(
     name="step-clock",
-    summary="set the clocks of the target's servers ahead or back; right again at the end",
+    summary="set the servers' clocks ahead or back until the end",
     parameters=Stepped,
     effect=_step,
     bite=stepped,
 )
 FAST_CLOCK = ClockFault(
     name="fast-clock",
-    summary="the clocks of the target's servers go too fast, or too slowly; right at the end",
+    summary="run the servers' clocks too fast or too slowly until the end",
     parameters=Paced,
     effect=_pace,
     bite=at_another_pace,
 )
 STROBE_CLOCK = ClockFault(
     name="strobe-clock",
-    summary="the clocks of the target's servers jump to and fro; right at the end",
+    summary="make the servers' clocks jump to and fro until the end",
     parameters=Strobing,
     effect=_jump,
     bite=strobing,

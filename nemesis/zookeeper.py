@@ -174,15 +174,15 @@ class SessionFault:
 
 EXPIRE_SESSION = SessionFault(
     name="expire-session",
-    summary="end brokers' ZooKeeper sessions in their place; they run on, and register anew",
+    summary="end brokers' ZooKeeper sessions; the brokers run on and register again",
     effect=EndSession,
     bite=lambda injection: over(injection, EndSession),
     full_effect_ms=lambda _: 0,
 )
 CONFLICTED_NODE = SessionFault(
     name="conflicted-node",
-    summary="end brokers' ZooKeeper sessions, and hold their znodes in /brokers/ids by another "
-    "one: they cannot register before the end",
+    summary="end brokers' ZooKeeper sessions and hold their znodes in /brokers/ids by another "
+    "one, so that they cannot register until the end",
     effect=Occupy,
     bite=lambda injection: occupied(injection, Occupy),
     full_effect_ms=expiry_ms,

@@ -93,17 +93,15 @@ class Reassigned(Parameters):
 
     replicas: Literal["one", "most"] = Field(
         default="most",
-        description="how many of a partition's replicas move: one, drawn by the seed, or as many "
-        "as there are brokers that have none",
+        description="replicas of each partition to move: one, drawn by the seed, or as many as "
+        "other brokers can take",
     )
 
 
 class MinIsrAltered(Parameters):
     """Of a min.insync.replicas that changes."""
 
-    min_insync_replicas: int = Field(
-        default=1, ge=1, description="the value for the topic, higher or lower than it was"
-    )
+    min_insync_replicas: int = Field(default=1, ge=1, description="the value for the topic")
 
 
 def elsewhere(
@@ -217,7 +215,7 @@ REASSIGN = Ordered(
 )
 ELECT_PREFERRED = Ordered(
     name="elect-preferred",
-    summary="make another replica in sync the preferred one and elect it; as it was at the end",
+    summary="make another in-sync replica preferred and elect it; undo that at the end",
     aim=Aim.PARTITIONS,
     makes=_prefer,
     bite=lambda injection: [orders_seen.preferred_leads(injection)],
@@ -226,7 +224,7 @@ ELECT_PREFERRED = Ordered(
 )
 ELECT_UNCLEAN = Ordered(
     name="elect-unclean",
-    summary="let any replica lead partitions of whose ISR nobody is online: a chosen loss",
+    summary="let any replica lead partitions whose ISR is offline, which accepts a loss",
     aim=Aim.PARTITIONS,
     makes=_elect_uncleanly,
     bite=lambda injection: [orders_seen.elected_uncleanly(injection)],
@@ -236,7 +234,7 @@ ELECT_UNCLEAN = Ordered(
 )
 ALTER_MIN_ISR = Ordered(
     name="alter-min-isr",
-    summary="set min.insync.replicas of topics to another value, and back at the end",
+    summary="set min.insync.replicas of topics to another value until the end",
     aim=Aim.TOPICS,
     makes=_alter_min_isr,
     bite=lambda injection: [orders_seen.configured(injection)],
@@ -245,7 +243,7 @@ ALTER_MIN_ISR = Ordered(
 )
 REMOVE_BROKER = Ordered(
     name="remove-broker",
-    summary="move all replicas away from brokers and terminate these; all back at the end",
+    summary="move all replicas away from brokers and terminate these; undo that at the end",
     aim=Aim.BROKERS,
     makes=_remove,
     bite=_removed,
@@ -271,12 +269,10 @@ class BrokersAdded(Parameters):
     brokers: int = Field(
         default=1,
         ge=1,
-        description="how many join; each takes the place of another replica of every partition "
-        "that is moved",
+        description="brokers to add; each takes another replica's place in every partition that "
+        "is moved",
     )
-    leads: bool = Field(
-        default=False, description="whether they are to lead these partitions, in turn"
-    )
+    leads: bool = Field(default=False, description="let them lead these partitions in turn")
 
 
 def _add(
@@ -328,7 +324,7 @@ def _healed(injection: Injection) -> Sequence[Look]:
 
 ADD_BROKER = Ordered(
     name="add-broker",
-    summary="add brokers with new ids, and move replicas to them; all back and gone at the end",
+    summary="add brokers with new ids and move replicas to them; undo that at the end",
     aim=Aim.PARTITIONS,
     makes=_add,
     bite=_bitten,

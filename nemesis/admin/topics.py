@@ -44,14 +44,14 @@ _RECORDS = 100
 class OwnTopics(Parameters):
     """Of topics of the fault's own."""
 
-    topics: int = Field(default=5, ge=1, le=100, description="how many")
-    partitions: int = Field(default=3, ge=1, le=100, description="of each, when it is made")
+    topics: int = Field(default=5, ge=1, le=100, description="number of topics")
+    partitions: int = Field(default=3, ge=1, le=100, description="partitions of each new topic")
 
 
 class Grown(OwnTopics):
     """Of topics that grow."""
 
-    more: int = Field(default=3, ge=1, le=100, description="partitions that each gets besides")
+    more: int = Field(default=3, ge=1, le=100, description="partitions to add to each topic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,26 +122,27 @@ def _delete_records(
 
 CREATE_TOPIC = Churn(
     name="create-topic",
-    summary="make topics of its own on the target's brokers, and delete them at the end",
+    summary="create topics of its own on the target's brokers; delete them at the end",
     then=lambda _topic, _parameters: (),
     bite=seen.topics_led,
 )
 GROW_TOPIC = Churn(
     name="grow-topic",
-    summary="make topics of its own and add partitions to them; deleted at the end",
+    summary="create topics of its own and add partitions; delete them at the end",
     then=_grow,
     bite=seen.topics_led,
     parameters=Grown,
 )
 DELETE_TOPIC = Churn(
     name="delete-topic",
-    summary="make topics of its own and delete them",
+    summary="create topics of its own and delete them",
     then=_delete,
     bite=lambda injection: seen.topics_gone(injection, by_order=True),
 )
 DELETE_RECORDS = Churn(
     name="delete-records",
-    summary="write records to topics of its own and delete half of them; deleted at the end",
+    summary="write records to topics of its own and delete half of them; delete the topics at "
+    "the end",
     then=_delete_records,
     bite=seen.records_gone,
 )
@@ -159,9 +160,7 @@ CHURN: Sequence[Churn] = (CREATE_TOPIC, GROW_TOPIC, DELETE_TOPIC, DELETE_RECORDS
 class Added(Parameters):
     """Of partitions that are added."""
 
-    more: int = Field(
-        default=1, ge=1, le=100, description="partitions that each topic gets besides"
-    )
+    more: int = Field(default=1, ge=1, le=100, description="partitions to add to each topic")
 
 
 class Below(Parameters):
@@ -170,8 +169,7 @@ class Below(Parameters):
     before_offset: int = Field(
         default=100,
         ge=1,
-        description="the offset below which they are, in each of the partitions; not carried out "
-        "where one has not so many, as those that were added",
+        description="the first offset to keep in each partition; one with fewer records refuses it",
     )
 
 
@@ -202,7 +200,7 @@ def _delete_below(
 
 ADD_PARTITIONS = Ordered(
     name="add-partitions",
-    summary="add partitions to topics of the workload, for good; producers keep to those they had",
+    summary="add partitions to topics of the workload for good; producers do not use them",
     aim=Aim.TOPICS,
     makes=_add,
     bite=lambda injection: [seen.topics_led(injection)],
@@ -211,7 +209,7 @@ ADD_PARTITIONS = Ordered(
 )
 ADVANCE_LOG_START = Ordered(
     name="advance-log-start",
-    summary="delete the records of partitions of the workload below an offset, for good",
+    summary="delete the records of partitions of the workload below an offset for good",
     aim=Aim.PARTITIONS,
     makes=_delete_below,
     bite=lambda injection: [seen.begins_later(injection)],

@@ -34,7 +34,7 @@ class Directed(Parameters):
     """Of a cut around a group of nodes."""
 
     direction: Direction = Field(
-        default="both", description="drop what comes in, what goes out, or both"
+        default="both", description="drop incoming or outgoing packets, or both"
     )
 
 
@@ -43,8 +43,8 @@ class OfService(Parameters):
 
     service: Service | None = Field(
         default=None,
-        description="only what goes over one port: broker (clients and replication share it), "
-        "zookeeper (its client port), quorum (where its servers follow and elect)",
+        description="one port only: broker (clients and replication), zookeeper (its clients), "
+        "quorum (its servers' replication and elections)",
     )
 
 
@@ -238,8 +238,7 @@ def _shuffled(target: Target, rng: random.Random) -> list[str]:
 
 ISOLATE = NetworkFault(
     name="isolate",
-    summary="cut nodes off from all servers, ZooKeeper too: brokers, which clients still reach, or "
-    "nodes of clients, while the others go on",
+    summary="cut nodes off from all servers: brokers, which clients still reach, or client nodes",
     aim=Aim.NODES,
     parameters=DirectedOfService,
     shape=_isolate,
@@ -255,8 +254,7 @@ CUT = NetworkFault(
 )
 MINORITY = NetworkFault(
     name="minority",
-    summary="cut a minority of the target, drawn by the seed, off from all other servers as one; "
-    "clients still reach it",
+    summary="cut a minority of the target off from all other servers; clients still reach it",
     aim=Aim.SERVERS,
     parameters=Directed,
     shape=_minority,
@@ -272,7 +270,7 @@ HALVES = NetworkFault(
 )
 MAJORITIES_RING = NetworkFault(
     name="majorities-ring",
-    summary="every node sees a majority, and no two see the same one",
+    summary="let every node reach a majority, each another one",
     aim=Aim.NODES,
     parameters=Parameters,
     shape=_majorities_ring,
@@ -280,7 +278,7 @@ MAJORITIES_RING = NetworkFault(
 )
 BRIDGE = NetworkFault(
     name="bridge",
-    summary="two halves that do not see each other, and one node that sees both",
+    summary="split the nodes into two halves and one node that reaches both",
     aim=Aim.NODES,
     parameters=Parameters,
     shape=_bridge,

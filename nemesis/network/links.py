@@ -40,10 +40,10 @@ _FLAPPING_HOLDS = 3
 class Flapping(OfService):
     """Of links that come and go. Each length is drawn between the two."""
 
-    on_ms_min: int = Field(default=1_000, ge=500, description="the shortest time cut, milliseconds")
-    on_ms_max: int = Field(default=2_000, ge=500, description="the longest")
-    off_ms_min: int = Field(default=1_000, ge=500, description="the shortest time open")
-    off_ms_max: int = Field(default=2_000, ge=500, description="the longest")
+    on_ms_min: int = Field(default=1_000, ge=500, description="shortest time cut, milliseconds")
+    on_ms_max: int = Field(default=2_000, ge=500, description="longest such time")
+    off_ms_min: int = Field(default=1_000, ge=500, description="shortest time open")
+    off_ms_max: int = Field(default=2_000, ge=500, description="longest such time")
 
     @model_validator(mode="after")
     def _check(self) -> "Flapping":
@@ -59,8 +59,7 @@ class Losing(OfService):
         default=30,
         ge=1,
         le=80,
-        description="of the packets that are lost, each drawn by the kernel: the seed does not "
-        "decide which",
+        description="of the packets, drawn by the kernel and not by the seed",
     )
 
 
@@ -69,8 +68,7 @@ class Resetting(OfService):
 
     refuse: bool = Field(
         default=True,
-        description="refuse new connections, too, while it is on; else only those are reset that "
-        "are open when it strikes",
+        description="refuse new connections until the end; otherwise only reset open ones",
     )
 
 
@@ -78,7 +76,7 @@ class Narrowing(Parameters):
     """Of narrow links."""
 
     kbit_per_s: int = Field(
-        default=1_000, ge=100, le=10_000, description="kilobits a second that pass"
+        default=1_000, ge=100, le=10_000, description="bandwidth in kilobits a second"
     )
 
 
@@ -89,8 +87,8 @@ class Slowing(Parameters):
         default=200,
         ge=20,
         le=2_000,
-        description="that every packet waits at least, milliseconds; where the kernel has no netem "
-        "it waits in a queue, and the link carries 8 Mbit/s at most, less for long delays",
+        description="least delay of a packet, milliseconds. Without netem in the kernel a queue "
+        "limits the link to 8 Mbit/s, less for long delays",
     )
 
 
@@ -204,7 +202,7 @@ def _slow_link(link: Link, _service: Service | None, parameters: Parameters) -> 
 
 FLAP = LinkFault(
     name="flap",
-    summary="cut links and mend them again, over and over, in a rhythm drawn from the seed",
+    summary="cut and heal links repeatedly, in a rhythm drawn from the seed",
     parameters=Flapping,
     needs=frozenset({Capability.CUT_LINKS}),
     effect=lambda link, service, _parameters: OnLink(link, CUT, service),
@@ -215,7 +213,7 @@ FLAP = LinkFault(
 )
 LOSSY = LinkFault(
     name="lossy",
-    summary="links lose some of their packets",
+    summary="lose a share of the packets of links",
     parameters=Losing,
     needs=frozenset({Capability.LOSSY_LINKS}),
     effect=_lose,
@@ -224,7 +222,7 @@ LOSSY = LinkFault(
 )
 RESET = LinkFault(
     name="reset",
-    summary="connections over links are reset: TCP RST to who sends; and new ones refused",
+    summary="reset connections over links by TCP RST, and refuse new ones",
     parameters=Resetting,
     needs=frozenset({Capability.RESET_LINKS}),
     effect=_reset_link,
@@ -233,7 +231,7 @@ RESET = LinkFault(
 )
 NARROW = LinkFault(
     name="narrow",
-    summary="links carry only so many kilobits a second",
+    summary="limit the bandwidth of links",
     parameters=Narrowing,
     needs=frozenset({Capability.NARROW_LINKS}),
     effect=_narrow_link,
@@ -242,7 +240,7 @@ NARROW = LinkFault(
 )
 SLOW = LinkFault(
     name="slow",
-    summary="packets over links are late",
+    summary="delay the packets of links",
     parameters=Slowing,
     needs=frozenset({Capability.SLOW_LINKS}),
     effect=_slow_link,

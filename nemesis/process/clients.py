@@ -31,10 +31,10 @@ class OfClients(Parameters):
     """Of a fault on clients: which of those that run there."""
 
     clients: Literal["one", "all"] = Field(
-        default="one", description="one of the clients that run there, drawn by the seed, or all"
+        default="one", description="one client there, drawn by the seed, or all"
     )
     role: Literal["any", "producer", "consumer"] = Field(
-        default="any", description="of those with this role alone: a group loses a member, say"
+        default="any", description="the role of the clients"
     )
 
 
@@ -43,8 +43,8 @@ class Crashed(OfClients):
 
     comes_back: bool = Field(
         default=False,
-        description="whether another client comes in the place of each at the end: a new process "
-        "that goes on with the same work, a producer under a number of its own",
+        description="start a successor of each at the end, which goes on with its work; a "
+        "producer gets a new number",
     )
 
 
@@ -100,7 +100,7 @@ def _crash(client: str, parameters: Parameters) -> Crash:
 
 CRASH_CLIENT = ClientFault(
     name="crash-client",
-    summary="kill -9 clients of the workload; others may come in their place at the end",
+    summary="kill -9 clients of the workload; others may replace them at the end",
     effect=_crash,
     bite=seen.crashed,
     mended=[seen.replaced],
@@ -113,7 +113,7 @@ its session has ended."""
 
 PAUSE_CLIENT = ClientFault(
     name="pause-client",
-    summary="SIGSTOP clients of the workload, SIGCONT at the end; connections stay open",
+    summary="SIGSTOP clients of the workload until the end; connections stay open",
     effect=lambda client, _: StopClient(client),
     bite=seen.client_stopped,
     mended=[seen.client_goes_on],

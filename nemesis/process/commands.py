@@ -58,36 +58,36 @@ class Commands(Parameters):
         default="",
         max_length=60,
         pattern=r"^([a-z0-9][a-z0-9._-]*)?$",
-        description="how the report calls it, such as az-outage",
+        description="its name in the report, such as az-outage",
     )
-    inject: _Required = Field(description="the command that injects the fault, a list of words")
+    inject: _Required = Field(description="command that injects the fault, as a list of words")
     verify: _Required = Field(
-        description="ends with 0 once the fault has taken effect; asked again until it does. "
-        "Required: a fault that nothing proves would never count"
+        description="command that exits with 0 once the fault has taken effect; repeated until "
+        "it does"
     )
     heal: _Required = Field(
-        description="the command that undoes the fault; may be run twice, and after a crash"
+        description="command that undoes the fault; may be run twice, and after a crash"
     )
     healed: _Argv = Field(
         default=(),
-        description="ends with 0 once the effect has ended; asked again until it does. Without it, "
-        "`heal` must end with 0",
+        description="command that exits with 0 once the effect has ended; repeated until it "
+        "does. Without it, `heal` must exit with 0",
     )
     within_ms: int = Field(
         default=60_000,
         ge=1,
         le=3_600_000,
-        description="the time limit of each command, in milliseconds",
+        description="time limit of each command, in milliseconds",
     )
     effects: Annotated[tuple[Declared, ...], Field(strict=False)] = Field(
         default=(),
-        description="what the fault does to its target, beside disturbing it: `stops` ends "
-        "processes, `cuts-off` closes links, `loses-unsynced` and `loses-all` take data from "
-        "disks. Without a `loses-` no loss is excused",
+        description="its effects: `stops` ends processes, `cuts-off` closes links, "
+        "`loses-unsynced` and `loses-all` take data from disks. Without a `loses-` no loss is "
+        "excused",
     )
     directory: str = Field(
         default="",
-        description="working directory of the commands; without it, that of the campaign file",
+        description="working directory; without it, that of the campaign file",
     )
 
     def named(self) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -196,7 +196,7 @@ class CommandFault:
 
     name: ClassVar[str] = COMMAND
     summary: ClassVar[str] = (
-        "a fault of your own by commands on this machine, such as kubectl or tc, with proof"
+        "run commands of your own, such as kubectl or tc, with proof of their effect"
     )
     aim: ClassVar[Aim] = Aim.NODES
     parameters: ClassVar[type[Parameters]] = Commands

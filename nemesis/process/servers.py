@@ -35,9 +35,7 @@ Makes = Callable[[str], Effect]
 class Restarted(Parameters):
     """Of a restart."""
 
-    signal: Literal["kill", "terminate"] = Field(
-        default="kill", description="how the process ends: SIGKILL, or SIGTERM and by itself"
-    )
+    signal: Literal["kill", "terminate"] = Field(default="kill", description="SIGKILL or SIGTERM")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,18 +140,18 @@ def _ended_by(parameters: Parameters) -> Sequence[Makes]:
 
 KILL = ProcessFault(
     name="kill",
-    summary="kill -9 the target's processes, start them again at the end",
+    summary="kill -9 the target's processes and restart them at the end",
     makes=lambda _: (Kill,),
 )
 TERMINATE = ProcessFault(
     name="terminate",
-    summary="ask the target's processes to end (SIGTERM), start them again at the end",
+    summary="SIGTERM the target's processes and restart them at the end",
     makes=lambda _: (Terminate,),
     in_the_end=_deposed,
 )
 RESTART = ProcessFault(
     name="restart",
-    summary="end the target's processes and start them again at once",
+    summary="end the target's processes and restart them at once",
     makes=_ended_by,
     in_the_end=None,
     full_effect_ms=lambda _: 0,
@@ -161,14 +159,14 @@ RESTART = ProcessFault(
 )
 PAUSE = ProcessFault(
     name="pause",
-    summary="SIGSTOP the target's processes, SIGCONT them at the end; connections stay open",
+    summary="SIGSTOP the target's processes until the end; connections stay open",
     makes=lambda _: (Stop,),
 )
 # Of brokers alone: what a ZooKeeper server has lost is nobody's but its own where it is the only
 # one, and no rule of the checkers knows what the loss of it excuses.
 REPLACE = ProcessFault(
     name="replace",
-    summary="kill -9 brokers and empty their disks; the same brokers begin anew at the end",
+    summary="kill -9 brokers and empty their disks; they restart empty at the end",
     makes=lambda _: (Kill, Empty),
     aim=Aim.BROKERS,
     destroys="all",

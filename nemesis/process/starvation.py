@@ -46,14 +46,14 @@ _THOUSANDTHS = 10
 class TooLittleCpu(Parameters):
     """Of a server without CPU."""
 
-    percent: int = Field(default=2, ge=1, le=100, description="what it gets, of one core")
+    percent: int = Field(default=2, ge=1, le=100, description="its share of one core")
 
 
 class TooLittleMemory(Parameters):
     """Of a server without memory."""
 
     kib: int = Field(
-        default=1024, ge=0, description="what it may have beyond what it has, page cache included"
+        default=1024, ge=0, description="memory beyond its present use, with the page cache"
     )
 
 
@@ -163,7 +163,7 @@ def _memory(server: str, parameters: Parameters) -> Sequence[Effect]:
 
 STARVE_CPU = Starvation(
     name="starve-cpu",
-    summary="next to no CPU for the target's processes",
+    summary="limit the CPU of the target's processes",
     effects=_cpu,
     what=Scarce.CPU,
     counter="throttled",
@@ -172,7 +172,7 @@ STARVE_CPU = Starvation(
 )
 STARVE_MEMORY = Starvation(
     name="starve-memory",
-    summary="next to no more memory for the target's processes; who needs it is killed",
+    summary="limit the memory of the target's processes, which are killed if they need more",
     effects=_memory,
     what=Scarce.MEMORY,
     counter="hits",

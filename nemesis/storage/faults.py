@@ -54,8 +54,8 @@ class PowerLost(Parameters):
 
     tail: Tail = Field(
         default="lost",
-        description="of the last segment of every log: lost as all else that was not synced, torn "
-        "in the middle of a batch, zeroed, or half-zeroed: with a batch in which the zeros begin",
+        description="the unsynced end of each log's last segment: lost, torn within a batch, "
+        "zeroed, or half-zeroed (zeros begin within a batch)",
     )
 
 
@@ -63,26 +63,24 @@ class Failing(Parameters):
     """Of disks that fail."""
 
     disks: Literal["one", "all"] = Field(
-        default="one", description="one of the broker's disks, drawn by the seed, or all of them"
+        default="one", description="one of the broker's disks, drawn by the seed, or all"
     )
 
 
 class Slowed(Parameters):
     """Of slow disks."""
 
-    bytes_per_s: int = Field(
-        default=64 * 1024, ge=8192, description="that each disk reads and writes at most"
-    )
+    bytes_per_s: int = Field(default=64 * 1024, ge=8192, description="throughput of each disk")
 
 
 class Flipped(Parameters):
     """Of a bit that flips."""
 
     file: Literal["closed-segment", "active-segment"] = Field(
-        default="closed-segment", description="in which kind of file of a partition"
+        default="closed-segment", description="the kind of file of a partition"
     )
     broker: Literal["runs", "down"] = Field(
-        default="runs", description="whether the broker goes on, or is killed first"
+        default="runs", description="let the broker run, or kill it first"
     )
 
 
@@ -90,17 +88,17 @@ class IndexCorrupted(Parameters):
     """Of a bit that flips in an index."""
 
     file: Literal["index", "timeindex"] = Field(
-        default="index", description="by offset, or by timestamp"
+        default="index", description="the index by offset or by timestamp"
     )
     of: Literal["one", "each"] = Field(
         default="one",
-        description="any bit of one index; or one of each that the broker has, a low one, with "
-        "which an entry mostly stays in its order",
+        description="any bit of one index, or a low bit of each index, which mostly keeps the "
+        "order of its entries",
     )
     broker: Literal["runs", "down"] = Field(
         default="down",
-        description="whether the broker goes on, or is killed first; it then builds anew the "
-        "indexes of what lies above its recovery point (log.flush.offset.checkpoint.interval.ms)",
+        description="let the broker run, or kill it first. It rebuilds indexes above its "
+        "recovery point (log.flush.offset.checkpoint.interval.ms)",
     )
 
 
@@ -108,7 +106,7 @@ class Removed(Parameters):
     """Of a checkpoint that is gone."""
 
     file: Literal["recovery-point-offset-checkpoint", "replication-offset-checkpoint"] = Field(
-        default="recovery-point-offset-checkpoint", description="which one"
+        default="recovery-point-offset-checkpoint", description="the checkpoint file"
     )
 
 
@@ -190,7 +188,7 @@ def _flipping(server: str, own: Flipped | IndexCorrupted, rng: random.Random) ->
 
 POWER_FAILURE = StorageFault(
     name="power-failure",
-    summary="kill -9 brokers and lose what they had not synced; start them again at the end",
+    summary="kill -9 brokers and lose unsynced data; restart them at the end",
     parameters=PowerLost,
     makes=lambda server, own, rng: (
         Kill(server),
@@ -201,7 +199,7 @@ POWER_FAILURE = StorageFault(
 )
 DISK_FULL = StorageFault(
     name="disk-full",
-    summary="fill the brokers' disks; at the end there is room, and they are started anew",
+    summary="fill the brokers' disks; free them and restart the brokers at the end",
     parameters=Failing,
     makes=_failing("full"),
     bite=[disks_seen.refused],
@@ -209,7 +207,7 @@ DISK_FULL = StorageFault(
 )
 DISK_FAILURE = StorageFault(
     name="disk-failure",
-    summary="reads and writes get an I/O error; at the end the disk is back, with what was synced",
+    summary="fail reads and writes with an I/O error; the disk returns with its synced data",
     parameters=Failing,
     makes=_failing("io-error"),
     bite=[disks_seen.refused],
@@ -218,7 +216,7 @@ DISK_FAILURE = StorageFault(
 )
 READ_ONLY = StorageFault(
     name="read-only",
-    summary="the file system turns read-only, as ext4 does after an error; mended at the end",
+    summary="make the file system read-only until the end, as ext4 does after an error",
     parameters=Failing,
     makes=_failing("read-only"),
     bite=[disks_seen.refused],
@@ -227,7 +225,7 @@ READ_ONLY = StorageFault(
 )
 SLOW_DISK = StorageFault(
     name="slow-disk",
-    summary="the brokers' disks read and write so many bytes a second at most",
+    summary="limit the throughput of the brokers' disks",
     parameters=Slowed,
     makes=lambda server, own, _rng: (StandBy(server), Slow(server, own.bytes_per_s)),
     bite=[disks_seen.slowed],
@@ -236,7 +234,7 @@ SLOW_DISK = StorageFault(
 )
 BIT_FLIP = StorageFault(
     name="bit-flip",
-    summary="one bit of a segment is another, for good; the broker runs, or is down",
+    summary="flip one bit of a segment for good, while the broker runs or is down",
     parameters=Flipped,
     makes=_flipping,
     bite=[disks_seen.damaged],
@@ -247,7 +245,7 @@ BIT_FLIP = StorageFault(
 # one with the above, a broker that loses records for a bad index would be excused.
 CORRUPT_INDEX = StorageFault(
     name="corrupt-index",
-    summary="one bit of an index, or of each, is another, for good; the broker is down, or runs",
+    summary="flip one bit of an index, or of each, for good, while the broker is down or runs",
     parameters=IndexCorrupted,
     makes=_flipping,
     bite=[disks_seen.damaged],
@@ -255,7 +253,7 @@ CORRUPT_INDEX = StorageFault(
 )
 LOSE_CHECKPOINT = StorageFault(
     name="lose-checkpoint",
-    summary="kill -9 brokers and remove a checkpoint file; start them again at the end",
+    summary="kill -9 brokers and remove a checkpoint file; restart them at the end",
     parameters=Removed,
     makes=lambda server, own, _rng: (Kill(server), RemoveFiles(server, own.file)),
     bite=[disks_seen.damaged],
@@ -263,7 +261,7 @@ LOSE_CHECKPOINT = StorageFault(
 )
 LOSE_EPOCHS = StorageFault(
     name="lose-epochs",
-    summary="kill -9 brokers and remove every leader-epoch-checkpoint; start them at the end",
+    summary="kill -9 brokers and remove every leader-epoch-checkpoint; restart them at the end",
     parameters=Parameters,
     makes=lambda server, _own, _rng: (
         Kill(server),

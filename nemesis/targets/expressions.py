@@ -25,30 +25,29 @@ ZK_LEADER = "zk-leader"
 QUORUM, QUORUM_LEADER = "quorum", "quorum-leader"
 OF_PARTITION: Mapping[str, str] = {
     "leader": "the broker that leads the partition",
-    "follower": "one in-sync follower of it",
-    "next-leader": "the in-sync follower that leads next if the leader dies: the first assigned; "
-    "with generation 0.8 the first in the ISR",
-    "last-follower": "the in-sync follower that leads when all others have died: the last "
-    "assigned; with generation 0.8 the last in the ISR",
-    "isr": "every in-sync replica of it",
-    "partition": "every broker with a replica of it",
+    "follower": "one of its in-sync followers",
+    "next-leader": "the in-sync follower that leads next: the first assigned; with generation "
+    "0.8 the first in the ISR",
+    "last-follower": "the in-sync follower that leads last: the last assigned; with generation "
+    "0.8 the last in the ISR",
+    "isr": "its in-sync replicas",
+    "partition": "the brokers with a replica of it",
 }
-OF_TOPIC: Mapping[str, str] = {"topic": "every broker with a replica of any of its partitions"}
+OF_TOPIC: Mapping[str, str] = {"topic": "the brokers with a replica of any of its partitions"}
 QUANTIFIERS: Mapping[str, str] = {
     "one": "one of a set, or of all brokers",
     "minority": "the largest minority of a set, or of all brokers",
     "majority": "the smallest majority of a set, or of all brokers",
 }
 OF_CLUSTER: Mapping[str, str] = {
-    "controller": "the broker that is the controller; with KRaft, the active controller's server, "
-    "which is a broker where controllers are combined",
+    "controller": "the controller; with KRaft, the server of the active controller",
     "most-leaders": "the broker that leads most partitions",
     "all": "every broker",
-    QUORUM: "every server that keeps the metadata: ZooKeeper's, or with KRaft the controllers",
-    QUORUM_LEADER: "the one of them that leads",
+    QUORUM: "the metadata servers: ZooKeeper's, or the KRaft controllers",
+    QUORUM_LEADER: "their leader",
     "zookeeper": "every ZooKeeper server",
     ZK_LEADER: "the leader of the ZooKeeper ensemble",
-    "clients": "the nodes where clients run (where a fault is aimed at servers alone, none)",
+    "clients": "the nodes of clients (none, if the fault affects only servers)",
 }
 _NAMES = (*OF_PARTITION, *OF_TOPIC, *QUANTIFIERS, *OF_CLUSTER, "broker-1", "zookeeper-1")
 _LEADING = frozenset({ZK_LEADER, QUORUM_LEADER})
