@@ -1,4 +1,4 @@
-"""The kinds of causes: by which of the known ways an anomaly came about (docs/autopsies.md)."""
+"""The kinds of causes: by which of the known ways an anomaly came about (docs/root-causes.md)."""
 
 from enum import StrEnum
 

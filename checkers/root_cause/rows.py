@@ -47,7 +47,7 @@ AUTOPSY = pa.struct(
         pa.field("cut_to", pa.list_(pa.int64())),
     ]
 )
-"""What is found of one; docs/autopsies.md says what each column means."""
+"""What is found of one; docs/root-causes.md says what each column means."""
 
 _FEW = 100
 _NONE = {field.name: pa.nulls(_FEW, field.type) for field in AUTOPSY.fields}
