@@ -49,9 +49,7 @@ def test_every_fault_and_every_parameter_is_in_the_reference() -> None:
     for fault in FAULTS.values():
         assert f"| `{fault.name}` | {fault.summary} |" in PAGE
         for name, field in fault.parameters.model_fields.items():
-            row = re.search(
-                rf"^\| [^|]*`{fault.name}`[^|]* \| `{name}` \|.*$", PAGE, re.MULTILINE
-            )
+            row = re.search(rf"^\| [^|]*`{fault.name}`[^|]* \| `{name}` \|.*$", PAGE, re.MULTILINE)
             assert row, f"{fault.name}.{name}"
             assert field.description
             assert field.description in row[0]
