@@ -12,7 +12,7 @@ ENGINE := infra/backends/docker/with-engine.sh
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs chromium clients demo test simulate mutation test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-connect test-ssh test-docker docker-tests docker-image image \
+.PHONY: help setup programs chromium clients demo test compiled-tests simulate mutation test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-connect test-ssh test-docker docker-tests docker-image image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 side-by-side known-losses reference clients-table docs docs-serve lint nightly clean
 
@@ -55,9 +55,15 @@ demo: setup  ## the quick campaign on this machine; names the tutorial and ends 
 chromium:
 	@infra/need.sh chromium which chromium || echo "without Chromium, pages are not looked at"
 
-# Tests wait more than they compute: four at a time, on two cores.
-test: setup chromium lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
-	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 10
+# Tests wait more than they compute: five at a time, on two cores.
+test: $(STAMP) programs chromium  ## lint, types, unit, property, simulation, integration and end-to-end tests
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync $(CLASSES) lint compiled-tests
+	$(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 10
+
+# In a fresh clone each of the workers would compile all tests: half a minute each. What is wrong
+# with a test is told when it is run.
+compiled-tests: $(STAMP)
+	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
 
 simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cores; 1 if it breaks
 	$(BIN)/python -m simulation --seconds $(or $(SECONDS),60) --coordination $(or $(COORDINATION),any)

@@ -7,6 +7,8 @@ they depend on how fast this machine is: by default an example that takes 200 ms
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +17,8 @@ from ackproof import plugins
 from tests.support.clusters.bundled import logs_of_those_that_run
 from tests.support.clusters.zookeeper import end_shared_zookeeper
 from tests.support.processes import browser
+
+_T = TypeVar("_T")
 
 # What is installed beside the project is not what is tested; subprocesses inherit it.
 os.environ.setdefault(plugins.SWITCH, "off")
@@ -57,9 +61,30 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole campaigns first: they are the longest, and one of them alone would be what everybody
-    waits for at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
+    """Begin with whole campaigns, and mix files that wait with files that compute.
+
+    A file with a cluster of its own mostly waits for it. Were these files side by side, the
+    processors would be idle meanwhile, and be fought for later. Campaigns are the longest: at the
+    end, everybody would wait for one of them.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    campaigns, clusters, others = [], [], []
+    for file in files.values():
+        if any(item.get_closest_marker("e2e") for item in file):
+            campaigns.append(file)
+        elif any(item.get_closest_marker("integration") for item in file):
+            clusters.append(file)
+        else:
+            others.append(file)
+    items[:] = [item for file in _mixed([*campaigns, *clusters], others) for item in file]
+
+
+def _mixed(one: list[_T], another: list[_T]) -> list[_T]:
+    """Return all of both lists, each in its order, and each spread evenly over the whole."""
+    placed = [(i / len(of), item) for of in (one, another) for i, item in enumerate(of)]
+    return [item for _, item in sorted(placed, key=lambda at: at[0])]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
